@@ -37,7 +37,7 @@ _CANDIDATES, _SECONDS = 12, 360
 """Episodes of an instruction among which those to label are chosen: fewer where they are longer together."""
 
 type _Piece = tuple[Step, Segment]
-type _Label = tuple[str, list[_Piece], str]
+type Label = tuple[str, list[_Piece], str]
 """The instruction of an episode, its steps, and their maker."""
 TABLES = (".csv", ".parquet")
 _UNCHECKED = frozenset((RULE, CARRIED, UNKNOWN))
@@ -88,7 +88,7 @@ def _readable(source: Source, indices: Iterable[int]) -> Iterator[Episode]:
 
 def _of_annotated(dataset: Source, *, apart: bool) -> Iterator[Example]:
     records = Records(dataset.root / FOLDER, source="")
-    found = {e: label for e in Reviews(records).episodes() if (label := _reviewed(records.review(e)))}
+    found = {e: label for e in Reviews(records).episodes() if (label := reviewed_label(records.review(e)))}
     for index in () if found else sorted(records.recorded()):
         if not records.is_corrected(index) and (label := _made(records.original(index))):
             found[index] = label
@@ -98,19 +98,18 @@ def _of_annotated(dataset: Source, *, apart: bool) -> Iterator[Example]:
             f"review some episodes first, goalreel review {dataset.root}"
         )
     for index, (text, pieces, maker) in found.items():
-        yield _example(dataset.episode(index), text, pieces, maker, str(dataset.root), apart=apart)
+        yield as_example(dataset.episode(index), text, pieces, maker, str(dataset.root), apart=apart)
 
 
-def _reviewed(review: Review) -> _Label | None:
+def reviewed_label(review: Review) -> Label | None:
     """The steps that a person accepted or corrected; None where something is still wrong with the episode."""
-    pieces = [(s.step, s.segment) for s in review.steps if s.segment is not None and not s.issues]
-    looked_at = review.verdict == "accept" or (review.verdict is None and review.corrected)
-    whole = looked_at and not review.issues and len(pieces) == len(review.steps)
-    pieces = [(step.model_copy(update={"doubts": ()}), segment) for step, segment in pieces]
-    return (review.task.instruction, pieces, PERSON) if whole and pieces else None
+    if not review.labelled:
+        return None
+    pieces = [(s.step.model_copy(update={"doubts": ()}), s.placed) for s in review.steps]
+    return review.task.instruction, pieces, PERSON
 
 
-def _made(board: Storyboard) -> _Label | None:
+def _made(board: Storyboard) -> Label | None:
     """The steps of an episode that nobody has looked at; None where rules made them, or are in doubt."""
     makers = [c.by for s in board.steps for name, c in s.claims.items() if name in ("when", "what")]
     pieces = [(s.step, s.segment) for s in board.steps if s.segment is not None and not s.step.doubts]
@@ -133,7 +132,7 @@ def _of_labels(dataset: Source, *, apart: bool) -> Iterator[Example]:
         if isinstance(plan, Failure):
             raise DatasetError(f"{dataset.root}: {plan.message}")
         pieces = list(zip(plan.steps, plan.segments or (), strict=True))
-        yield _example(episode, episode.instruction, pieces, ROWS, str(dataset.root), apart=apart)
+        yield as_example(episode, episode.instruction, pieces, ROWS, str(dataset.root), apart=apart)
 
 
 def _of_table(path: Path, source: Source) -> Iterator[Example]:
@@ -153,7 +152,7 @@ def _of_table(path: Path, source: Source) -> Iterator[Example]:
                 "a table holds episodes of the dataset to annotate"
             )
         pieces = [_piece(row, episode, where) for row in rows]
-        yield _example(episode, text, pieces, min(makers, default=PERSON), str(path), apart=False)
+        yield as_example(episode, text, pieces, min(makers, default=PERSON), str(path), apart=False)
     if unchecked:
         which = (
             f"{path}: {spell(unchecked)}: by rules, and nobody has looked at them: review some episodes first"
@@ -209,7 +208,7 @@ def _frame(row: Mapping[str, Any], edge: str, fps: float) -> int:
     return round(float(row[f"{edge}_s"]) * fps) if frame is None else int(frame)
 
 
-def _example(
+def as_example(
     episode: Episode, instruction: str, pieces: Sequence[_Piece], by: str, where: str, *, apart: bool
 ) -> Example:
     """The episode with its labels in order. Where it is `apart`, in another dataset, its name says so.
@@ -304,8 +303,10 @@ def by_instruction(
     return sorted(episodes.items(), key=lambda item: -len(item[1]))
 
 
-def to_label(source: Source, instructions: Iterable[tuple[str, Sequence[int]]]) -> dict[str, tuple[int, ...]]:
-    """Instruction -> the episodes to label, in order; only for those of more episodes than these."""
+def to_label(
+    source: Source, instructions: Iterable[tuple[str, Sequence[int]]], count: int = LABELS
+) -> dict[str, tuple[int, ...]]:
+    """Instruction -> the episodes to label, in order; only for those of more than LABELS episodes."""
     from goalreel.planners.examples.choose import choose
 
     chosen: dict[str, tuple[int, ...]] = {}
@@ -316,6 +317,6 @@ def to_label(source: Source, instructions: Iterable[tuple[str, Sequence[int]]]) 
         most = min(_CANDIDATES, max(LABELS + 1, int(_SECONDS / seconds)))
         episodes = list(_readable(source, indices[:: -(-len(indices) // most)]))
         if len(episodes) > LABELS and episodes[0].state.size + episodes[0].action.size:
-            places = choose(episodes, LABELS)
+            places = choose(episodes, count)
             chosen[text] = tuple(episodes[place].index for place in places)
     return chosen

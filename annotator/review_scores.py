@@ -65,7 +65,7 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
     """
     records = Records(dataset / FOLDER, source="")
     reviews = [_Judged(records.review(e), records.original(e), fps) for e in Reviews(records).episodes()]
-    judged = [review for review in reviews if review.review.verdict in ("accept", "reject")]
+    judged = [one for one in reviews if one.review.accepted or one.review.verdict == "reject"]
     if not judged:
         raise DatasetError(f"{dataset}: nobody has accepted or rejected an episode: run goalreel review")
     pictures = np.array([review.pictures() for review in judged], np.float64)
@@ -75,7 +75,7 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
     trusted = [(review.touched, 1.0) for review in judged if review.all_accepted]
     return ReviewReport(
         episodes=len(judged),
-        accepted=sum(review.review.verdict == "accept" for review in judged),
+        accepted=sum(review.review.accepted for review in judged),
         untouched=with_interval([(not review.touched, 1) for review in judged], share),
         pictures=int(pictures.sum()),
         agreement=with_interval(both, share),
@@ -116,7 +116,7 @@ class _Judged:
             same = opinion.goal == step.goal_image.frame
             if "wrong_picture" in opinion.issues or ("goal" in opinion.edited and not same):
                 yield False, step.accepted
-            elif same and self.review.verdict == "accept" and not opinion.issues:
+            elif same and self.review.accepted and not opinion.issues:
                 yield True, step.accepted
 
     def boundaries(self) -> tuple[int, int]:

@@ -21,6 +21,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 
 from goalreel import __version__
 from goalreel.annotator.report.cards import jpeg
+from goalreel.annotator.review.acts import Act, Acts
 from goalreel.annotator.review.queue import ListQuery
 from goalreel.annotator.review.rerender import Busy, Rerenderer
 from goalreel.annotator.review.session import HISTORY, Json, ReviewSession, history_view
@@ -34,7 +35,9 @@ from goalreel.errors import InputError, UserError, first_line
 from goalreel.files import digest
 from goalreel.http.server import BoundedServer
 from goalreel.models.model_set import ModelSet
+from goalreel.planners.rows import labelled_step
 from goalreel.settings import Frozen
+from goalreel.types import Text
 
 STATIC = Path(str(files(__package__))) / "static"
 CLOSE_SECONDS = 2
@@ -53,6 +56,7 @@ def create_review(session: ReviewSession, access: Access, models: ModelSet | Non
         title="goalreel review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
     app.state.session, app.state.rendering = session, Rerenderer(session, models)
+    app.state.acts = Acts(session)
     app.state.frames = FrameStore(session)
     app.include_router(pages)
     app.include_router(api)
@@ -113,12 +117,26 @@ class RenderRequest(Seen):
     prompt: Phrase
 
 
+class ActRequest(Frozen):
+    """An act on many episodes of an instruction."""
+
+    act: Act
+    instruction: Text
+    by: Who
+    anyway: bool = False
+    """Carry over even where too few boundaries were found again."""
+
+
 def _session(request: Request) -> ReviewSession:
     return request.app.state.session
 
 
 def _rendering(request: Request) -> Rerenderer:
     return request.app.state.rendering
+
+
+def _acts(request: Request) -> Acts:
+    return request.app.state.acts
 
 
 type OpenSession = Annotated[ReviewSession, Depends(_session)]
@@ -145,6 +163,24 @@ def dataset(session: OpenSession, rendering: Rendering) -> Json:
 def episodes(session: OpenSession, query: Filters) -> Json:
     """List a page of the episodes."""
     return session.rows(query)
+
+
+@api.get("/tasks")
+def tasks(acts: Annotated[Acts, Depends(_acts)]) -> list[Json]:
+    """Say of each instruction how far its episodes are labelled, and what can be done."""
+    return acts.tasks()
+
+
+@api.post("/acts")
+def act(acts: Annotated[Acts, Depends(_acts)], request: ActRequest) -> Json:
+    """Act on many episodes; what the answer tells is on the disk."""
+    return {"told": acts.do(**dict(request)), "tasks": acts.tasks()}
+
+
+@api.get("/words")
+def words(name: Annotated[Phrase, Query()]) -> Json:
+    """Derive the claim and the prompt of a step from its name."""
+    return labelled_step(name).model_dump(include={"instruction", "prompt"})
 
 
 @api.get("/episodes/{index}")

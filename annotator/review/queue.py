@@ -1,6 +1,7 @@
 """The list of all episodes of a dataset under review, in memory, and the order in which to review them.
 
-It is read once, at the start of the page; from then on each change updates its row. Episodes stand by the
+It is read once, at the start of the page; from then on each change updates its row, and an act on many
+episodes weighs them anew. Episodes stand by the
 doubt about what the models wrote: a rejected picture, a low probability, a boundary without a change in the
 motion, a step unlike the rest of the dataset. Verdicts of people do not change it, so that the order stays
 the same during a review.
@@ -9,7 +10,7 @@ the same during a review.
 import math
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
@@ -18,11 +19,12 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
-from goalreel.datasets.corrections.events import GiveVerdict, Opinion
+from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
+from goalreel.datasets.corrections.state import Review
 from goalreel.progress import OnProgress
 from goalreel.settings import Frozen
-from goalreel.types import Storyboard, StoryboardStep
+from goalreel.types import Segment, Storyboard, StoryboardStep
 
 BREAK = timedelta(minutes=10)
 """A longer time without a verdict is a break, which does not count as work."""
@@ -35,6 +37,16 @@ SURE = 0.9
 """The Critic is sure at this probability or above."""
 _MIN_DEVIATION = 0.1
 """The least typical deviation: a robot that repeats itself to the frame has hardly any."""
+
+
+class Progress(NamedTuple):
+    """The state of a review, and the person's time, from the logs."""
+
+    reviewed: int
+    an_hour: float | None
+    """Verdicts of people who looked; None for fewer than two."""
+    spent_s: float
+    left_s: float | None
 
 
 class EpisodeFacts(NamedTuple):
@@ -80,6 +92,23 @@ class QueueRow:
     verdict: Opinion | None = None
     by: str | None = None
     judged: datetime | None = None
+    """None of a verdict without looking."""
+    unseen: bool = False
+    revision: int = 0
+    labelled: datetime | None = None
+    """The time of the last change of an episode whose steps a person made or accepted."""
+    refused: str | None = None
+    """The reason why nothing was carried over."""
+    open: bool = True
+    """Steps may be carried over to it: a person has said nothing of those that it has."""
+    sure: bool = False
+    """Its steps are carried over, in no doubt, and nobody has given a verdict."""
+    act: tuple[str, datetime] | None = None
+    """The act on many episodes that its last change was part of."""
+    moved: tuple[int, ...] = ()
+    """Frames from each boundary that was carried over to the nearest one that a person left or made."""
+    times: tuple[datetime, ...] = ()
+    """The person's own changes."""
 
     def passes(self, query: ListQuery, terms: Sequence[str]) -> bool:
         """Tell if the row has a verdict that is asked for, and each of the terms, which are in lower case."""
@@ -93,21 +122,15 @@ class QueueRow:
 
 
 class ReviewQueue:
-    """The rows, in either order. `read` makes it; several threads may use it."""
+    """The rows, in either order; several threads may use it."""
 
-    def __init__(self, rows: Sequence[QueueRow]) -> None:
-        self._rows = {row.episode: row for row in sorted(rows, key=lambda row: row.episode)}
-        by_doubt = sorted(self._rows.values(), key=lambda row: (-row.doubt.value, row.episode))
-        self._orders = {"doubt": [row.episode for row in by_doubt], "index": list(self._rows)}
-
-    @classmethod
-    def read(
-        cls,
+    def __init__(
+        self,
         reviews: Reviews,
         lengths: dict[int, int],
         progress: OnProgress,
         unmoved: Callable[[int, Storyboard], int] = lambda episode, board: 0,
-    ) -> "ReviewQueue":
+    ) -> None:
         """Read the records of the episodes of `lengths` (episode -> frames), and people's verdicts.
 
         `unmoved` counts an episode's boundaries that have no motion near them.
@@ -115,25 +138,47 @@ class ReviewQueue:
         Raises:
             DatasetError: a record or a log is damaged.
         """
-        by_episode: dict[int, EpisodeFacts] = {}
-        rows: list[QueueRow] = []
+        self._reviews, self._unmoved = reviews, unmoved
+        self._facts: dict[int, EpisodeFacts] = {}
+        self._rows: dict[int, QueueRow] = {}
         reviewed = set(reviews.episodes())
-        for done, (episode, frames) in enumerate(lengths.items(), start=1):
+        for done, (episode, frames) in enumerate(sorted(lengths.items()), start=1):
             board = reviews.records.original(episode)
-            by_episode[episode] = facts(board, unmoved(episode, board))
+            self._facts[episode] = facts(board, unmoved(episode, board))
             # Most words occur in many episodes: each text is in memory once.
             names = tuple(sys.intern(step.step.name) for step in board.steps)
             instruction, words = sys.intern(board.task.instruction), sys.intern(_words(board))
-            row = QueueRow(episode, instruction, frames, names, _status(board), Priority(), words)
+            self._rows[episode] = QueueRow(
+                episode, instruction, frames, names, _status(board), Priority(), words
+            )
             if episode in reviewed:
                 look = reviews.look(episode, frames)
-                row = _row(row, look, reviews.corrected(look.review))
-            rows.append(row)
+                corrected = reviews.corrected(look.review)
+                self.update(episode, look, corrected)
+                if look.review.corrected or look.review.refused:
+                    self._facts[episode] = facts(corrected, refused=look.review.refused)
             progress("read", done, len(lengths))
-        doubt = priorities(by_episode)
-        for at, row in enumerate(rows):
-            rows[at] = replace(row, doubt=doubt[row.episode])
-        return cls(rows)
+        self._order()
+
+    def _order(self) -> None:
+        for episode, doubt in priorities(self._facts).items():
+            self._rows[episode] = replace(self._rows[episode], doubt=doubt)
+        by_doubt = sorted(self._rows.values(), key=lambda row: (-row.doubt.value, row.episode))
+        self._orders = {"doubt": [row.episode for row in by_doubt], "index": list(self._rows)}
+
+    def weigh(self, episodes: Iterable[int]) -> None:
+        """Order all episodes anew after an act on some."""
+        labelled = {row.episode for row in self.rows() if row.labelled}
+        for episode in sorted(labelled.union(episodes)):
+            look = self._reviews.look(episode, self._rows[episode].frames)
+            board = self._reviews.corrected(look.review)
+            self.update(episode, look, board)
+            unmoved = 0
+            if not (look.review.corrected or look.review.refused):
+                board = self._reviews.records.original(episode)
+                unmoved = self._unmoved(episode, board)
+            self._facts[episode] = facts(board, unmoved, look.review.refused)
+        self._order()
 
     def __contains__(self, episode: object) -> bool:
         return episode in self._rows
@@ -147,6 +192,20 @@ class ReviewQueue:
     def update(self, episode: int, reviewed: Reviewed, board: Storyboard) -> None:
         """Update the row of an episode; `board` is what its review is to the dataset."""
         self._rows[episode] = _row(self._rows[episode], reviewed, board)
+
+    def rows(self) -> list[QueueRow]:
+        """All rows, by number."""
+        return list(self._rows.values())
+
+    def last_labelled(self, episode: int) -> int | None:
+        """The other episode that was labelled last, rather one of the same instruction."""
+        text = self._rows[episode].instruction
+        found = [
+            (row.instruction == text, row.labelled, row.episode)
+            for row in self.rows()
+            if row.labelled and row.episode != episode
+        ]
+        return max(found)[-1] if found else None
 
     def select(self, query: ListQuery) -> list[QueueRow]:
         """The rows that are asked for, in order, on whatever page."""
@@ -170,10 +229,16 @@ class ReviewQueue:
         names = Counter(name for row in self._rows.values() for name in row.names)
         return [name for name, _ in names.most_common(NAMES)]
 
-    def progress(self) -> tuple[int, float | None]:
-        """The number of episodes with a verdict, and the recent rate an hour; None for fewer than two."""
-        times = [row.judged for row in self._rows.values() if row.judged is not None]
-        return len(times), pace(times)
+    def progress(self) -> Progress:
+        """The number of episodes with a verdict, and the person's time."""
+        rows = self.rows()
+        reviewed = sum(row.verdict is not None for row in rows)
+        an_hour = pace([row.judged for row in rows if row.judged is not None])
+        times = sorted(time for row in rows for time in row.times)
+        gaps = (second - first for first, second in pairwise(times))
+        spent = sum((gap for gap in gaps if gap <= BREAK), timedelta()).total_seconds()
+        left = 3600 * (len(rows) - reviewed) / an_hour if an_hour else None
+        return Progress(reviewed, an_hour, spent, left)
 
 
 def pace(times: Sequence[datetime]) -> float | None:
@@ -190,14 +255,52 @@ def pace(times: Sequence[datetime]) -> float | None:
 def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
     review, done = reviewed.review, reviewed.replay.done
     judged = next((entry.at for entry in reversed(done) if isinstance(entry.change, GiveVerdict)), None)
+    own = [entry.at for entry in reviewed.replay.lines if entry.person and not act_of(entry)]
+    carried = _carried(reviewed)
+    moved: list[int] = []
+    if carried and review.labelled:
+        edges = _edges([step.segment for step in review.steps if step.segment])
+        was = _edges([step.segment for step in carried.steps])
+        moved = [min((abs(now - at) for now in edges), default=row.frames) for at in was]
     return replace(
         row,
         names=tuple(step.step.name for step in review.steps),
         words=_words(board),
         verdict=review.verdict,
         by=review.by,
-        judged=None if review.verdict is None else judged,
+        judged=None if review.verdict is None or review.unseen else judged,
+        unseen=review.unseen,
+        revision=reviewed.revision,
+        labelled=done[-1].at if done and review.labelled else None,
+        refused=review.refused,
+        open=review.verdict is None and not (review.corrected and review.taken != "carry"),
+        sure=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
+        act=(act, done[-1].at) if done and (act := act_of(done[-1])) else None,
+        moved=tuple(moved),
+        times=tuple(own),
     )
+
+
+def act_of(entry: LogEntry) -> str | None:
+    """Name the act on many episodes that a change is part of; None for one of its own."""
+    if isinstance(entry.change, CarrySteps):
+        return entry.change.act
+    return "accept" if isinstance(entry.change, GiveVerdict) and entry.change.unseen else None
+
+
+def _carried(reviewed: Reviewed) -> CarrySteps | None:
+    """The steps that were carried over to an episode last, whatever a person has changed since."""
+    changes = (entry.change for entry in reversed(reviewed.replay.done))
+    return next((change for change in changes if isinstance(change, CarrySteps) and change.steps), None)
+
+
+def _in_doubt(review: Review) -> bool:
+    return bool(review.issues or review.refused) or any(step.doubts or step.issues for step in review.steps)
+
+
+def _edges(segments: Sequence[Segment]) -> list[int]:
+    """The frames where a step begins or ends, without the first and the last one."""
+    return sorted({edge for segment in segments for edge in (segment.start, segment.end)})[1:-1]
 
 
 def _words(board: Storyboard) -> str:
@@ -213,10 +316,15 @@ def _status(board: Storyboard) -> str:
     return next((status for status in worst_first if status in statuses), "text")
 
 
-def facts(board: Storyboard, unmoved: int = 0) -> EpisodeFacts:
-    """Collect the reasons in an episode's storyboard; `unmoved` boundaries have no motion near them."""
+def facts(board: Storyboard, unmoved: int = 0, refused: str | None = None) -> EpisodeFacts:
+    """Collect the reasons in an episode's storyboard.
+
+    `unmoved` boundaries have no motion near them. `refused`: the reason why nothing was carried over.
+    """
     spans = ((step.step.name, step.segment) for step in board.steps)
     claims = list(_claims(board))
+    if refused:
+        claims.append((0.9, f"not carried over: {refused}"))
     if unmoved:
         where = "a boundary" if unmoved == 1 else f"{unmoved} boundaries"
         claims.append((1 - 0.8**unmoved, f"{where} where the motion shows none"))

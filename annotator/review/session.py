@@ -18,8 +18,9 @@ from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
 from goalreel.boards.log import ConflictError
 from goalreel.boards.words import FRAME
+from goalreel.claims import PERSON
 from goalreel.datasets.corrections.board import has_followed
-from goalreel.datasets.corrections.events import Correction, describe
+from goalreel.datasets.corrections.events import CopySteps, Correction, TakenStep, describe
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.datasets.episode import Episode
@@ -27,11 +28,12 @@ from goalreel.datasets.info_file import stored
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.details import Details
-from goalreel.errors import DatasetError, UserError
+from goalreel.errors import DatasetError, InputError, UserError
+from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.planners.watch.planner import proposed
 from goalreel.progress import OnProgress
-from goalreel.types import Attempt, Storyboard, StoryboardStep
+from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
 from goalreel.wording import background_note, verdict_text
 
 type Json = dict[str, Any]
@@ -82,7 +84,7 @@ class ReviewSession:
         lengths = dict(zip(recorded.indices, recorded.rows.column("length"), strict=True))
         selected = {i: lengths[i] for i in select(dataset, done) if i in lengths}
         reviews = Reviews(records)
-        queue = ReviewQueue.read(reviews, selected, progress, _unmoved_counter(recorded, records))
+        queue = ReviewQueue(reviews, selected, progress, _unmoved_counter(recorded, records))
         return cls(dataset, recorded, reviews, queue, reviewer)
 
     def dataset(self, can_render: bool) -> Json:
@@ -100,9 +102,8 @@ class ReviewSession:
     def rows(self, query: ListQuery) -> Json:
         """List a page of the episodes."""
         selected = self.queue.select(query)
-        reviewed, an_hour = self.queue.progress()
         rows = [self._row(row) for row in selected[query.offset : query.offset + query.limit]]
-        return {"total": len(selected), "reviewed": reviewed, "an_hour": an_hour, "rows": rows}
+        return {"total": len(selected), "rows": rows} | self.queue.progress()._asdict()
 
     def look(self, index: int) -> Reviewed:
         """Read an episode as it is now.
@@ -114,7 +115,28 @@ class ReviewSession:
 
     def change(self, index: int, revision: int, by: str, event: Correction) -> Reviewed:
         """Make a change; as `Reviews.change`."""
+        if isinstance(event, CopySteps):
+            event = event.model_copy(update={"steps": self._steps_of(event.episode, index)})
         return self.reviews.change(index, self.queue[index].frames, revision, by, event)
+
+    def _steps_of(self, episode: int, index: int) -> tuple[TakenStep, ...]:
+        """The steps of an episode, stretched to the length of episode `index`.
+
+        Raises:
+            InputError: it is none with steps.
+        """
+        if episode not in self.queue or episode == index:
+            raise InputError(f"episode {episode} is none to copy from: choose another annotated one")
+        share = self.queue[index].frames / self.queue[episode].frames
+        taken: list[TakenStep] = []
+        for step in self.look(episode).review.steps:
+            start, end = (round(share * edge) for edge in (step.placed.start, step.placed.end))
+            if start < end:
+                words = step.step.model_copy(update={"by": PERSON, "doubts": (), "details": None})
+                taken.append(TakenStep(step=words, segment=Segment(start=start, end=end)))
+        if not taken:
+            raise InputError(f"episode {episode} has no steps to copy")
+        return tuple(taken)
 
     def add(self, index: int, by: str, step: str, attempt: Attempt) -> Reviewed:
         """Add an attempt of models to the present state of an episode.
@@ -165,6 +187,9 @@ class ReviewSession:
             "curves": self._curves(index),
             "verdict": review.verdict,
             "by": review.by,
+            "unseen": review.unseen,
+            "names": self._names(review.task.instruction),
+            "copy_from": self.queue.last_labelled(index),
             "issues": review.issues,
             "steps": [_step(index, step, corrected) for step, corrected in steps],
             "can_undo": bool(reviewed.replay.done),
@@ -172,6 +197,11 @@ class ReviewSession:
             "previous": previous,
             "next": following,
         }
+
+    def _names(self, instruction: str) -> list[str]:
+        """The names to choose from: those that steps have, and those that the instruction gives."""
+        said = [clause.name for clause in read(instruction) if clause.understood]
+        return list(dict.fromkeys([*self.queue.names(), *said]))
 
     def _row(self, row: QueueRow) -> Json:
         return {
@@ -182,6 +212,7 @@ class ReviewSession:
             "status": row.status,
             "verdict": row.verdict,
             "by": row.by,
+            "unseen": row.unseen,
             "words": row.words,
             "doubt": row.doubt.value,
             "reasons": row.doubt.reasons,

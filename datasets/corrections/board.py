@@ -6,7 +6,7 @@ from typing import Literal
 from goalreel.boards.step import judged_by_person, status_of
 from goalreel.claims import CLAIM_NAMES, NOBODY, PERSON, ClaimName, Claims
 from goalreel.datasets.corrections.events import WORDS
-from goalreel.datasets.corrections.state import FOLLOWED, TOOK, Review, ReviewPart, ReviewStep
+from goalreel.datasets.corrections.state import CARRIED_END, FOLLOWED, TOOK, Review, ReviewPart, ReviewStep
 from goalreel.types import Alignment, Attempt, Failure, Plan, Step, Storyboard, StoryboardStep, Verdict
 
 type Why = Literal["accepted", "chosen", "wrong_picture", "kept_out"]
@@ -47,7 +47,7 @@ def opinion(review: Review, step: ReviewStep) -> Why | None:
         return "kept_out"
     if "goal" in step.edited:
         return "chosen"
-    return "accepted" if review.verdict == "accept" else None
+    return "accepted" if review.accepted else None
 
 
 def critic_words(verdict: Verdict) -> str:
@@ -69,7 +69,7 @@ def plan(review: Review) -> Plan | None:
 
 def has_followed(attempt: Attempt) -> bool:
     """Tell a frame that a step ended with at some time, and nobody chose, from others."""
-    return attempt.verdict is not None and attempt.verdict.reasoning == FOLLOWED
+    return attempt.verdict is not None and attempt.verdict.reasoning in (FOLLOWED, CARRIED_END)
 
 
 def _step(review: Review, step: ReviewStep) -> StoryboardStep:
@@ -77,9 +77,9 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
     chosen = None if step.chosen is None else kept.index(step.chosen)
     step = step.updated(attempts=tuple(step.attempts[n] for n in kept), chosen=chosen)
     wording, attempts = _wording(step), _attempts(review, step)
-    if review.verdict == "accept" and not step.issues:
+    if review.accepted and not step.issues:
         wording = wording.model_copy(update={"doubts": ()})
-    accepted = review.verdict == "accept" and step.segment is not None
+    accepted = review.accepted and step.segment is not None
     if chosen is None and ("goal" in step.edited or accepted):
         caption = wording.auxiliary_text if (wording.auxiliary_text or "").strip() else wording.instruction
         wording = wording.model_copy(update={"prompt": None, "auxiliary_text": caption})
@@ -109,7 +109,7 @@ def _claims(review: Review, step: ReviewStep, made: StoryboardStep) -> Claims:
         claims = claims.named({"critic": PERSON})
     if goal is not None and has_followed(goal) and claims.looks is not None:
         claims = claims.model_copy(update={"looks": claims.looks.model_copy(update={"checked": NOBODY})})
-    accepted = review.verdict == "accept" and not step.issues
+    accepted = review.accepted and not step.issues
     checked: set[ClaimName] = set(CLAIM_NAMES) if accepted else set()
     if "goal" in step.edited and not step.issues:
         checked.add("looks")

@@ -14,7 +14,7 @@ from goalreel.boards.step import ChooseAttempt, DeleteStep, RedoChange, UndoChan
 from goalreel.boards.words import Phrase, StepId, Who
 from goalreel.details import Aspect
 from goalreel.settings import Frozen
-from goalreel.types import Attempt, Storyboard, Text
+from goalreel.types import Attempt, Segment, Step, Storyboard, Text
 
 type FrameNumber = Annotated[int, Field(ge=0, lt=2**31)]
 type Issue = Literal["wrong_object", "wrong_time", "missing", "extra", "wrong_picture"]
@@ -107,6 +107,37 @@ class DescribeStep(Frozen):
     """The robot could still mend the failure."""
 
 
+UNNAMED = "new step"
+"""The name of a step until somebody words it."""
+
+
+class TakenStep(Frozen):
+    """A step as another episode has it, and its frames in this one."""
+
+    step: Step
+    segment: Segment
+
+
+class CopySteps(Frozen):
+    """Take the steps of another episode in the place of all steps."""
+
+    kind: Literal["copy"] = "copy"
+    episode: FrameNumber
+    steps: tuple[TakenStep, ...] = ()
+    """The server fills them in."""
+
+
+class CarrySteps(Frozen):
+    """Carry the steps of labelled episodes over, in the place of all steps; one of many such changes."""
+
+    kind: Literal["carry"] = "carry"
+    act: Text
+    """All changes of one act have it, and no others."""
+    steps: tuple[TakenStep, ...] = ()
+    refused: Text | None = None
+    """The reason why the steps stay as they are."""
+
+
 class TakeFrame(Frozen):
     """Take a frame of the recording as the goal image."""
 
@@ -145,6 +176,8 @@ class GiveVerdict(Frozen):
 
     kind: Literal["verdict"] = "verdict"
     verdict: Opinion
+    unseen: Annotated[bool, Field(exclude_if=lambda unseen: not unseen)] = False
+    """Given to many episodes at once, without looking."""
 
 
 # Plain unions: of nested aliases pydantic names no field at fault.
@@ -158,14 +191,15 @@ StepEdit = (
     | RenameStep
     | SetOutcome
     | DescribeStep
+    | CopySteps
     | ChooseAttempt
     | TakeFrame
     | BlankGoal
 )
 """A person's change of what the steps are."""
 PageCorrection = StepEdit | FlagIssue | GiveVerdict | UndoChange | RedoChange
-"""Everything that a page may ask for; a rendering is the server's own to add."""
-Correction = PageCorrection | AddRendering
+"""Everything that a page may ask for; the others are the server's own to add."""
+Correction = PageCorrection | AddRendering | CarrySteps
 
 WORDS: Mapping[Issue, str] = {
     "wrong_object": "wrong object",
@@ -185,6 +219,7 @@ _TOLD: Mapping[str, str] = {
     "rename": "words set to “{name}”",
     "outcome": "the outcome is “{outcome}”",
     "describe": "has the {detail} “{text}”",
+    "copy": "the steps of episode {episode} were copied",
     "frame": "has frame {frame} as its goal image",
     "blank": "left without a goal image",
     "render": "rendered again",
@@ -199,6 +234,10 @@ def describe(change: Correction, names: Mapping[str, str]) -> str:
             told = f"has no {detail}"
         case ChooseAttempt(attempt=attempt):
             told = f"has attempt {attempt + 1} as its goal image"
+        case CarrySteps(refused=refused):
+            told = f"not carried over: {refused}" if refused else "steps carried over from labelled episodes"
+        case GiveVerdict(unseen=True, verdict=verdict):
+            told = f"the verdict “{verdict}”, without looking"
         case FlagIssue(issue=issue, on=on):
             told = WORDS[issue] if on else f"no longer {WORDS[issue]}"
         case _:

@@ -18,6 +18,7 @@ from goalreel.types import Alignment, Attempt, MotionPhase, Segment, Step, Story
 type ReviewPart = Literal["time", "words", "outcome", "goal"]
 TOOK = "A person took this frame."
 FOLLOWED = "The last frame of the step, whose end a person set."
+CARRIED_END = "The last frame of the step, as it was carried over."
 _MENDED: dict[ReviewPart, events.Issue] = {
     "time": "wrong_time",
     "words": "wrong_object",
@@ -96,10 +97,30 @@ class Review(EditedBoard[ReviewStep]):
     verdict: events.Opinion | None = None
     by: str | None = None
     """The person who gave the verdict."""
+    unseen: bool = False
+    """It was given to many episodes at once: nobody looked at this one."""
     issues: tuple[events.Issue, ...] = ()
     """Wrong with the whole episode."""
     corrected: bool = False
     """A person has changed more than their own opinion of it."""
+    taken: Literal["copy", "carry"] | None = None
+    """All steps are another episode's, and nobody has changed what they are since."""
+    refused: str | None = None
+    """The reason why the steps of labelled episodes were not carried over."""
+
+    @property
+    def accepted(self) -> bool:
+        """A person who looked has accepted it."""
+        return self.verdict == "accept" and not self.unseen
+
+    @property
+    def labelled(self) -> bool:
+        """A person made its steps, or accepted them, and has nothing against them."""
+        made = self.accepted or (self.verdict is None and self.corrected and self.taken is None)
+        steps = bool(self.steps) and all(
+            step.segment and not step.issues and step.step.name != events.UNNAMED for step in self.steps
+        )
+        return made and steps and not self.issues
 
     @staticmethod
     def of(base: events.BeginLog) -> "Review":
@@ -143,8 +164,9 @@ class Review(EditedBoard[ReviewStep]):
             pairs = zip(review.steps, fresh.steps, strict=True)
             steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in pairs)
             same = [s.goal for s in steps] == [s.goal for s in review.steps]
-            opinion = {"verdict": review.verdict, "by": review.by} if same else {}
-            return fresh.updated(steps=steps, issues=review.issues, corrected=review.corrected, **opinion)
+            opinion = ("verdict", "by", "unseen") if same else ()
+            kept = ("issues", "corrected", "taken", "refused", *opinion)
+            return fresh.updated(steps=steps, **{name: getattr(review, name) for name in kept})
         if not review.corrected:
             return fresh
         return review.updated(record=fresh.record, recording=fresh.recording, task=fresh.task)
@@ -179,7 +201,7 @@ class Review(EditedBoard[ReviewStep]):
                 raise InputError(f"frames {start} to {end} overlap step {step.id}")
         return self.segment(start, end)
 
-    def timed(self, step: ReviewStep, segment: Segment) -> ReviewStep:
+    def timed(self, step: ReviewStep, segment: Segment, reasoning: str = FOLLOWED) -> ReviewStep:
         """Set a step's frames; its goal is its last frame where that is what it was."""
         ended = step.segment is None or step.segment.end != segment.end
         step = step.without(*ASPECTS, "failure").set("time", segment=segment, alignment=None)
@@ -187,7 +209,7 @@ class Review(EditedBoard[ReviewStep]):
         camera = self.camera if step.goal is None else step.goal.removeprefix(FRAME).rpartition("#")[0]
         pictured = step.goal is not None or step.step.prompt is not None
         if ended and recorded and camera and "goal" not in step.edited and pictured:
-            verdict = Verdict(success=True, reasoning=FOLLOWED, pictures_only=True)
+            verdict = Verdict(success=True, reasoning=reasoning, pictures_only=True)
             return step.with_frame(camera, segment.end - 1, verdict)
         return step
 
@@ -215,8 +237,10 @@ def after(review: Review | None, entry: events.LogEntry) -> Review:
     match change:
         case UndoChange() | RedoChange():
             return review
-        case events.GiveVerdict(verdict=verdict):
-            return review.updated(verdict=verdict, by=entry.by)
+        case events.GiveVerdict(verdict=verdict, unseen=unseen):
+            return review.updated(verdict=verdict, by=entry.by, unseen=unseen)
+        case events.CarrySteps(refused=str(refused)):
+            return review.updated(refused=refused)
         case events.FlagIssue(step=step):
             if step is None:
                 return review.updated(issues=_flagged(review.issues, change))
@@ -224,11 +248,20 @@ def after(review: Review | None, entry: events.LogEntry) -> Review:
             flagged = flagged.updated(issues=_flagged(flagged.issues, change))
             return review.replaced(review.place(step), flagged)
     changed = _changed(review, change, f"r{entry.revision}")
-    return changed.updated(corrected=True, verdict=None, by=None, failure=None)
+    taken = change.kind if isinstance(change, events.CopySteps | events.CarrySteps) else None
+    if change.kind in ("choose", "frame", "blank", "render"):  # they leave the steps what they are
+        taken = review.taken
+    opinion = {"verdict": None, "by": None, "unseen": False}
+    return changed.updated(corrected=True, failure=None, taken=taken, refused=None, **opinion)
 
 
-def _changed(review: Review, change: events.StepEdit | events.AddRendering, name: str) -> Review:
-    """Change the steps; one that is added has the id `name`."""
+def _changed(
+    review: Review, change: events.StepEdit | events.AddRendering | events.CarrySteps, name: str
+) -> Review:
+    """Change the steps; one that is added has the id `name`, or begins with it."""
+    if isinstance(change, events.CopySteps | events.CarrySteps):
+        steps = (_taken(review, change, at, f"{name}s{at}") for at in range(len(change.steps)))
+        return review.updated(steps=tuple(steps))
     if isinstance(change, events.InsertStep):
         segment, text = review.free(change.start, change.end), change.name
         words = Step(name=text, instruction=text, prompt=text)
@@ -273,6 +306,15 @@ def _changed(review: Review, change: events.StepEdit | events.AddRendering, name
         case _:
             assert_never(change)
     return review.replaced(place, step)
+
+
+def _taken(review: Review, change: events.CopySteps | events.CarrySteps, at: int, name: str) -> ReviewStep:
+    """Step `at` that a change brings; a person answers for words that they copied."""
+    taken, carried = change.steps[at], change.kind == "carry"
+    segment = review.segment(taken.segment.start, taken.segment.end)
+    step = ReviewStep(id=name, step=taken.step, segment=None)
+    step = review.timed(step, segment, CARRIED_END if carried else FOLLOWED)
+    return step.updated(edited=frozenset() if carried else frozenset({"words"}))
 
 
 def _described(step: ReviewStep, change: events.DescribeStep) -> ReviewStep:

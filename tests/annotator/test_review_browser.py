@@ -235,7 +235,10 @@ def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(pag
     page.eventually(lambda: page.script("return document.activeElement.name"), "name")
     page.press("go home", Keys.ENTER)
     page.eventually(lambda: page.step(3)["name"], "go home")
-    assert page.step(3)["instruction"] == page.step(3)["prompt"] == "go home"
+    assert (page.step(3)["instruction"], page.step(3)["prompt"]) == (
+        '"go home" is done',
+        "Go home. Keep everything else unchanged.",
+    )
     page.settled()
     page.press(Keys.DELETE)
     page.eventually(page.spans, [(0, 8), (8, 16), (16, 24)])
@@ -382,7 +385,7 @@ def test_changes_are_labelled_while_it_plays(page):
     page.script(speed, 0.1)
     page.press("c")
     page.eventually(lambda: page.frame() >= 19)
-    page.press("c")
+    page.press("s")
     page.eventually(lambda: len(page.spans()), 4)
     page.script(speed, 1)
     page.eventually(lambda: page.frame(), LENGTH - 1)
@@ -488,7 +491,7 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
         assert two.spans() == [(0, 16)]
         assert two.server.episode(index)["history"][-1]["by"] == "bob"
         one.press("s")
-        one.sees("#said", "Go to a frame inside the step")
+        one.sees("#said", "A step begins at this frame")
         one.go(4)
         one.press("s")
         one.sees("#banner", "Somebody was first")

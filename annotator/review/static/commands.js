@@ -1,6 +1,7 @@
 // What each command does to the episode on show, and the keys for it. `view` is the EpisodeView.
 
 import { boundaries, clamp, gap, nearest, stepAt, timed } from "./boundaries.js";
+import { find } from "/common/dom.js";
 import { commandOf, pressed } from "/common/page.js";
 import { say, sheet } from "/common/parts.js";
 import { ask, attempt } from "/common/server.js";
@@ -8,16 +9,18 @@ import { ask, attempt } from "/common/server.js";
 const SHEET = [
   ["Look", [
     ["Space", "play this step and stop at its end; again to pause", { " ": "play" }],
+    ["X", "play twice, four times as fast", { x: "faster" }],
     ["J  L", "previous, next step", { j: "previous", l: "next" }],
     [",  .", "one frame back, on", { ",": "back", ".": "on" }],
   ]],
   ["Times", [
     ["[  ]", "let the step start, end at this frame", { "[": "start", "]": "end" }],
     ["Shift + ← →", "nudge the nearest boundary by a frame; with the boundary in focus, ← → alone"],
-    ["S", "split the step at this frame", { s: "split" }],
+    ["S", "cut at this frame, also while it plays", { s: "cut" }],
     ["M", "merge with the next step", { m: "merge" }],
     ["I", "insert a step into the gap at this frame, or place one there that was not found", { i: "insert" }],
-    ["C", "play on and label: each press marks a change", { c: "label" }],
+    ["C", "play on to the end, and cut with each press", { c: "label" }],
+    ["V", "copy the steps of the episode labelled last, or of the one whose number stands there", { v: "copy" }],
     ["Delete", "delete the step", { Delete: "delete" }],
   ]],
   ["Words and goal image", [
@@ -54,7 +57,7 @@ function slide(slider, arrow, key) {
   return step ? { act: "move", step, edge, frame } : { act: "seek", frame };
 }
 
-// The texts of a step that was inserted and not named yet.
+// The name of a step that was inserted and not named yet, as the server knows it.
 export const NEW = "new step";
 
 export const COMMANDS = {
@@ -82,11 +85,23 @@ export const COMMANDS = {
     move(view, boundary.step, boundary.edge, frame);
     view.seek(boundary.left?.id === step.id ? frame - 1 : frame);
   },
-  split(view, { step }) {
+  faster(view) {
+    view.player.faster();
+    view.draw();
+  },
+  // Where nothing is labelled yet, the first cut makes two steps.
+  cut(view) {
     const { frame } = view.player;
-    const inside = step && step.start !== null && step.start < frame && frame < step.end;
-    if (!inside) return say("Go to a frame inside the step, after its first one, and split there.");
-    view.change({ kind: "split", step: step.id, frame });
+    const { length } = view.episode;
+    if (frame === 0 || stepAt(view.episode, frame)?.start === frame) return say("A step begins at this frame: go to another one, and cut there.");
+    if (!view.episode.steps.length) view.change({ kind: "insert", start: 0, end: length, name: NEW });
+    view.change((now) => change(now, frame));
+  },
+  copy(view) {
+    const field = find("[name=copied]", view.holder);
+    if (!field.reportValidity()) return;
+    view.change({ kind: "copy", episode: Number(field.value) });
+    say(`The steps of episode ${field.value} are here, as long as this episode is: move the boundaries.`);
   },
   merge: (view, { step }) => step && view.change({ kind: "merge", step: step.id }),
   delete(view, { step }) {
@@ -110,11 +125,10 @@ export const COMMANDS = {
   label(view) {
     const { player, episode } = view;
     if (!player.playing) {
-      say("Labelling: Change now (C) at each change, Pause (Space) to stop.");
+      say("Labelling: cut (C) at each change, Pause (Space) to stop.");
       return player.play(player.frame, episode.length);
     }
-    const { frame } = player;
-    view.change((now) => change(now, frame));
+    COMMANDS.cut(view);
   },
 
   edit: (view, { step }) => step && view.open("rename"),

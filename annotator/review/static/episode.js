@@ -7,10 +7,17 @@ import { goalOf } from "./steps.js";
 import { draggable, setPlayhead, timeline } from "./timeline.js";
 import { controls, draw, ends, page } from "./view.js";
 import { described } from "./words.js";
-import { fill, find, h } from "/common/dom.js";
+import { fill, find } from "/common/dom.js";
 import { EditedPage } from "/common/page.js";
 import { otherWords, say } from "/common/parts.js";
 import { ask, attempt, post } from "/common/server.js";
+
+// The claim and the prompt that follow from a name, of a step that has them.
+async function follow(name, { prompt }) {
+  const told = await attempt(() => ask(`/api/words?${new URLSearchParams({ name })}`), () => {});
+  if (told && prompt === null) delete told.prompt;
+  return told;
+}
 
 export class EpisodeView extends EditedPage {
   #dragging = null;
@@ -34,7 +41,6 @@ export class EpisodeView extends EditedPage {
     this.nudged = null;
     this.past = null;
     fill(holder, page());
-    fill(find("#names", holder), ...dataset.names.map((name) => h("option", { value: name })));
     this.player = new Player(find("#cameras", holder), {
       moved: (frame) => this.#moved(frame),
       ended: () => this.draw(),
@@ -190,11 +196,16 @@ export class EpisodeView extends EditedPage {
     this.shut();
     if (!step || !given.name.trim()) return false;
     const words = otherWords(step, given);
-    // What the step was inserted with goes with its name.
-    for (const part of ["instruction", "prompt"]) if (words.name && step[part] === NEW) words[part] ??= words.name;
+    if (words.name && !words.instruction && !words.prompt) Object.assign(words, await follow(words.name, step));
     const rename = { kind: "rename", step: step.id, name: step.name, ...words };
     const changes = [...(Object.keys(words).length ? [rename] : []), ...described(step, given)];
-    const saved = await Promise.all(changes.map((change) => this.change(change)));
+    const making = changes.map((change) => this.change(change));
+    const next = timed(this.episode).find((other) => other.name === NEW);
+    if (step.name === NEW && next) {
+      this.select(next.id);
+      this.open("rename");
+    }
+    const saved = await Promise.all(making);
     return saved.every(Boolean);
   }
 

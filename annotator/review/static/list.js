@@ -4,7 +4,8 @@ import { fill, find, h } from "/common/dom.js";
 import { searches } from "/common/page.js";
 import { Rows, badge, count } from "/common/parts.js";
 import { ask } from "/common/server.js";
-import { VERDICT, doubt, frameUrl } from "./words.js";
+import { Tasks } from "./tasks.js";
+import { UNSEEN, VERDICT, doubt, frameUrl, hours } from "./words.js";
 
 const PAGE = 24;
 const ORDERS = { doubt: "most in doubt first", index: "by number" };
@@ -23,7 +24,7 @@ export function queue(parameters) {
 export class ListView {
   leaving = new AbortController();
 
-  constructor(holder, { dataset, query, keep }) {
+  constructor(holder, { dataset, query, keep, by }) {
     Object.assign(this, { holder, dataset, keep, query });
     fill(holder, page(dataset, query));
     const { signal } = this.leaving;
@@ -38,6 +39,7 @@ export class ListView {
       signal,
     });
     this.rows.load();
+    this.tasks = new Tasks(find("#tasks", holder), { by, signal, changed: () => this.rows.load() });
   }
 
   close() {
@@ -63,12 +65,13 @@ export class ListView {
     return Number(this.query.get("offset") ?? 0);
   }
 
-  #show({ total, reviewed, an_hour: pace, rows }) {
+  #show({ total, reviewed, an_hour: pace, spent_s: spent, left_s: left, rows }) {
     const { dataset, holder, offset, query } = this;
     // What was on this page has been reviewed, and is not of this list any more.
     if (!rows.length && offset > 0) return this.#page(Math.floor((total - 1) / PAGE) * PAGE);
     const speed = pace === null ? "" : `, ${Math.round(pace)} an hour`;
-    fill(find("#progress", holder), `${reviewed} of ${dataset.episodes} reviewed${speed}`);
+    const time = [spent > 0 && `${hours(spent)} spent`, left > 0 && `about ${hours(left)} left`].filter(Boolean);
+    fill(find("#progress", holder), [`${reviewed} of ${dataset.episodes} reviewed${speed}`, ...time].join(", "));
     find("#done", holder).value = reviewed;
     fill(find("#count", holder), count(total, "episode"));
     fill(find("#items", holder), ...rows.map((row) => line(row, dataset, query)));
@@ -97,6 +100,7 @@ function page(dataset, query) {
         h("label", {}, "Order", select("order", ORDERS, query.get("order") ?? "doubt")),
         h("output", { id: "count" }),
       ),
+      h("div", { id: "tasks" }),
       h("ul", { id: "items", class: "list", "aria-label": "Episodes" }),
       h("p", { id: "nothing", class: "empty", hidden: true }, "No episode matches."),
       h("nav", { class: "pager", "aria-label": "Pages", hidden: true },
@@ -119,7 +123,7 @@ function line(row, dataset, query) {
         row.words && h("span", { class: "muted words-by" }, row.words),
         row.reasons.length > 0 && h("span", { class: "muted why" }, row.reasons.join(", ")),
         h("span", { class: "facts" },
-          row.verdict ? badge(row.verdict, VERDICT[row.verdict]) : badge("skipped", "not reviewed"),
+          row.verdict ? badge(row.verdict, VERDICT[row.verdict] + (row.unseen ? UNSEEN : "")) : badge("skipped", "not reviewed"),
           row.verdict && h("span", { class: "muted" }, `by ${row.by}`),
           h("meter", { min: 0, max: 1, low: 0.33, high: 0.66, optimum: 0, value: row.doubt, "aria-hidden": "true" }),
           h("span", { class: "muted" }, doubt(row.doubt)),

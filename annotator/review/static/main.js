@@ -20,7 +20,7 @@ function show(holder, { query, episode }, { go, replace }, dataset) {
   document.body.append(nameField(dataset.reviewer, { class: "who" }));
   const by = () => person(dataset.reviewer);
   if (episode) return new EpisodeView(holder, { dataset, episode, query, by, go });
-  return new ListView(holder, { dataset, query, keep: (now) => replace(`#/?${now}`) });
+  return new ListView(holder, { dataset, query, by, keep: (now) => replace(`#/?${now}`) });
 }
 
 startPage({ first: () => ask("/api/dataset"), load, show, home: "All episodes" });

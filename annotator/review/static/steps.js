@@ -15,7 +15,7 @@ export const goalOf = (step) => step.attempts.find((attempt) => attempt.number =
 export function steps(view) {
   const { episode } = view;
   if (!episode.steps.length) {
-    return h("p", { class: "empty" }, episode.failure ?? "No steps yet. Insert one at the frame on show (I).");
+    return h("p", { class: "empty" }, `${episode.failure ? `${episode.failure}. ` : ""}No steps: play (Space), and cut (S) where one ends and the next begins; or copy those of another episode (V).`);
   }
   return h("ol", { class: "step-list" }, episode.steps.map((step) => item(view, step)));
 }
@@ -47,7 +47,7 @@ function state(step) {
 function body(view, step, at) {
   return [
     step.unaligned && h("p", { class: "note" }, `Not found in the recording: ${step.unaligned}`),
-    step.doubts.map((doubt) => h("p", { class: "note" }, `The words may be untrue: ${doubt}.`)),
+    step.doubts.map((doubt) => h("p", { class: "note" }, `In doubt: ${doubt}.`)),
     view.form === "rename" ? form(step) : words(step),
     h("div", { class: "pair", "data-key": "pair" }, goal(step, at), ending(view, step, at)),
     actions(view, step),

@@ -4,7 +4,7 @@ import { boundaries } from "./boundaries.js";
 import { fill, find, h } from "/common/dom.js";
 import { badge, button, folded, history, undoButtons, unsaved, zoom } from "/common/parts.js";
 import { steps } from "./steps.js";
-import { ISSUE, VERDICT, camera as short, doubt, frameUrl, seconds } from "./words.js";
+import { ISSUE, UNSEEN, VERDICT, camera as short, doubt, frameUrl, seconds } from "./words.js";
 
 const SMALL = 240;
 
@@ -38,7 +38,7 @@ function head(view) {
       h("a", { href: `#/?${query}` }, "← All episodes"),
       h("h1", {}, `Episode ${episode.episode}`),
       episode.verdict
-        ? badge(episode.verdict, `${verdict} by ${episode.by}`)
+        ? badge(episode.verdict, `${verdict}${episode.unseen ? UNSEEN : ""} by ${episode.by}`)
         : badge("skipped", "not reviewed"),
       episode.reasons?.length > 0 && h("span", { class: "muted" }, `${doubt(episode.doubt)}: ${episode.reasons.join(", ")}`),
       h("span", { class: `saving ${changes.state}`, role: "status", id: "saving" }, SAVING[changes.state]),
@@ -98,14 +98,15 @@ export function controls({ episode, player }) {
     button("back", "−1", ",", { "aria-label": "One frame back" }),
     button("on", "+1", ".", { "aria-label": "One frame on" }),
     h("span", { class: "where" }, h("b", {}, `frame ${frame}`), ` of ${episode.length} · ${seconds(frame, episode.fps)}`),
+    button("faster", `${player.rate}×`, "X", { "aria-label": `Speed: ${player.rate} times` }),
     h("span", { class: "between" }),
     button("start", "Start here", "["),
     button("end", "End here", "]"),
-    button("split", "Split", "S"),
+    button("cut", "Cut", "S"),
     button("merge", "Merge", "M", { title: "Merge with the next step" }),
     button("insert", "Insert", "I"),
     button("delete", "Delete", "Del", { class: "danger", "aria-keyshortcuts": "Delete" }),
-    button("label", player.playing ? "Change now" : "Label", "C", { title: "Play on, and mark each change with a key" }),
+    button("label", player.playing ? "Cut now" : "Label", "C", { title: "Play on, and mark each change with a key" }),
   ];
 }
 
@@ -139,6 +140,10 @@ function whole({ episode }) {
     button("issue", ISSUE.missing, null, {
       "data-issue": "missing", "data-whole": "episode", "aria-pressed": episode.issues.includes("missing"),
     }),
+    h("label", { class: "copied" }, "Steps of episode",
+      h("input", { name: "copied", type: "number", min: 0, required: true, value: episode.copy_from ?? "" }),
+    ),
+    button("copy", "Copy", "V", { title: "In the place of all steps" }),
   );
 }
 
@@ -153,12 +158,14 @@ function past({ episode, past: leaf }) {
 
 // Brings every part of the page up to date but the time line, whose width the caller knows.
 export function draw(view) {
+  const { episode } = view;
   const into = (id, ...parts) => fill(find(`#${id}`, view.holder), ...parts);
   into("head", ...head(view));
   into("banner", unsaved(view.changes, view.by()));
   into("cameras", cameras(view));
   into("controls", controls(view));
   into("ends", ends(view));
+  into("names", episode.names.map((name) => h("option", { value: name })));
   into("steps", steps(view));
   into("whole", whole(view));
   into("history", ...past(view));

@@ -1,6 +1,7 @@
 // How things are told: the same words for eyes and for screen readers.
 
 export const VERDICT = { accept: "accepted", reject: "rejected", unsure: "unsure" };
+export const UNSEEN = " without looking";
 export const ISSUE = {
   wrong_object: "wrong object", wrong_time: "wrong time", missing: "a step is missing",
   extra: "one too many", wrong_picture: "wrong picture",
@@ -15,6 +16,7 @@ export const OUTCOME = {
 };
 
 export const seconds = (frame, fps) => `${(frame / fps).toFixed(2)} s`;
+export const hours = (s) => (s < 5400 ? `${Math.max(1, Math.round(s / 60))} min` : `${(s / 3600).toFixed(1)} h`);
 export const span = (step, fps) => `${(step.start / fps).toFixed(1)}–${(step.end / fps).toFixed(1)} s`;
 // The address of an exact frame, at most `width` pixels wide.
 export const frameUrl = (index, key, number, width) => `/frames/${index}/${encodeURIComponent(key)}/${number}.jpg?width=${width}`;

@@ -1,0 +1,205 @@
+"""Acts on many episodes of an instruction: to carry labelled steps over, to accept what is sure, to undo.
+
+Each is a line in the log of each episode, so it can be taken back, as a whole too. An act that was broken off
+goes on where it stopped when it is asked for again.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable
+from functools import lru_cache
+from itertools import batched
+from threading import Lock
+from typing import Literal
+
+from goalreel.annotator.examples import LABELS, as_example, reviewed_label, to_label
+from goalreel.annotator.review.queue import QueueRow
+from goalreel.annotator.review.session import Json, ReviewSession
+from goalreel.boards.log import ConflictError
+from goalreel.boards.step import UndoChange
+from goalreel.claims import CARRIED
+from goalreel.datasets.corrections.events import CarrySteps, Correction, GiveVerdict, TakenStep
+from goalreel.errors import InputError
+from goalreel.planners.examples.carry import TOLERANCE_S, Measurement
+from goalreel.planners.examples.example import Example, digest_of
+from goalreel.planners.examples.planner import MOST, ExamplesPlanner
+from goalreel.types import Failure, Plan, Segment, Task
+
+type Act = Literal["carry", "accept", "undo"]
+SHOWN = 8
+"""Instructions that are listed, those of most episodes."""
+_CHUNK = 16
+_REASONS = 3
+
+
+class Acts:
+    """One at a time; `tasks` says what there is to do."""
+
+    def __init__(self, session: ReviewSession) -> None:
+        self._session, self._queue = session, session.queue
+        self._lock = Lock()
+        self._planner = lru_cache(1)(self._make_planner)
+        self._order = lru_cache(SHOWN)(self._make_order)
+
+    def tasks(self) -> list[Json]:
+        """Describe the instructions of several episodes: labels, what they measure, and what can be done."""
+        with self._lock:
+            by_text = sorted(self._by_instruction().items(), key=lambda item: -len(item[1]))
+            return [self._task(text, rows) for text, rows in by_text[:SHOWN] if len(rows) > 1]
+
+    def do(self, act: Act, instruction: str, by: str, anyway: bool = False) -> str:
+        """Act, and tell what was done.
+
+        Raises:
+            InputError: there is nothing to do, or too few boundaries are found again to carry steps over and
+                it is not to be done `anyway`.
+            DatasetError: an episode cannot be read, or the disk is full.
+        """
+        with self._lock:
+            rows = self._by_instruction().get(instruction, [])
+            if act == "carry":
+                return self._carry(instruction, [row for row in rows if row.open], by, anyway=anyway)
+            if act == "accept":
+                return self._accept([row for row in rows if row.sure], by)
+            return self._undo(rows, by)
+
+    def _by_instruction(self) -> dict[str, list[QueueRow]]:
+        rows = defaultdict[str, list[QueueRow]](list)
+        for row in self._queue.rows():
+            rows[row.instruction].append(row)
+        return rows
+
+    def _task(self, text: str, rows: list[QueueRow]) -> Json:
+        labelled = [row.episode for row in rows if row.labelled]
+        measured = self._examples().measurement(text)
+        last = _last_act(rows)
+        few = len(labelled) < LABELS or (measured is not None and not measured.enough)
+        ordered = self._order(tuple(row.episode for row in rows)) if few else ()
+        return {
+            "instruction": text,
+            "episodes": len(rows),
+            "labelled": len(labelled),
+            "open": sum(row.open for row in rows),
+            "sure": sum(row.sure for row in rows),
+            "told": self._told(measured, rows),
+            "enough": measured.enough if measured else None,
+            "next": [e for e in ordered if e not in labelled][: max(1, LABELS - len(labelled))],
+            "last": last,
+            "last_count": sum(row.act is not None and row.act[0] == last for row in rows),
+        }
+
+    def _told(self, measured: Measurement | None, rows: list[QueueRow]) -> str | None:
+        if measured is None:
+            return None
+        told = str(measured).removeprefix(f'"{measured.instruction}": ')
+        moved = [frames for row in rows for frames in row.moved]
+        if moved:
+            stayed = sum(frames <= TOLERANCE_S * self._session.source.fps for frames in moved)
+            told += (
+                f"; of {len(moved)} that were carried over and that you looked at, {stayed} stayed within "
+                f"{TOLERANCE_S:g} s"
+            )
+        return told
+
+    def _examples(self) -> ExamplesPlanner:
+        """The planner of the episodes that are labelled now."""
+        chosen: list[tuple[int, int]] = []
+        for rows in self._by_instruction().values():
+            labelled = [row for row in rows if row.labelled]
+            # What was carried over itself comes last.
+            labelled.sort(key=lambda row: (bool(row.moved), row.episode))
+            chosen += [(row.episode, row.revision) for row in labelled[:MOST]]
+        return self._planner(tuple(sorted(chosen)))
+
+    def _make_planner(self, labelled: tuple[tuple[int, int], ...]) -> ExamplesPlanner:
+        examples: list[Example] = []
+        for index, _ in labelled:
+            if label := reviewed_label(self._session.look(index).review):
+                episode = self._session.episode(index)
+                examples.append(as_example(episode, *label, str(episode.root), apart=False))
+        planner = ExamplesPlanner(lambda name: self._session.episode(int(name)), examples)
+        self._act = f"carry {digest_of(examples)}"
+        return planner
+
+    def _make_order(self, episodes: tuple[int, ...]) -> tuple[int, ...]:
+        """The episodes from which most others can be labelled, in order."""
+        found = to_label(self._session.source, [("", episodes)], 2 * LABELS)
+        return found.get("", ())
+
+    def _carry(self, text: str, rows: list[QueueRow], by: str, *, anyway: bool) -> str:
+        planner = self._examples()
+        measured = planner.measurement(text)
+        if measured is None or not rows:
+            raise InputError("there is nothing to carry over: label an episode of this task first")
+        if not (measured.enough or anyway):
+            raise InputError(f"{measured}: too few to carry over; label more episodes of it")
+        reasons: dict[int, str] = {}
+        done: list[int] = []
+        for chunk in batched(rows, _CHUNK):
+            tasks = [Task(id=str(row.episode), instruction=text) for row in chunk]
+            for row, plan in zip(chunk, planner.plan(tasks), strict=True):
+                change = self._change(row, plan)
+                if self._add(row, by, change):
+                    done.append(row.episode)
+                    if change.refused:
+                        reasons[row.episode] = change.refused
+        self._queue.weigh(done)
+        told = f"Steps carried over to {_count(len(done) - len(reasons))}"
+        doubted = [e for e in done if e not in reasons and not self._queue[e].sure]
+        if doubted:
+            told += f", {len(doubted)} of them in doubt"
+        if reasons:
+            first = "; ".join(f"episode {e}: {why}" for e, why in list(reasons.items())[:_REASONS])
+            told += f". Left as they were: {len(reasons)} ({first})"
+        return f"{told}. What is in doubt comes first."
+
+    def _change(self, row: QueueRow, plan: Plan | Failure) -> CarrySteps:
+        if isinstance(plan, Failure):
+            return CarrySteps(act=self._act, refused=plan.message.removeprefix(f"{row.episode}: "))
+        steps = (
+            TakenStep(
+                step=step.model_copy(update={"by": CARRIED}),
+                segment=Segment(start=segment.start, end=segment.end),
+            )
+            for step, segment in zip(plan.steps, plan.segments or (), strict=True)
+        )
+        return CarrySteps(act=self._act, steps=tuple(steps))
+
+    def _add(self, row: QueueRow, by: str, change: Correction) -> bool:
+        """Make a change; False where somebody has changed the episode meanwhile, so that it stays theirs."""
+        now = self._session.look(row.episode)
+        done = now.replay.done
+        if done and done[-1].change == change and not isinstance(change, UndoChange):
+            return True  # before the act was broken off
+        try:
+            self._session.change(row.episode, row.revision, by, change)
+        except ConflictError:
+            return False
+        return True
+
+    def _accept(self, rows: list[QueueRow], by: str) -> str:
+        verdict = GiveVerdict(verdict="accept", unseen=True)
+        done = [row.episode for row in rows if self._add(row, by, verdict)]
+        if not done:
+            raise InputError("no episode is sure: look at those that are in doubt")
+        self._queue.weigh(done)
+        return f"Accepted without looking: {_count(len(done))}. Their steps stay checked by nobody."
+
+    def _undo(self, rows: list[QueueRow], by: str) -> str:
+        act = _last_act(rows)
+        if act is None:
+            raise InputError("there is no act to take back")
+        ours = [row for row in rows if row.act and row.act[0] == act]
+        done = [row.episode for row in ours if self._add(row, by, UndoChange())]
+        self._queue.weigh(done)
+        what = "accepted without looking" if act == "accept" else "carried over"
+        return f"Taken back: what was {what}, in {_count(len(done))}. What you changed since stays."
+
+
+def _last_act(rows: Iterable[QueueRow]) -> str | None:
+    """The newest act that is the last change of an episode."""
+    acts = [row.act for row in rows if row.act]
+    return max(acts, key=lambda act: act[1])[0] if acts else None
+
+
+def _count(episodes: int) -> str:
+    return f"{episodes} episode{'' if episodes == 1 else 's'}"

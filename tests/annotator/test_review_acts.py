@@ -1,0 +1,305 @@
+"""Labelling from nothing on the review page: a few episodes by hand, the others by acts on all at once."""
+
+import shutil
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+from support.browser import BrowserPage, KillableServer, chromium, needs_chromium
+from support.cli import goalreel
+from support.recordings import make_dataset
+from support.review import change, review_page
+from support.robots import pick_and_place
+
+from goalreel.annotator.show import read_storyboards
+from goalreel.claims import CARRIED, NOBODY, PERSON
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
+from goalreel.datasets.writing.plan import TextOptions
+from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.types import Failure, Storyboard, Task
+
+RUN = "from goalreel.cli.main import app; app()"
+TASK = "räum die Tasse weg"
+NAMES = ("nimm die Tasse", "stell die Tasse ab", "fahr zurück")
+SPEEDS = (8, 10, 12, 9, 11, 10, 9, 12, 10, 11)
+"""Frames a second at which an episode of the task is acted."""
+FRONT = "observation.images.front"
+
+
+def cuts(episode: int) -> list[int]:
+    """Frames at which its steps begin, and its length: where the hand has closed, and has opened."""
+    seconds = (1.0, 0.6, 0.4, 0.6, 1.2, 0.6, 0.4, 0.5, 0.8, 0.5)
+    ends = 1 + np.cumsum([max(2, round(s * SPEEDS[episode])) for s in seconds])
+    return [0, int(ends[2]), int(ends[6]), int(ends[-1])]
+
+
+def unplanned(folder: Path) -> Path:
+    """An annotated dataset in which no episode has a plan: ten of a task, and one that is unlike them."""
+    rng = np.random.default_rng(5)
+    states = [pick_and_place(rng, fps)[:, :4] for fps in SPEEDS]
+    states.append(np.cumsum(rng.normal(size=(70, 4)), axis=0))
+    source = Source.open(make_dataset(folder / "in", states=states, cameras=("front",), task=TASK))
+    settings = presets.load("hindsight").model_dump(mode="json") | {"camera": FRONT}
+    failure = Failure(stage="plan", message="no rule knows these words")
+    with Records.open(folder / "out", settings, source.fingerprint()) as records:
+        records.remember(source.root)
+        for index in source.indices:
+            image = Image(source.episode(index).frames(FRONT, [0])[0].pixels, frame=f"{FRONT}#0")
+            task = Task(id=str(index), instruction=TASK, image=image)
+            records.commit(index, Storyboard(task=task, failure=failure))
+        build(source, folder / "out", records, text=TextOptions(replace_rows=True))
+    return folder / "out"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
+    return unplanned(tmp_path_factory.mktemp("acts"))
+
+
+@pytest.fixture
+def out(made, tmp_path) -> Path:
+    return Path(shutil.copytree(made, tmp_path / "out"))
+
+
+def label(page: TestClient, episode: int) -> None:
+    """Cut and name it, as the page does."""
+    edges = cuts(episode)
+    made = change(page, episode, kind="insert", start=0, end=edges[-1], name="new step")
+    step = made["steps"][0]["id"]
+    for edge in edges[1:-1]:
+        made = change(page, episode, kind="split", step=step, frame=edge)
+        step = made["steps"][-1]["id"]
+    for step, name in zip(made["steps"], NAMES, strict=True):
+        told = page.get("/api/words", params={"name": name}).json()
+        change(page, episode, kind="rename", step=step["id"], name=name, **told)
+
+
+def act(page: TestClient, name: str, **more: object) -> dict:
+    answer = page.post("/api/acts", json={"act": name, "instruction": TASK, "by": "ann", **more})
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def refused(page: TestClient, name: str) -> str:
+    answer = page.post("/api/acts", json={"act": name, "instruction": TASK, "by": "ann"})
+    assert answer.status_code == 422
+    return answer.json()["detail"]
+
+
+def task(page: TestClient) -> dict:
+    (only,) = page.get("/api/tasks").json()
+    return only
+
+
+def rows(page: TestClient) -> dict[int, dict]:
+    """In the order of the list."""
+    return {row["episode"]: row for row in page.get("/api/episodes").json()["rows"]}
+
+
+def spans(page: TestClient, episode: int) -> list[tuple[int, int]]:
+    return [(s["start"], s["end"]) for s in page.get(f"/api/episodes/{episode}").json()["steps"]]
+
+
+def test_a_few_labels_are_carried_over_and_what_is_sure_is_accepted_and_taken_back(out):
+    page = review_page(out)
+    nothing = task(page)
+    assert (nothing["labelled"], nothing["open"], nothing["told"], len(nothing["next"])) == (0, 11, None, 3)
+    assert "label an episode of this task first" in refused(page, "carry")
+    label(page, 1)
+    change(page, 3, kind="insert", start=0, end=cuts(3)[-1], name="new step")
+    one = task(page)
+    assert (one["labelled"], one["open"]) == (1, 9), "what has no name yet is no label, and stays"
+    assert "nothing is measured yet" in one["told"]
+    for e in (3, 5):
+        while page.get(f"/api/episodes/{e}").json()["can_undo"]:
+            change(page, e, kind="undo")
+        label(page, e)
+    change(page, 6, kind="verdict", verdict="reject")
+    three = task(page)
+    assert three["told"].startswith("among your 3 labelled episodes 6 of 6 boundaries were found again")
+    assert (three["enough"], three["open"], three["sure"], three["next"]) == (True, 7, 0, [])
+    before = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (1, 3, 5, 6)}
+
+    told = act(page, "carry")["told"]
+    assert told.startswith("Steps carried over to 6 episodes. Left as they were: 1 (episode 10: it is unlike")
+    assert {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in before} == before
+    first, *_ = listed = rows(page)
+    assert first in (6, 10)
+    assert "not carried over: it is unlike the labelled episodes" in listed[10]["reasons"]
+    for e in (0, 2, 4, 7, 8, 9):
+        assert np.abs(np.subtract([start for start, _ in spans(page, e)], cuts(e)[:-1])).max() <= 5
+        assert listed[e]["words"] == f"words by {CARRIED}, checked by {NOBODY}"
+        assert [s["name"] for s in page.get(f"/api/episodes/{e}").json()["steps"]] == list(NAMES)
+    assert "carried over" in page.get("/api/episodes/0").json()["history"][-1]["words"]
+    assert list(rows(review_page(out))) == list(listed), "the same after a restart"
+
+    change(page, 2, kind="verdict", verdict="accept")
+    first = page.get("/api/episodes/4").json()["steps"][0]["id"]
+    change(page, 4, kind="move", step=first, edge="end", frame=9)
+    now = task(page)
+    assert (now["labelled"], now["sure"]) == (5, 4)
+    assert "of 4 that were carried over and that you looked at, 3 stayed within 0.5 s" in now["told"]
+    assert act(page, "accept")["told"].startswith("Accepted without looking: 4 episodes")
+    seen = rows(page)
+    unseen = {e: row["unseen"] for e, row in seen.items() if row["verdict"] == "accept"}
+    assert unseen == {2: False, 0: True, 7: True, 8: True, 9: True}
+    assert [seen[e]["words"].split()[-1] for e in (0, 2)] == [NOBODY, PERSON]
+    listing = page.get("/api/episodes").json()
+    assert listing["reviewed"] == 6
+    assert min(listing["spent_s"], listing["left_s"]) > 0
+    assert listing["an_hour"] > 100, "of what somebody looked at"
+    assert (task(page)["labelled"], task(page)["last"], task(page)["last_count"]) == (5, "accept", 4)
+    assert "in 4 episodes" in act(review_page(out), "undo")["told"], "after a restart too"
+
+
+def test_an_act_goes_on_and_is_taken_back_as_one(out):
+    page = review_page(out)
+    for e in (1, 3, 5):
+        label(page, e)
+    act(page, "carry")
+    change(page, 7, kind="undo")  # as if it had been broken off before this one
+    revisions = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (0, 2, 7)}
+    act(page, "carry")
+    after = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (0, 2, 7)}
+    assert after == {**revisions, 7: revisions[7] + 1}
+    change(page, 2, kind="delete", step=page.get("/api/episodes/2").json()["steps"][0]["id"])
+    assert "in 7 episodes" in act(page, "undo")["told"]
+    assert [len(spans(page, e)) for e in (0, 1, 2, 7)] == [0, 3, 2, 0]
+    assert refused(page, "undo") == "there is no act to take back"
+    assert refused(page, "accept").startswith("no episode is sure")
+
+
+def test_too_few_boundaries_ask_for_more_labels(out):
+    page = review_page(out)
+    label(page, 1)
+    label(page, 3)
+    first, second, _ = page.get("/api/episodes/3").json()["steps"]
+    for step, frame in ((first, 2), (second, 7)):
+        change(page, 3, kind="move", step=step["id"], edge="end", frame=frame)
+    few = task(page)
+    assert (few["enough"], len(few["next"])) == (False, 1)
+    assert "label more episodes of it" in refused(page, "carry")
+    assert not act(page, "carry", anyway=True)["tasks"][0]["sure"], "all of it is in doubt"
+
+
+def test_steps_are_copied_and_are_no_label_until_somebody_moves_them(out):
+    page = review_page(out)
+    label(page, 1)
+    assert page.get("/api/episodes/0").json()["copy_from"] == 1
+    copied = change(page, 0, kind="copy", episode=1)
+    share = cuts(0)[-1] / cuts(1)[-1]
+    assert spans(page, 0) == [tuple(round(share * f) for f in pair) for pair in pairwise(cuts(1))]
+    assert [s["name"] for s in copied["steps"]] == list(NAMES)
+    assert {s["claims"]["when"]["by"] for s in copied["steps"]} == {PERSON}
+    assert (task(page)["labelled"], task(page)["open"]) == (1, 9)
+    change(page, 0, kind="move", step=copied["steps"][0]["id"], edge="end", frame=cuts(0)[1])
+    assert task(page)["labelled"] == 2
+    for episode in (0, 2, 99):
+        event = {"kind": "copy", "episode": episode}
+        body = {"revision": page.get("/api/episodes/0").json()["revision"], "by": "ann", "event": event}
+        assert page.post("/api/episodes/0/events", json=body).status_code == 422
+
+
+class Page(BrowserPage):
+    """An episode, or the list, as a person uses it."""
+
+    def frame(self) -> int:
+        return int(self.attribute(".playhead", "aria-valuenow") or -1)
+
+    def go(self, frame: int) -> None:
+        while (away := frame - self.frame()) != 0:
+            self.press("." if away > 0 else ",")
+
+    def settled(self) -> None:
+        self.eventually(lambda: self.text("#saving"), "Saved")
+
+    def field(self) -> str:
+        return self.script("return document.activeElement.name ?? ''")
+
+
+@pytest.fixture
+def page(out, tmp_path) -> Iterator[Page]:
+    server = KillableServer(RUN, "review", str(out), "--port", "PORT", "--by", "ann", look="/api/dataset")
+    server.start()
+    for driver in chromium(tmp_path / "profile"):
+        page = Page(driver)
+        page.resize(1440, 900)
+        page.url = server.url
+        yield page
+        assert driver.get_log("browser") == []
+    server.kill()
+
+
+@pytest.mark.process
+@needs_chromium
+def test_a_dataset_is_labelled_from_nothing_and_built(page, out):
+    keys = pytest.importorskip("selenium.webdriver").Keys
+    page.load(f"{page.url}/")
+    page.sees("#tasks", "Nothing is labelled. Label first: episode")
+
+    page.load(f"{page.url}/#/episode/1")
+    page.sees("#steps", "no rule knows these words. No steps: play (Space), and cut (S)")
+    page.press("x")
+    page.sees("[data-act=faster]", "2×")
+    for frame in cuts(1)[1:-1]:
+        page.go(frame)
+        page.press("s")
+        page.settled()
+    page.press(keys.ENTER)
+    for at, name in enumerate(NAMES, start=1):
+        page.eventually(lambda at=at: (page.text(".step-item.open .number"), page.field()), (f"{at}", "name"))
+        page.press(name, keys.ENTER)
+    page.settled()
+    page.sees("#steps", '"fahr zurück" is done')
+    page.press("a")
+    page.eventually(lambda: page.text("h1") != "Episode 1")
+    for episode in (3, 5):
+        page.load(f"{page.url}/#/episode/{episode}")
+        page.sees("h1", f"Episode {episode}")
+        page.press("v")
+        page.sees("#steps", NAMES[2])
+        page.settled()
+        for frame in cuts(episode)[1:-1]:
+            page.press("l")
+            page.go(frame)
+            page.press("[")
+            page.settled()
+        page.press("a")
+        page.eventually(lambda episode=episode: page.text("h1") != f"Episode {episode}")
+
+    page.load(f"{page.url}/")
+    page.sees("#tasks", "among your 3 labelled episodes 6 of 6 boundaries were found again")
+    page.sees("#progress", "3 of 11 reviewed")
+    page.sees("#tasks", "Carry over to the other 8 of this task")
+    page.click("[data-act=carry]")
+    page.sees("#tasks", "Steps carried over to 7 episodes. Left as they were: 1 (episode 10")
+    page.sees("#items", "carried over")
+    page.click("[data-act=accept]")
+    page.sees("#items", "accepted without looking")
+    page.sees("#tasks", "Accepted without looking: 7 episodes")
+    page.click("[data-act=undo]")
+    page.sees("#tasks", "Accept all 7 that are sure")
+    page.click("[data-act=accept]")
+    page.sees("#tasks", "Undo: 7 accepted without looking")
+    page.accessible()
+    page.resize(390, 844)
+    assert page.overflow() <= 0
+
+    goalreel("build", out)
+    boards = dict(read_storyboards(out))
+    assert [len(boards[e].steps) for e in range(11)] == [3] * 10 + [0]
+    assert {s.claims.what.checked for e in (1, 3, 5) for s in boards[e].steps} == {PERSON}
+    assert {(s.claims.what.by, s.claims.what.checked) for s in boards[0].steps} == {(CARRIED, NOBODY)}
+    from lerobot.datasets.lerobot_dataset import LeRobotDataset
+
+    dataset = LeRobotDataset("local/test", root=out, video_backend="pyav")
+    first = dataset.hf_dataset[dataset.meta.episodes[0]["dataset_from_index"]]
+    told = [row["content"] for row in first["language_persistent"] if row["style"] == "subtask"]
+    assert told == list(NAMES)
+    assert "observation.images.subgoal" in dataset[0]
