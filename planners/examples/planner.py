@@ -16,8 +16,8 @@ from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segmen
 THREADS = 2
 MOST = 10
 """Examples of a task: beyond five little is gained, and each is aligned twice with every episode."""
-GOAL_S = 0.3
-"""Seconds from a boundary on in which what the step before it claims is seen."""
+SHOWN_S = (0.1, 0.8)
+"""Seconds after a boundary in which what the step before it claims is seen, if the next step is as long."""
 
 
 class ExamplesPlanner:
@@ -120,7 +120,7 @@ def _that_serve(examples: Sequence[Example]) -> list[Example]:
 def _carry_over(
     example: Example, carried: Carried, recording: Recording, slots: Mapping[str, str]
 ) -> Plan | Failure:
-    length, goal = len(recording.timestamps), max(1, round(GOAL_S * recording.fps))
+    length = len(recording.timestamps)
     edges, doubts = [0, *carried.frames, length], [None, *carried.doubts, None]
     texts = [replaced(step, slots) for step in example.steps]
     words_doubts = (LEFT,) if unsaid(texts, slots) else ()
@@ -128,11 +128,12 @@ def _carry_over(
     segments: list[Segment] = []
 
     def add(number: int, start: int, end: int, outcome: Literal["done", "failed"]) -> None:
-        first, last = shape(example)[number]
-        why = dict.fromkeys(filter(None, (doubts[first], doubts[last])))
+        why = dict.fromkeys(filter(None, (doubts[edge] for edge in shape(example)[number])))
         update = {"doubts": (*words_doubts, *why), "details": None, "outcome": outcome}
         steps.append(texts[number].model_copy(update=update))
-        shown = (end, min(end + goal, length)) if end < length else None
+        following = next((edge for edge in edges if edge > end), length)
+        first, last = (min(end + round(s * recording.fps), following) for s in SHOWN_S)
+        shown = (min(first, last - 1), last) if end < length else None
         segments.append(Segment(start=start, end=end, goal=shown))
 
     for number, (first, last) in enumerate(shape(example)):

@@ -111,7 +111,7 @@ def test_boundaries_and_words_are_those_of_the_examples() -> None:
     assert plan.segments is not None
     assert [step.name for step in plan.steps] == ["grasp the pear", PUT, "leave"]
     assert [s.start for s in plan.segments[1:]] == pytest.approx(ARMS[3].marks(), abs=4)
-    assert plan.segments[0].goal == (plan.segments[1].start, plan.segments[1].start + 6)
+    assert plan.segments[0].goal == (plan.segments[1].start + 2, plan.segments[1].start + 16)
     assert not any(step.doubts for step in plan.steps)
 
 

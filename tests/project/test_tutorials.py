@@ -3,6 +3,7 @@
 That of ROS 2: `ros_pkg/test_tabletop_loop.py`. That of a model of one's own: `models/test_plugins.py`.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 from support.cli import goalreel
 from support.pages import blocks, commands, run_python, text_of
-from support.places import ROOT
+from support.places import ROOT, SHARED
+
+from goalreel.datasets.source import Source
 
 pytestmark = [pytest.mark.process, pytest.mark.long]
 
@@ -71,6 +74,7 @@ def test_every_tutorial_is_run():
     assert {Path(page).name for page in TUTORIALS} == {
         "annotate-and-train.md",
         "first-storyboard.md",
+        "label-three.md",
         *ELSEWHERE.values(),
     }
 
@@ -95,6 +99,25 @@ def test_annotating_and_training(folder):
     inputs = printed.splitlines()[-1]
     for name in ("observation.state", "observation.images.front", "observation.images.subgoal"):
         assert f"'{name}'" in inputs
+
+
+@pytest.mark.skipif(not (SHARED / "cr5_banana").is_dir(), reason="no real episodes are at hand")
+def test_labelling_three(folder):
+    (folder / "banana").symlink_to(SHARED / "cr5_banana")
+    printed = run_page("docs/tutorials/label-three.md")
+    assert "episode 4 first, then 22 and 14" in " ".join(printed.split())
+    assert "6 of 6 boundaries were found again" in " ".join(printed.split())
+    truth = json.loads((SHARED / "cr5_banana/labels.json").read_text())
+    dataset = Source.open(folder / "labelled")
+    whole = 0
+    for index in dataset.indices:
+        rows = dataset.episode(index).subtasks("rows")
+        named = {text: 10 * seconds for seconds, text in rows}
+        grasp, release = truth[str(index)]["boundaries"]
+        assert named["put the banana on the plate"] == pytest.approx(grasp, abs=5)
+        assert named["move back"] == pytest.approx(release, abs=5)
+        whole += "grasp the banana" in named  # where no picture of the moving camera is sharp, it is not
+    assert whole >= 22
 
 
 def test_the_commands_of_the_readme_are_those_of_the_tutorials():
