@@ -9,7 +9,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 from uuid import UUID, uuid4
 
 from goalreel.errors import BackendError, UserError
@@ -47,6 +48,9 @@ from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
 from goalreel.torch_support import free_memory
 from goalreel.types import Role
+
+if TYPE_CHECKING:
+    from goalreel.streaming.cue import ExamplesCue
 
 log = logging.getLogger(__name__)
 
@@ -107,6 +111,8 @@ class Engine:
         self._session: Session | None = None
         """The newest session, which may have ended."""
         self._last_progress = BoardProgress(Board())
+        self.cue: ExamplesCue | None = None
+        """The cue of labelled episodes, once they are read; it takes the robot's numbers."""
         self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
         """The last storyboards that were generated, by the ids of their requests."""
         self._tickets: set[Ticket] = set()
@@ -216,6 +222,10 @@ class Engine:
             self._report(f"loading {self._loaded}")
 
         def build() -> ModelSet:
+            if (labelled := self._settings.examples) and self.cue is None:
+                from goalreel.streaming.cue import ExamplesCue
+
+                self.cue = ExamplesCue(Path(labelled).expanduser())
             model_set = self._build(self._preset)
             model_set.prepare(note)
             return model_set
@@ -304,6 +314,12 @@ class Engine:
         return () if session is None else session.waits()
 
     @property
+    def cue_state(self) -> str:
+        """What labelled episodes say of the step under way; empty without them."""
+        active = self.board.active
+        return "" if self.cue is None else self.cue.describe(0 if active is None else active.index)
+
+    @property
     def waiting_requests(self) -> int:
         """Number of requests that wait for the one before them to end."""
         return max(0, len(self._tickets) - 1)
@@ -389,7 +405,9 @@ class Engine:
         board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
         camera = LiveCamera(self._newest, settings, self._explain_silence)
         request = replace(request, task=board.task)
-        live = LiveTask(request, settings, preset, board, camera, self._listener, self._now, on_phase)
+        live = LiveTask(
+            request, settings, preset, board, camera, self._listener, self._now, on_phase, self.cue
+        )
         self._session = session = Session(ticket, live, self._models_of_task, self._describe_loading)
         if previous is not None and not previous.ticket.done:
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")

@@ -242,7 +242,7 @@ class StepFollower(Follower):
             self._tracker.restart(now)
             self.message = f"the critic cannot be asked, set_active_step goes on: {reason}"
             return None
-        match self._tracker.decide(now, self.closeness):
+        match self._tracker.decide(now, self.closeness, self._live.is_left(self._index)):
             case "ask":
                 self._ask(self._candidate(frame.image), frame)
             case "stalled":

@@ -4,13 +4,16 @@ import asyncio
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from goalreel.models.presets import Preset
 from goalreel.streaming.board import Board, EndState, ErrorCode, Goal, GoalReason, Phase, PhaseName, StepPanel
 from goalreel.streaming.camera import LiveCamera
 from goalreel.streaming.request import BoardListener, TaskRequest
 from goalreel.streaming.settings import EngineSettings
+
+if TYPE_CHECKING:
+    from goalreel.streaming.cue import ExamplesCue
 
 _FINAL_STATES: dict[ErrorCode, EndState] = {
     ErrorCode.NONE: "succeeded",
@@ -49,8 +52,10 @@ class LiveTask:
         listener: BoardListener,
         now: Callable[[], int],
         on_phase: Callable[[Phase], None] | None = None,
+        cue: "ExamplesCue | None" = None,
     ) -> None:
         """`preset` says which steps, attempts and checks there are; `now` is the clock, in ns."""
+        self._cue = cue
         self.request, self.settings, self.preset = request, settings, preset
         self.board, self.camera, self.now = board, camera, now
         self.executes = request.kind == "execute"
@@ -104,6 +109,21 @@ class LiveTask:
         self.update(state="ready" if is_ready else state)
         if self.executes:
             self.publish_goal(None, "over")
+
+    # -- the cue of labelled episodes
+
+    async def enter_step(self, step: int, *, anew: bool) -> None:
+        """Let labelled episodes follow the robot into a step; `anew` where the critic did not lead there."""
+        if self._cue is None or step == len(self.board.steps):
+            return
+        if not anew:
+            self._cue.enter(step)
+        else:
+            await asyncio.to_thread(self._cue.begin, self.request.task, len(self.board.steps), step)
+
+    def is_left(self, step: int) -> bool | None:
+        """True if labelled episodes say that the robot has done a step; None where they say nothing."""
+        return None if self._cue is None else self._cue.is_left(step)
 
     # -- commands of an operator, or of the policy itself
 

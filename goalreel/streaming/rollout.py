@@ -173,7 +173,13 @@ def lead(
         if has_camera:
             _check_camera(context, request.subgoal_camera)
         camera = _camera_name(context, request)
-        context = _with_goals(context, goals, request, lambda o: slot.put(o[camera], time.time_ns(), camera))
+
+        def observe(observation: dict[str, Any]) -> None:
+            slot.put(observation[camera], time.time_ns(), camera)
+            if engine.cue is not None:
+                engine.cue.push({n: float(v) for n, v in observation.items() if np.ndim(v) == 0})
+
+        context = _with_goals(context, goals, request, observe)
         engine.start()
         strategy.setup(context)
         ticket = engine.submit(TaskRequest(request.instruction))

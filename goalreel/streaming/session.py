@@ -201,6 +201,7 @@ class Session:
         if self._request.storyboard is not None:  # made in another size, and perhaps without sight of a scene
             live.update(steps=tuple(panel.in_size(first.size) for panel in live.board.steps))
             self._first_image = first.image
+        await live.enter_step(0, anew=True)
         while True:
             is_over = index == len(live.board.steps)
             if is_over and not live.preset.confirm:
@@ -217,10 +218,12 @@ class Session:
             if end.kind == "replan":
                 scene = await self._replan(caller, index, end)
                 goals_ahead = self._settings.goals_ahead
+                await live.enter_step(index, anew=True)
             else:
                 by = "operator" if end.by_operator else "critic"
                 live.update(steps=live.board.leave_step(index, end.kind, end.index, live.now(), by))
                 index, scene, goals_ahead = end.index, end.frame, 0
+                await live.enter_step(index, anew=end.by_operator)
 
     async def _enter(self, index: int, scene: Frame | None) -> None:
         """Make a step the active one, and render its goal again where the scene is not as predicted."""

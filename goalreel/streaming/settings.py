@@ -75,6 +75,12 @@ class EngineSettings(Settings):
         ge=-10,
         le=1,
     )
+    examples: str = setting(
+        "",
+        "Folder of a dataset with labelled episodes of the robot's tasks. The critic is then asked when the "
+        "robot's joints say, by them, that a step is done, not as soon as much is seen (see gate).",
+        read_only=True,
+    )
     stall_timeout: float = setting(
         60.0, "Seconds without progress after which the rest is re-planned.", ge=0.1, le=86400
     )

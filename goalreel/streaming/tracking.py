@@ -72,6 +72,8 @@ PROGRESS = 0.05
 REST_SECONDS = 1.0
 """Seconds at rest after which the Critic is asked, however far the view is from the goal. A drawn picture is
 never matched exactly, and most of a small change may be hidden."""
+CUE_SECONDS = 10.0
+"""Seconds after which the Critic is asked against a cue: labelled episodes may miss the end of a step."""
 
 
 class Tracker:
@@ -84,6 +86,7 @@ class Tracker:
 
     def restart(self, now: float) -> None:
         """Count time from now, as after a pause."""
+        self._start = now
         self._best = -math.inf
         self._best_time = now
         self._on_plan_time = now
@@ -91,8 +94,12 @@ class Tracker:
         self._rest, self._rest_time = math.nan, now
         self._question_closeness = 0.0
 
-    def decide(self, now: float, closeness: float) -> Decision:
-        """Decide what to do about a live view. `closeness` comes from `Closeness.measure`; it may be NaN."""
+    def decide(self, now: float, closeness: float, cue: bool | None = None) -> Decision:
+        """Decide what to do about a live view.
+
+        `closeness` comes from `Closeness.measure`; it may be NaN. `cue` says that the step seems done, or
+        not yet; None says nothing.
+        """
         s = self._settings
         if closeness > self._best + PROGRESS:
             self._best, self._best_time, self._final_question = closeness, now, False
@@ -110,7 +117,11 @@ class Tracker:
             return self._ask(now, final=True) if may_ask else "wait"
         rests = now - self._rest_time >= REST_SECONDS
         is_new = abs(self._rest - self._question_closeness) > PROGRESS
-        if may_ask and ((rests and is_new) or not closeness < s.gate):
+        seems_done = (rests and is_new) or not closeness < s.gate
+        if cue is not None:
+            waits = now - max(self._start, self._question_time or -math.inf)
+            seems_done = cue or (seems_done and waits >= CUE_SECONDS)
+        if may_ask and seems_done:
             return self._ask(now, final=False)
         return "wait"
 

@@ -118,14 +118,14 @@ class TaskExamples:
     def __init__(self, examples: Sequence[Example]) -> None:
         """`examples`: at least one, with as many dimensions each."""
         self.examples = tuple(examples)
-        motions = [_motion(example) for example in examples]
+        motions = [motion_of(example) for example in examples]
         self._scale = Scale.of(motions)
         self._rows = [self._scale.features(motion) for motion in motions]
-        self._marks = [_samples(e, len(rows)) for e, rows in zip(examples, self._rows, strict=True)]
+        self._marks = [mark_samples(e, len(rows)) for e, rows in zip(examples, self._rows, strict=True)]
 
     def carry(self, recording: Recording) -> Carried:
         """Find the examples' boundaries in a recording of the same robot."""
-        found = self._find(self._scale.features(_motion(recording)), range(len(self.examples)))
+        found = self._find(self._scale.features(motion_of(recording)), range(len(self.examples)))
         times = recording.timestamps[0] + np.array(found.samples) / RATE
         frames = np.searchsorted(recording.timestamps, times - 0.5 / recording.fps)
         return Carried(
@@ -168,7 +168,7 @@ class TaskExamples:
 
     def _find(self, rows: Numbers, examples: Sequence[int]) -> "_Found":
         """Find the boundaries of some examples in an episode's features."""
-        weight = self._relevance(examples)
+        weight = relevance([self._rows[e] for e in examples], [self._marks[e] for e in examples])
         weighed = {e: self._rows[e] * weight for e in examples}
         pairs = [(rows, self._rows[e]) for e in examples] + [(rows * weight, weighed[e]) for e in examples]
         aligned = warp(pairs)
@@ -190,21 +190,6 @@ class TaskExamples:
             costs=(min(w.cost for w in plain), warps[nearest].cost),
             reached=max(w.reached for w in plain),
         )
-
-    def _relevance(self, examples: Sequence[int]) -> Numbers:
-        """A weight for each feature: how much more it moves at labelled boundaries than everywhere."""
-        moved = [np.abs(np.gradient(self._rows[e], axis=0)) for e in examples]
-        at = [
-            rows[max(0, mark - _AROUND + 1) : mark + _AROUND].mean(axis=0)
-            for rows, e in zip(moved, examples, strict=True)
-            for mark in self._marks[e]
-        ]
-        if not at:
-            return np.ones(moved[0].shape[1])
-        weight = (np.mean(at, axis=0) + 1e-9) / (
-            np.mean([rows.mean(axis=0) for rows in moved], axis=0) + 1e-9
-        )
-        return weight / np.sqrt((weight**2).mean())
 
     def _doubt(self, found: "_Found", at: int) -> str | None:
         if len(self.examples) == 1:
@@ -248,12 +233,29 @@ def shape(example: Example) -> Shape:
     return tuple((edges.index(segment.start), edges.index(segment.end)) for segment in example.segments)
 
 
-def _motion(recording: Recording | Example) -> Numbers:
-    numbers = np.hstack([recording.state, recording.action]).astype(np.float64)
+def relevance(rows: Sequence[Numbers], marks: Sequence[Sequence[int]]) -> Numbers:
+    """A weight for each feature: how much more it moves at labelled boundaries than everywhere."""
+    moved = [np.abs(np.gradient(features, axis=0)) for features in rows]
+    at = [
+        changes[max(0, mark - _AROUND + 1) : mark + _AROUND].mean(axis=0)
+        for changes, its in zip(moved, marks, strict=True)
+        for mark in its
+    ]
+    if not at:
+        return np.ones(moved[0].shape[1])
+    everywhere = np.mean([changes.mean(axis=0) for changes in moved], axis=0)
+    weight = (np.mean(at, axis=0) + 1e-9) / (everywhere + 1e-9)
+    return weight / np.sqrt((weight**2).mean())
+
+
+def motion_of(recording: Recording | Example, *, action: bool = True) -> Numbers:
+    """The state of a recording, and its action, at `RATE`."""
+    parts = [recording.state, recording.action] if action else [recording.state]
+    numbers = np.hstack(parts).astype(np.float64)
     return resample(np.asarray(recording.timestamps, np.float64), numbers)
 
 
-def _samples(example: Example, count: int) -> list[int]:
+def mark_samples(example: Example, count: int) -> list[int]:
     """The boundaries of an example, in its `count` samples."""
     times = example.timestamps[boundaries(example)] - example.timestamps[0]
     return np.minimum(np.round(times * RATE), count - 1).astype(int).tolist()

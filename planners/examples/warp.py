@@ -16,7 +16,7 @@ type Numbers = NDArray[np.float64]
 
 RATE = 10.0
 """Hz at which motions are compared."""
-_SPEED = 3.0
+SPEED = 3.0
 """Weight of a speed (ranges in 0.1 s) beside a place."""
 _BEYOND = 0.2
 """Ranges that a value may lie outside what the examples show; more counts as this."""
@@ -49,10 +49,14 @@ class Scale:
         live = high - low > _DEAD * np.maximum(1, np.abs(high))
         return cls(low, np.maximum(3 * every.std(axis=0), 1e-6), live)
 
+    def places(self, motion: Numbers) -> Numbers:
+        """Places of the live dimensions in their range: (samples, live)."""
+        return np.clip((motion - self.low) / self.spread, -_BEYOND, 1 + _BEYOND)[:, self.live]
+
     def features(self, motion: Numbers) -> Numbers:
         """Places and speeds of the live dimensions: (samples, 2 x live), of about unit length."""
-        places = np.clip((motion - self.low) / self.spread, -_BEYOND, 1 + _BEYOND)[:, self.live]
-        rows = np.hstack([places, _SPEED * np.gradient(places, axis=0)])
+        places = self.places(motion)
+        rows = np.hstack([places, SPEED * np.gradient(places, axis=0)])
         return rows / np.sqrt(max(1, rows.shape[1]))
 
 

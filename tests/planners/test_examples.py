@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from support.places import SHARED
 
 from goalreel.datasets.source import Source
-from goalreel.planners.examples.carry import TaskExamples
+from goalreel.planners.examples.carry import TaskExamples, boundaries
 from goalreel.planners.examples.choose import choose
 from goalreel.planners.examples.example import Example, numbers_of
 from goalreel.planners.examples.hand_cues import cues_of
+from goalreel.planners.examples.live import LiveSteps
 from goalreel.planners.examples.planner import ExamplesPlanner
 from goalreel.planners.examples.slots import find_slots, replaced, unsaid
 from goalreel.planners.kinematic import Layout
@@ -172,6 +173,88 @@ def test_what_is_cut_off_or_another_motion_is_refused() -> None:
         assert reason in answer.message
 
 
+def left_at(live: LiveSteps, arm: Arm) -> list[float]:
+    """The second at which each step was left, of those that were."""
+    times = np.full(3, np.inf)
+    for second, numbers in zip(arm.timestamps, arm.state, strict=True):
+        live.push(100 + second, numbers)
+        left = [bool(live.is_left(step)) for step in range(3)]
+        times = np.minimum(times, np.where(left, second, np.inf))
+    return [float(t) for t in times if np.isfinite(t)]
+
+
+@pytest.mark.parametrize("fps", [7.0, 20.0, 100.0])
+def test_a_running_robot_is_followed_at_any_rate(fps: float) -> None:
+    live = LiveSteps([*map(label, ARMS[:3])], action=False)
+    arm = replace(ARMS[3], fps=fps, id="running")
+    assert left_at(live, arm) == pytest.approx([*arm.times[:2], arm.times[2]], abs=0.5)
+    assert live.is_left(0), "it is not entered again by itself"
+    live.restart(1)
+    assert live.is_left(0) is None, "nothing was seen since"
+    live.push(200, arm.state[arm.marks()[0]])
+    assert (live.is_left(0), live.is_left(1)) == (True, False)
+
+
+def test_a_robot_that_does_something_else_is_told_nothing() -> None:
+    live = LiveSteps([*map(label, ARMS[:3])], action=False)
+    assert left_at(live, replace(ARMS[3], reach=-2.0, times=(0.5, 1.0, 9.0), id="other")) == []
+    assert live.is_unlike
+    live.restart()
+    early = replace(ARMS[3], share=0.3, id="cut")
+    assert left_at(live, early) == []
+    assert live.is_left(0) is False
+
+
+def test_a_boundary_that_labels_do_not_agree_on_is_not_told() -> None:
+    spans = ((0, 9), (9, 84), (84, 112))
+    wrong = replace(label(ARMS[2]), segments=tuple(Segment(start=a, end=b) for a, b in spans))
+    live = LiveSteps([label(ARMS[0]), wrong], action=False)
+    _ = left_at(live, replace(ARMS[3], share=0.8, id="new"))
+    assert (live.is_left(0), live.is_left(1)) == (None, True)
+
+
+def real_examples(source: Source) -> dict[int, Example]:
+    labels = json.loads((source.root / "labels.json").read_text())
+    steps = [Step(name=n, instruction=n, prompt=n) for n in ("grasp", "put", "leave")]
+    examples: dict[int, Example] = {}
+    for key, label in labels.items():
+        if not key.isdigit():
+            continue
+        episode = source.episode(int(key))
+        edges = [0, *label["boundaries"], len(episode)]
+        examples[int(key)] = Example(
+            id=episode.id,
+            numbers=numbers_of(episode),
+            instruction="put",
+            fps=episode.fps,
+            timestamps=episode.timestamps.astype(np.float64),
+            state=episode.state.astype(np.float64),
+            action=episode.action.astype(np.float64),
+            steps=tuple(steps[: len(edges) - 1]),
+            segments=tuple(Segment(start=a, end=b) for a, b in itertools.pairwise(edges)),
+            by="a person",
+        )
+    return examples
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="real episodes are not at hand")
+@pytest.mark.parametrize(("name", "action", "fewest"), [("cr5_banana", True, 40), ("gr1_sim", False, 9)])
+def test_real_robots_are_followed_within_half_a_second(name: str, action: bool, fewest: int) -> None:
+    source = Source.open(SHARED / name)
+    examples = list(real_examples(source).values())
+    found = 0
+    for at, one in enumerate(examples):
+        others = [e for i, e in enumerate(examples) if i != at][:3]
+        live = LiveSteps(others, action=action)
+        numbers = np.hstack([one.state, one.action]) if action else one.state
+        left: dict[int, float] = {}
+        for second, row in zip(one.timestamps, numbers, strict=True):
+            live.push(second, row)
+            left |= {n: second for n in range(2) if n not in left and live.is_left(n)}
+        found += sum(abs(left.get(n, np.inf) - one.segments[n].end / one.fps) <= 0.5 for n in range(2))
+    assert found >= fewest
+
+
 def test_words_travel_with_their_slots() -> None:
     meat = replace(ARMS[3], instruction="put the meat in the bowl", id="meat")
     plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[meat]), meat)
@@ -226,34 +309,17 @@ def test_the_episode_to_label_first_is_the_one_most_like_the_others() -> None:
 @pytest.mark.parametrize(("name", "at_least"), [("cr5_banana", 1.0), ("gr1_sim", 0.9)])
 def test_three_labelled_episodes_label_real_ones(name: str, at_least: float) -> None:
     source = Source.open(SHARED / name)
-    labels = json.loads((SHARED / name / "labels.json").read_text())
-    truth = {int(key): value["boundaries"] for key, value in labels.items() if key.isdigit()}
-    episodes = {index: source.episode(index) for index in truth}
-    indices = [list(truth)[place] for place in choose(list(episodes.values()), 3)]
-    steps = [Step(name=n, instruction=n, prompt=n) for n in ("grasp", "put", "leave")]
-    examples = []
-    for index in indices:
-        episode, edges = episodes[index], [0, *truth[index], len(episodes[index])]
-        examples.append(
-            Example(
-                id=episode.id,
-                numbers=numbers_of(episode),
-                instruction="put",
-                fps=episode.fps,
-                timestamps=episode.timestamps.astype(np.float64),
-                state=episode.state.astype(np.float64),
-                action=episode.action.astype(np.float64),
-                steps=tuple(steps[: len(edges) - 1]),
-                segments=tuple(Segment(start=a, end=b) for a, b in itertools.pairwise(edges)),
-                by="a person",
-            )
-        )
-    task, hits, count = TaskExamples(examples), 0, 0
-    for index in set(truth) - set(indices):
+    labelled = real_examples(source)
+    episodes = {index: source.episode(index) for index in labelled}
+    indices = [list(episodes)[place] for place in choose(list(episodes.values()), 3)]
+    task, hits, count = TaskExamples([labelled[i] for i in indices]), 0, 0
+    for index in set(labelled) - set(indices):
         carried = task.carry(episodes[index])
         found = [] if carried.refusal else carried.frames
-        hits += sum(any(abs(at - mark) <= 0.5 * source.fps for at in found) for mark in truth[index])
-        count += len(truth[index])
+        hits += sum(
+            any(abs(at - mark) <= 0.5 * source.fps for at in found) for mark in boundaries(labelled[index])
+        )
+        count += len(boundaries(labelled[index]))
     assert hits >= at_least * count
 
 

@@ -183,6 +183,15 @@ LOOKS = {
         {"gate": 0.5, "critic_period": 2.0},
         [(0.0, 0.2, "wait"), (0.1, 0.6, "ask"), (1.0, 0.9, "wait"), (2.2, 0.9, "ask")],
     ),
+    "when labelled episodes say so, and seldom against them": (
+        {"gate": 0.5, "critic_period": 1.0},
+        [
+            *((0.0, 0.2, "wait", False), (0.5, 0.6, "wait", False), (0.6, 0.1, "ask", True)),
+            *((1.0, 0.1, "wait", True), (1.6, 0.2, "ask", True), (2.0, 0.6, "wait", False)),
+            *((2.9, 0.7, "wait", False), (3.5, 0.8, "wait", False), (12.0, NAN, "ask", False)),
+            (13.0, NAN, "ask", None),
+        ],
+    ),
     "without a picture by the clock": (
         {"critic_period": 1.0},
         [(0.0, NAN, "ask"), (0.5, NAN, "wait"), (1.0, NAN, "ask"), (1.5, NAN, "wait"), (2.0, NAN, "ask")],
@@ -217,11 +226,11 @@ LOOKS = {
 @pytest.mark.parametrize(("settings", "looks"), LOOKS.values(), ids=LOOKS)
 def test_when_the_critic_is_asked(settings, looks):
     t = tracker(**settings)
-    for now, closeness, decision in looks:
+    for now, closeness, decision, *cue in looks:
         if decision == "restart":  # as after a pause, or a critic that could not answer
             t.restart(now)
         else:
-            assert t.decide(now, closeness) == decision, now
+            assert t.decide(now, closeness, *cue) == decision, now
 
 
 @given(st.lists(st.tuples(st.floats(0, 5), st.floats(-50, 1) | st.just(math.nan)), max_size=60))

@@ -25,7 +25,7 @@ def diagnose(node: str, at: Header, camera: Diagnosis, engine: Engine, refusal: 
     of_models = models(
         *engine.loading, progress.board.degraded, engine.probes, engine.waits, engine.waiting_requests
     )
-    statuses = {"camera": camera, "models": of_models, "task": task(progress, refusal)}
+    statuses = {"camera": camera, "models": of_models, "task": task(progress, refusal, engine.cue_state)}
     return DiagnosticArray(
         header=at,
         status=[
@@ -100,8 +100,8 @@ def models(
     return (WARN, degraded, values) if degraded else (OK, reason or loading, values)
 
 
-def task(progress: BoardProgress, refusal: str) -> Diagnosis:
-    """Diagnose the task under way, and the last refused instruction."""
+def task(progress: BoardProgress, refusal: str, cue: str = "") -> Diagnosis:
+    """Diagnose the task under way, and the last refused instruction; `cue` is of labelled episodes."""
     board = progress.board
     values = {
         "state": board.state,
@@ -111,6 +111,7 @@ def task(progress: BoardProgress, refusal: str) -> Diagnosis:
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,
         "message": progress.message,
+        "labelled episodes": cue,
         "refused instruction": refusal,
     }
     if board.state in ("failed", "unverified"):

@@ -17,6 +17,7 @@ from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallba
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from goalreel.errors import UserError
@@ -319,6 +320,16 @@ class NodeEntities:
             qos_overriding_options=OVERRIDABLE,
         )
         undo.callback(node.destroy_subscription, subscription)
+        if self._settings.examples:
+            joints = node.create_subscription(
+                JointState,
+                "joint_states",
+                self._on_joints,
+                QoSProfile(depth=10),
+                callback_group=MutuallyExclusiveCallbackGroup(),
+                qos_overriding_options=OVERRIDABLE,
+            )
+            undo.callback(node.destroy_subscription, joints)
 
     def _create_reports(self, node: Node, undo: ExitStack) -> None:
         self._progress = create_publisher(node, StoryboardProgress, "~/progress", QoSProfile(depth=10))
@@ -334,6 +345,10 @@ class NodeEntities:
         ):
             timer = node.create_timer(period, callback, callback_group=group, clock=steady)
             undo.callback(partial(node.destroy_timer, timer))
+
+    def _on_joints(self, message: JointState) -> None:
+        if (cue := self.engine.cue) is not None:
+            cue.push(dict(zip(message.name, message.position, strict=False)))
 
     def _on_instruction(self, message: String) -> None:
         ticket = self.submit(lambda: TaskRequest(task=message.data))
