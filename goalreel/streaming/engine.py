@@ -315,7 +315,7 @@ class Engine:
 
     @property
     def cue_state(self) -> str:
-        """What labelled episodes say of the step under way; empty without them."""
+        """A line on the step under way, by labelled episodes; empty without them."""
         active = self.board.active
         return "" if self.cue is None else self.cue.describe(0 if active is None else active.index)
 
