@@ -84,7 +84,7 @@ class Acts:
             "enough": measured.enough if measured else None,
             "next": [e for e in ordered if e not in labelled][: max(1, LABELS - len(labelled))],
             "last": last,
-            "last_count": sum(row.act is not None and row.act[0] == last for row in rows),
+            "last_count": sum(row.act is not None and row.act[0] == last and not row.refused for row in rows),
         }
 
     def _told(self, measured: Measurement | None, rows: list[QueueRow]) -> str | None:
@@ -189,10 +189,11 @@ class Acts:
         if act is None:
             raise InputError("there is no act to take back")
         ours = [row for row in rows if row.act and row.act[0] == act]
-        done = [row.episode for row in ours if self._add(row, by, UndoChange())]
-        self._queue.weigh(done)
+        done = [row for row in ours if self._add(row, by, UndoChange())]
+        self._queue.weigh(row.episode for row in done)
+        count = _count(sum(not row.refused for row in done))
         what = "accepted without looking" if act == "accept" else "carried over"
-        return f"Taken back: what was {what}, in {_count(len(done))}. What you changed since stays."
+        return f"Taken back: what was {what}, in {count}. What you changed since stays."
 
 
 def _last_act(rows: Iterable[QueueRow]) -> str | None:
