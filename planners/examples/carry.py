@@ -55,6 +55,8 @@ class Measurement:
     boundaries: int
     """0 where there is one example: nothing is measured."""
     median_error_s: float | None = None
+    alike: int = 0
+    """Further instructions among the examples, which differ in a few words."""
 
     @property
     def enough(self) -> bool:
@@ -62,11 +64,12 @@ class Measurement:
         return self.found >= ENOUGH * self.boundaries
 
     def __str__(self) -> str:
-        if not self.boundaries:
-            return f'"{self.instruction}": 1 labelled episode, so nothing is measured yet: label another one'
+        text = f'"{self.instruction}"' + (f" and {self.alike} like it" if self.alike else "")
+        if self.examples == 1:
+            return f"{text}: 1 labelled episode, so nothing is measured yet: label another one"
         within = "" if self.median_error_s is None else f", half of them within {self.median_error_s:.1f} s"
         return (
-            f'"{self.instruction}": among your {self.examples} labelled episodes {self.found} of '
+            f"{text}: among your {self.examples} labelled episodes {self.found} of "
             f"{self.boundaries} boundaries were found again{within}"
         )
 
@@ -146,6 +149,7 @@ class TaskExamples:
             len(hits),
             len(errors),
             round(median(hits) / RATE, 2) if hits else None,
+            len({example.instruction for example in self.examples}) - 1,
         )
 
     @cached_property

@@ -1,6 +1,7 @@
 """The Planner that carries the steps of labelled episodes over to the others of their tasks."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from threading import Lock
 from typing import Literal
 
@@ -23,9 +24,9 @@ SHOWN_S = (0.1, 0.8)
 class ExamplesPlanner:
     """Makes plans of recordings from labelled episodes of the same task.
 
-    Those of the same instruction are used or, where there is none, those whose instructions differ in a few
-    words. An episode that is an example itself keeps its labels. Another planner, if there is one, plans the
-    episodes without examples, and those that are unlike them.
+    Those of the same instruction are used and, if there are fewer than two, those whose instructions differ in
+    a few words. An episode that is an example itself keeps its labels. Another planner, if there is one, plans
+    the episodes without examples, and those that are unlike them.
     """
 
     def __init__(
@@ -45,11 +46,9 @@ class ExamplesPlanner:
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._rules = rules
         self._own = {example.numbers: example for example in examples}
-        tasks: dict[str, list[Example]] = {}
-        for example in examples:
-            tasks.setdefault(" ".join(words(example.instruction)), []).append(example)
-        self._tasks = {key: TaskExamples(_that_serve(labelled)) for key, labelled in tasks.items()}
-        self._cues = {task: HandCues(task.examples, cues) for task in self._tasks.values() if cues}
+        self._examples, self._cues = tuple(examples), cues
+        self._pools: dict[tuple[str, ...], _Pool] = {}
+        self._by_text: dict[str, _Pool | None] = {}
         self._lock = Lock()
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
@@ -61,12 +60,13 @@ class ExamplesPlanner:
 
     def measurements(self) -> tuple[Measurement, ...]:
         """Measure for each instruction how many boundaries its examples find in each other."""
-        return tuple(task.measurement for task in self._tasks.values())
+        measured = (self.measurement(example.instruction) for example in self._examples)
+        return tuple(dict.fromkeys(filter(None, measured)))
 
     def measurement(self, instruction: str) -> Measurement | None:
         """Give that of the examples which serve an instruction; None where none does."""
-        task, _ = self._examples(instruction)
-        return task.measurement if task else None
+        pool = self._pool(instruction)
+        return pool.task.measurement if pool else None
 
     def _plan(self, task: Task) -> Plan | Failure:
         try:
@@ -77,26 +77,34 @@ class ExamplesPlanner:
             return _failure(str(e))
         if example := self._own.get(numbers_of(recording)):
             return example.plan
-        examples, slots = self._examples(task.instruction)
-        if examples is None:
+        pool = self._pool(task.instruction)
+        if pool is None:
             return self._by_rules(task, "no labelled episode has such an instruction")
-        carried = examples.carry(recording)
+        carried = pool.task.carry(recording)
         if carried.refusal:
             return self._by_rules(task, carried.refusal, in_doubt=True)
-        example = examples.examples[carried.example]
-        if cues := self._cues.get(examples):
-            carried = cues.join(carried, shape(example), recording)
+        nearest = pool.task.examples[carried.example]
+        if pool.cues:
+            carried = pool.cues.join(carried, shape(nearest), recording)
+        alike = [e for e in (nearest, *pool.task.examples) if shape(e) == shape(nearest)]
+        example = next((e for e in alike if _key(e.instruction) == _key(task.instruction)), nearest)
+        slots = find_slots(example.instruction, task.instruction) or {}
         return _carry_over(example, carried, recording, slots)
 
-    def _examples(self, instruction: str) -> tuple[TaskExamples | None, Mapping[str, str]]:
-        if task := self._tasks.get(" ".join(words(instruction))):
-            return task, {}
-        alike = [
-            (task, slots)
-            for task in self._tasks.values()
-            if (slots := find_slots(task.examples[0].instruction, instruction)) is not None
-        ]
-        return max(alike, key=lambda pair: len(pair[0].examples), default=(None, {}))
+    def _pool(self, instruction: str) -> "_Pool | None":
+        """The examples that serve an instruction; None where there are none."""
+        key = _key(instruction)
+        if key not in self._by_text:
+            own = [e for e in self._examples if _key(e.instruction) == key]
+            if len(own) < 2:
+                own = [e for e in self._examples if find_slots(e.instruction, instruction) is not None]
+            serving = _that_serve(own)
+            ids = tuple(e.numbers for e in serving)
+            if serving and ids not in self._pools:
+                cues = HandCues(serving, self._cues) if self._cues else None
+                self._pools[ids] = _Pool(TaskExamples(serving), cues)
+            self._by_text[key] = self._pools[ids] if serving else None
+        return self._by_text[key]
 
     def _by_rules(self, task: Task, reason: str, *, in_doubt: bool = False) -> Plan | Failure:
         """Plan by the other planner; `in_doubt` says why the examples' planner did not."""
@@ -108,13 +116,25 @@ class ExamplesPlanner:
         return plan.model_copy(update={"steps": tuple(steps)})
 
 
+@dataclass(frozen=True)
+class _Pool:
+    """Examples that serve the same instructions."""
+
+    task: TaskExamples
+    cues: HandCues | None
+
+
+def _key(instruction: str) -> str:
+    return " ".join(words(instruction))
+
+
 def _that_serve(examples: Sequence[Example]) -> list[Example]:
     """Leave out episodes with a failed step, unless all have one: a failure does not travel.
 
     At most MOST are left, evenly spread.
     """
     done = [e for e in examples if all(step.outcome == "done" for step in e.steps)] or list(examples)
-    return done[:: -(-len(done) // MOST)]
+    return done[:: max(1, -(-len(done) // MOST))]
 
 
 def _carry_over(

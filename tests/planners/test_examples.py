@@ -264,6 +264,19 @@ def test_words_travel_with_their_slots() -> None:
     assert not any(step.doubts for step in plan.steps)
 
 
+def test_examples_that_differ_in_a_thing_serve_each_other() -> None:
+    """One of each, as in a dataset with many objects: they are measured, and the words are their own."""
+    things = ("pear", "meat", "corn", "milk")
+    arms = [replace(a, instruction=f"put the {t} in the bowl") for a, t in zip(ARMS, things, strict=True)]
+    planner = planner_of(*map(label, arms[:3]), of=arms)
+    plan = plan_of(planner, arms[3])
+    assert isinstance(plan, Plan)
+    assert [step.name for step in plan.steps] == ["grasp the milk", "put the milk in the bowl", "leave"]
+    (measured,) = planner.measurements()
+    assert (measured.found, measured.boundaries, measured.alike) == (6, 6, 2)
+    assert '"put the pear in the bowl" and 2 like it: among your 3' in str(measured)
+
+
 @pytest.mark.parametrize(
     ("old", "new", "slots"),
     [
