@@ -6,10 +6,10 @@ They place boundaries to the frame, and show what no example has: an attempt in 
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import cast
 
-from goalreel.planners.examples.carry import Carried, Shape, boundaries, shape
+from goalreel.planners.examples.carry import TOLERANCE_S, Carried, Shape, boundaries, shape
 from goalreel.planners.examples.example import Example
 from goalreel.planners.kinematic.description import proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
@@ -19,8 +19,11 @@ type Cue = tuple[int, str]
 """A frame where the hand has closed ("closed") or opens ("opened")."""
 type Cues = Callable[[Recording | Example], Sequence[Cue]]
 
-SEEN_S, SNAP_S = 0.4, 1.0
-"""Seconds within which a cue is a labelled boundary, and within which one takes a carried boundary to it."""
+SEEN_S = TOLERANCE_S
+"""Seconds within which a cue is a labelled boundary."""
+SNAP_S = (1.0, 2.0)
+"""Seconds within which a cue takes a carried boundary to it; the second, where the hand closes and opens as
+often as in the labelled episodes."""
 
 
 class HandCues:
@@ -43,16 +46,24 @@ class HandCues:
             self._kinds = {(steps, at): kind for (steps, at, kind), count in seen.items() if count > 1}
 
     def join(self, carried: Carried, steps: Shape, recording: Recording) -> Carried:
-        """Move the boundaries of `steps` to their cues, and find attempts in vain."""
+        """Move the boundaries of `steps` to their cues, and find attempts in vain.
+
+        Where the hand closes and opens as often as in the labelled episodes, what both find is not in doubt.
+        """
         if not self._kinds:
             return carried
         cues, frames, doubts = list(self._cues(recording)), list(carried.frames), list(carried.doubts)
+        expected = [kind for at in range(len(frames)) if (kind := self._kinds.get((steps, at)))]
+        as_often = [kind for _, kind in cues] == expected
+        reach = SNAP_S[as_often] * recording.fps
         for at in range(len(frames)):
             kind = self._kinds.get((steps, at))
-            near = [f for f, k in cues if k == kind and abs(f - frames[at]) <= SNAP_S * recording.fps]
+            near = [f for f, k in cues if k == kind and abs(f - frames[at]) <= reach]
             if near:
                 frames[at] = min(near, key=lambda frame: abs(frame - frames[at]))
                 cues.remove((frames[at], str(kind)))
+                if as_often and abs(frames[at] - carried.frames[at]) <= SNAP_S[0] * recording.fps:
+                    doubts[at] = None
             elif kind:
                 doubts[at] = f"the hand has not {kind} near here, as it has in the labelled episodes"
         if any(a >= b for a, b in pairwise(frames)):
@@ -83,7 +94,9 @@ def cues_of(layout: Layout | None) -> Cues:
             found = proposals(cast("Recording", recording), layout)
         except Unsegmentable:
             return []
-        return [(p.frame, p.cue) for p in found if p.cue in ("closed", "opened")]
+        hand = [(p.frame, p.cue) for p in found if p.cue in ("closed", "opened")]
+        # A hand begins to open, and lets go a little later.
+        return [cue for cue, after in zip_longest(hand, hand[1:]) if not after or after[1] != cue[1]]
 
     return cues
 

@@ -24,9 +24,9 @@ SHOWN_S = (0.1, 0.8)
 class ExamplesPlanner:
     """Makes plans of recordings from labelled episodes of the same task.
 
-    Those of the same instruction are used and, if there are fewer than two, those whose instructions differ in
-    a few words. An episode that is an example itself keeps its labels. Another planner, if there is one, plans
-    the episodes without examples, and those that are unlike them.
+    Those of the same instruction are used and, if there are fewer than two, those whose instructions differ
+    in a few words. An episode that is an example itself keeps its labels. Another planner, if there is one,
+    plans the episodes without examples, and those that are unlike them.
     """
 
     def __init__(
@@ -143,7 +143,7 @@ def _carry_over(
     length = len(recording.timestamps)
     edges, doubts = [0, *carried.frames, length], [None, *carried.doubts, None]
     texts = [replaced(step, slots) for step in example.steps]
-    words_doubts = (LEFT,) if unsaid(texts, slots) else ()
+    words_doubts = (LEFT,) if unsaid(example.steps, texts, slots) else ()
     steps: list[Step] = []
     segments: list[Segment] = []
 

@@ -55,19 +55,22 @@ def replaced(step: Step, slots: Mapping[str, str]) -> Step:
     return step.model_copy(update={key: _replace(text, slots) for key, text in texts.items()})
 
 
-def unsaid(steps: Sequence[Step], slots: Mapping[str, str]) -> bool:
-    """Tell if steps, after `replaced`, leave out what a slot says, or still speak of what it replaced."""
-    said = {
-        word
-        for step in steps
-        for text in (step.name, step.instruction, step.prompt or "")
-        for word in words(text)
-    }
+def unsaid(labelled: Sequence[Step], steps: Sequence[Step], slots: Mapping[str, str]) -> bool:
+    """Tell if `steps`, `labelled` after `replaced`, leave out what a slot says, or say what it replaced.
+
+    Words that speak of no slot, such as "grasp it", leave nothing out.
+    """
+    before, after = _said(labelled), _said(steps)
     for old, new in slots.items():
         added, gone = set(words(new)) - set(words(old)), set(words(old)) - set(words(new))
-        if added - said or gone & said:
+        if gone & after or (added - after and (not gone or gone & before)):
             return True
     return False
+
+
+def _said(steps: Sequence[Step]) -> set[str]:
+    texts = (text for step in steps for text in (step.name, step.instruction, step.prompt or ""))
+    return {word for text in texts for word in words(text)}
 
 
 def words(text: str) -> list[str]:

@@ -293,13 +293,13 @@ def test_slots_are_what_differs(old: str, new: str, slots: dict[str, str] | None
     assert find_slots(old, new) == slots
 
 
-def test_words_that_cannot_travel_are_in_doubt() -> None:
+@pytest.mark.parametrize(
+    ("name", "is_unsaid"), [("reach the bowl", True), ("drop it in the bowl", False), ("drop it", False)]
+)
+def test_words_that_cannot_travel_are_in_doubt(name: str, is_unsaid: bool) -> None:
     slots = {"in the bowl": "on the plate"}
-    steps = [
-        replaced(Step(name=name, instruction=name, prompt=name), slots)
-        for name in ("reach the bowl", "leave")
-    ]
-    assert unsaid(steps, slots)
+    labelled = [Step(name=text, instruction=text, prompt=text) for text in (name, "leave")]
+    assert unsaid(labelled, [replaced(step, slots) for step in labelled], slots) == is_unsaid
 
 
 def test_a_failure_does_not_travel_and_an_example_keeps_its_labels() -> None:
