@@ -34,6 +34,7 @@ _WORKS_S = 1.5  # seconds for which a hand works with a tool, at least
 _AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's range
 
 
+_SLIPPED = "the hand takes again what slipped, and nothing shows that it stays where it is put"
 _AT_ONCE = "two hands hold something at once, and the words do not say which does what"
 
 
@@ -218,14 +219,17 @@ def _loses(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
     return bool(away < _SAME_PLACE * motion.extent)
 
 
-def tool_warnings(
+def late_warnings(
     clauses: Sequence[Clause], hand: HandContacts, motion: ArmMotion
 ) -> Iterator[tuple[int, str]]:
-    """Say that nothing is done with a tool that is held only briefly, and from which frame on."""
+    """Say why steps may be untrue from a frame on: nothing is done with a tool that is held only briefly, or
+    a thing that has slipped once may not stay where it is put."""
     if hand.grasps and _takes_tool(clauses) and hand.tool_touch is None:
         start = hand.grasps[0].contact + 1
         if motion.let_go(hand.grasps[0]) - start < _WORKS_S * motion.fps:
             yield start, _not_shown(clauses[0])
+    if not all(motion.failed(failed.cycle) for failed in hand.failed_grasps):
+        yield hand.grasps[-1].contact + 1 if hand.grasps else 0, _SLIPPED
 
 
 def drive_warnings(

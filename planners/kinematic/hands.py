@@ -26,12 +26,15 @@ _ARMS = ((r"so_?-?10[01]|so_follower|koch|omx", 6), (r"aloha", 7))
 _SECOND_HAND = 1 / 3  # a second hand moves by at least this share of the one that moves most
 _TOGETHER, _APART = 0.95, 0.8
 """Correlation from which two dimensions are fingers of one hand, and below which hands of two arms."""
-_RARELY = 0.05  # share of the frames, or of its range, by which a command may miss open and closed
+_RARELY, _EXACTLY = 0.05, 0.005
+"""Share of the frames, or of its range, by which a command may miss open and closed, and of its range by
+which it mostly does: an angle that wraps around misses its ends by 0.014."""
 _FOLLOWS, _AFTER_S = 0.6, 1.2
 """Share of a hand's movement in the seconds after its commands; joints have 0.45 where no hand follows."""
 _LOOKED = 50  # episodes that are looked at
 _ENOUGH = 3  # episodes that contradict a name
 _SHOWN = 5  # numbers offered as the gripper
+_FINGERS = 2  # numbers of a gripper; a hand of more has joints that need not go between two levels
 _SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
 _NO_NAME = "no number is named so, and joints too go between two levels"
 
@@ -170,7 +173,8 @@ def _tested(recordings: Sequence[Recording], hands: Sequence[Hand]) -> list[Hand
             reason = f"{reason}, but it does not just go between two levels"
             is_unlike = own.levels < _TWO_LEVELS and own.busy > _BRIEF
             best = others[rivals[0]].likeness if rivals and len(recordings) >= _ENOUGH else 0.0
-            if own.likeness < _LIKE and lead >= _BEATS and (is_unlike or best >= _VERY_LIKE):
+            is_beaten = own.likeness < _LIKE and lead >= _BEATS and (is_unlike or best >= _VERY_LIKE)
+            if is_beaten and len(dims) <= _FINGERS:
                 reason = f"{reason}, as number {rivals[0]} of the {source} does"
                 answers = _answers(source, [[h.layout.gripper for h in hands]], rivals)
                 if best >= _RIVAL:
@@ -297,12 +301,14 @@ def _commands(recordings: Sequence[Recording]) -> dict[int, list[NDArray[np.bool
     for i in range(values[0].shape[1]):
         every = np.concatenate([v[:, i] for v in values])
         low, high = every.min(), every.max()
+        misses = np.minimum(every - low, high - every)
         is_high = [v[:, i] > (low + high) / 2 for v in values]
         turns = [np.flatnonzero(np.diff(curve)) + 1 for curve in is_high]
         lasting = [np.diff([0, *turn, len(c)]) for turn, c in zip(turns, is_high, strict=True) if len(turn)]
         if (
             3 * len(lasting) >= len(values)
-            and (np.minimum(every - low, high - every) < _RARELY * (high - low)).mean() >= 1 - _RARELY
+            and (misses < _RARELY * (high - low)).mean() >= 1 - _RARELY
+            and np.median(misses) <= _EXACTLY * (high - low)
             and np.median(np.concatenate(lasting)) >= recordings[0].fps / 2
             and not any(go_together(values, i, other) for other in told)
         ):

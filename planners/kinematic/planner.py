@@ -25,8 +25,8 @@ from goalreel.planners.kinematic.evidence import (
     drive_warnings,
     gripper_warnings,
     handover_warnings,
+    late_warnings,
     place_warnings,
-    tool_warnings,
     word_warnings,
 )
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
@@ -133,7 +133,7 @@ class KinematicPlanner:
             *drive_warnings(destinations, motion.drives, hand.grasps),
             *direction_warnings(clauses, hand.contacts or (), motion),
         ]
-        late = list(tool_warnings(clauses, hand, motion))
+        late = list(late_warnings(clauses, hand, motion))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             hand = find_any_contacts(clauses[0], motion)

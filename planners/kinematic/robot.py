@@ -107,7 +107,8 @@ def infer_robot(
     robots = [_infer_hand(recordings, hand, robot_type, sample, hands) for hand in hands]
     layouts, findings = [layout for layout, _ in robots], [f for _, of_hand in robots for f in of_hand]
     ends = {layout.closed for layout in layouts if layout.closed}
-    if len(layouts) > 1 and len(ends) == 1:  # two hands of one robot close at the same end
+    # Two hands of one robot close at the same end; scaled numbers do not tell which of them is idle.
+    if len(layouts) > 1 and len(ends) == 1 and not are_scaled(recordings):
         (end,) = ends
         layouts = [layout.model_copy(update={"closed": end}) for layout in layouts]
         findings = [

@@ -137,6 +137,7 @@ def test_what_is_taken_again_where_it_was_had_slipped():
     outcomes = [step.outcome for step in plan.steps]
     assert outcomes == ["done", "failed", "done", "done"]
     assert names(plan)[1] == "try to pick up the cup"
+    assert [bool(step.doubts) for step in plan.steps] == [False, False, False, True]  # it may fall again
     assert near(starts(plan)[1:2], arm.contacts[:1])
     assert starts(plan)[2] < arm.contacts[1]  # it stayed behind when the hand rose, not when it opened
 
