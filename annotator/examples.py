@@ -36,6 +36,9 @@ LABELS = 3
 _CANDIDATES, _SECONDS = 12, 360
 """Episodes of an instruction among which those to label are chosen: fewer where they are longer together."""
 
+ROUNDED_S = 0.1
+"""Seconds by which a table may end a step after its episode, as people write 23.8 for 23.77 s."""
+
 type _Piece = tuple[Step, Segment]
 type Label = tuple[str, list[_Piece], str]
 """The instruction of an episode, its steps, and their maker."""
@@ -57,7 +60,7 @@ def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
         DatasetError: no labelled episode, one of another robot, or labels that overlap or lie outside.
         InputError: as `DatasetError`, for what a person has to do first.
     """
-    if labelled.suffix in TABLES:
+    if labelled.suffix.lower() in TABLES:
         examples = [*_of_table(labelled, source)]
     else:
         dataset = source
@@ -166,7 +169,7 @@ def _of_table(path: Path, source: Source) -> Iterator[Example]:
 def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
     """Episode -> its rows with a name."""
     try:
-        table = csv.read_csv(path) if path.suffix == ".csv" else read_table(path)
+        table = _read_csv(path) if path.suffix.lower() == ".csv" else read_table(path)
     except (pa.ArrowException, OSError) as e:
         raise DatasetError(f"{path}: cannot be read as a table ({first_line(e)})") from e
     names = set(table.column_names)
@@ -183,11 +186,22 @@ def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
             if name := str(row["name"] or "").strip():
                 rows[int(row["episode"])].append({**row, "name": name})
         source.select(rows)
-    except (DatasetError, TypeError, ValueError) as e:
+    except (DatasetError, TypeError, ValueError, OverflowError) as e:
         raise DatasetError(f"{path}: a row names no episode ({first_line(e)})") from e
     if not rows:
         raise DatasetError(f"{path}: no row has a name")
     return rows
+
+
+def _read_csv(path: Path) -> pa.Table:
+    """Read a CSV file; one with semicolons, as spreadsheets write where a comma is in a number, too."""
+    with path.open("rb") as file:
+        delimiter = max(",;\t", key=file.readline().decode(errors="replace").count)
+    convert = csv.ConvertOptions(decimal_point="," if delimiter == ";" else ".")
+    table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter), convert_options=convert)
+    if binary := [field.name for field in table.schema if pa.types.is_binary(field.type)]:
+        raise DatasetError(f"{path}: {binary[0]} is not UTF-8: save the table as CSV UTF-8")
+    return table
 
 
 def _piece(row: Mapping[str, Any], episode: Episode, where: str) -> _Piece:
@@ -195,8 +209,10 @@ def _piece(row: Mapping[str, Any], episode: Episode, where: str) -> _Piece:
     name, step = row["name"], labelled_step(row["name"])
     fields = {"instruction": row.get("sub_goal"), "prompt": row.get("prompt"), "outcome": row.get("outcome")}
     try:
-        edges = [_frame(row, edge, episode.fps) for edge in ("start", "end")]
-        segment = Segment(start=edges[0], end=edges[1])
+        start, end = (_frame(row, edge, episode.fps) for edge in ("start", "end"))
+        if 0 < end - len(episode) <= ROUNDED_S * episode.fps:
+            end = len(episode)
+        segment = Segment(start=start, end=end)
         step = Step.model_validate({**dict(step), **{key: text for key, text in fields.items() if text}})
     except (ValueError, TypeError, LookupError, ArithmeticError) as e:  # a cell that is empty, or infinite
         raise DatasetError(f"{where}: {name!r} has no frames, or a field of it is wrong: correct it") from e

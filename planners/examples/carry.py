@@ -37,6 +37,7 @@ _APART = 4
 _AGAIN = 2
 """Samples within which most examples find a boundary in each other, where it is sure."""
 _MOST = 0.8
+_SAME_S = 0.2
 _CONTRAST = 0.05
 """A place that is elsewhere as alike, but for this share, is not found for sure."""
 _UNLIKE = (0.14, 0.1)
@@ -67,6 +68,8 @@ class Measurement:
         text = f'"{self.instruction}"' + (f" and {self.alike} like it" if self.alike else "")
         if self.examples == 1:
             return f"{text}: 1 labelled episode, so nothing is measured yet: label another one"
+        if not self.boundaries:
+            return f"{text}: your {self.examples} labelled episodes have no boundary to find again"
         within = "" if self.median_error_s is None else f", half of them within {self.median_error_s:.1f} s"
         return (
             f"{text}: among your {self.examples} labelled episodes {self.found} of "
@@ -86,6 +89,8 @@ class Carried:
     """Reason to doubt each boundary; None: it is sure."""
     attempts: tuple[tuple[int, int], ...] = ()
     """Frames where the hand closes and opens again in vain."""
+    doubt: str | None = None
+    """Reason to doubt all of it."""
     refusal: str | None = None
     """Reason why the episode is none of this task, or not whole."""
 
@@ -135,6 +140,7 @@ class TaskExamples:
             found.example,
             tuple(np.minimum(frames, len(recording.timestamps) - 1).tolist()),
             tuple(self._doubt(found, at) for at in range(len(found.samples))),
+            doubt=self._unmeasured(found),
             refusal=self._refusal(found),
         )
 
@@ -195,12 +201,17 @@ class TaskExamples:
             reached=max(w.reached for w in plain),
         )
 
-    def _doubt(self, found: "_Found", at: int) -> str | None:
+    def _unmeasured(self, found: "_Found") -> str | None:
         if len(self.examples) == 1:
             return "one labelled episode: nothing is measured yet"
-        tests = [left.errors[at] for left in self._left_out if left.shape == self._shape(found.example)]
-        if len(tests) < 2:
+        if sum(left.shape == self._shape(found.example) for left in self._left_out) < 2:
             return "one labelled episode has such steps: nothing is measured yet"
+        return None
+
+    def _doubt(self, found: "_Found", at: int) -> str | None:
+        if unmeasured := self._unmeasured(found):
+            return unmeasured
+        tests = [left.errors[at] for left in self._left_out if left.shape == self._shape(found.example)]
         if sum(error <= _AGAIN for error in tests) < _MOST * len(tests):
             return "the labelled episodes do not find this boundary in each other"
         place = found.samples[at]
@@ -227,14 +238,29 @@ class TaskExamples:
 
 def boundaries(example: Example) -> list[int]:
     """List the frames where a step of an example starts or ends, without its first and last frame."""
-    frames = {frame for segment in example.segments for frame in (segment.start, segment.end)}
-    return sorted(frame for frame in frames if 0 < frame < len(example.timestamps))
+    return _edges(example)[0][1:-1]
 
 
 def shape(example: Example) -> Shape:
     """Number the boundaries between which the steps of an example lie."""
-    edges = [0, *boundaries(example), len(example.timestamps)]
-    return tuple((edges.index(segment.start), edges.index(segment.end)) for segment in example.segments)
+    numbers = _edges(example)[1]
+    return tuple((numbers[segment.start], numbers[segment.end]) for segment in example.segments)
+
+
+def _edges(example: Example) -> tuple[list[int], dict[int, int]]:
+    """The edges of the steps, and the number of the edge that each of their frames belongs to.
+
+    Edges within `_SAME_S` of each other, or of the episode's ends, are one: people write "23.7" for 23.77 s.
+    """
+    length, segments = len(example.timestamps), example.segments
+    frames = {0, length, *(edge for s in segments for edge in (s.start, s.end))}
+    edges, numbers = [0], dict[int, int]()
+    for frame in sorted(frames):
+        is_step = any(edges[-1] <= segment.start and segment.end <= frame for segment in segments)
+        if is_step or frame - edges[-1] > _SAME_S * example.fps:
+            edges.append(frame)
+        numbers[frame] = len(edges) - 1
+    return edges, numbers
 
 
 def relevance(rows: Sequence[Numbers], marks: Sequence[Sequence[int]]) -> Numbers:
@@ -245,7 +271,7 @@ def relevance(rows: Sequence[Numbers], marks: Sequence[Sequence[int]]) -> Number
         for changes, its in zip(moved, marks, strict=True)
         for mark in its
     ]
-    if not at:
+    if not at or not moved[0].size:
         return np.ones(moved[0].shape[1])
     everywhere = np.mean([changes.mean(axis=0) for changes in moved], axis=0)
     weight = (np.mean(at, axis=0) + 1e-9) / (everywhere + 1e-9)

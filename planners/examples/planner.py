@@ -141,7 +141,7 @@ def _carry_over(
     example: Example, carried: Carried, recording: Recording, slots: Mapping[str, str]
 ) -> Plan | Failure:
     length = len(recording.timestamps)
-    edges, doubts = [0, *carried.frames, length], [None, *carried.doubts, None]
+    edges, doubts = [0, *carried.frames, length], [carried.doubt, *carried.doubts, carried.doubt]
     texts = [replaced(step, slots) for step in example.steps]
     words_doubts = (LEFT,) if unsaid(example.steps, texts, slots) else ()
     steps: list[Step] = []

@@ -11,12 +11,16 @@ _SHARED = 0.5
 _APART = 1
 """Words in common between two differences that are one."""
 _LONGEST = 6
-_WORDS = re.compile(r"\w+(?:['-]\w+)*")
+_LETTER = r"[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0981-\u109d\u17b4-\u17d3\u200c\u200d]"
+"""With accents and vowel signs, which are characters of their own in Hindi or Thai."""
+_WORDS = re.compile(rf"(?:(?<!\S)[+-](?=\d))?{_LETTER}+(?:['-]{_LETTER}+)*")
 LEFT = "the labelled episodes' words do not say what this instruction says"
 
 
 def find_slots(example: str, instruction: str) -> Mapping[str, str] | None:
     """Map what differs between two instructions; empty if nothing does, None if they are not alike.
+
+    None too where a word stands for two things: "put the cup in the cup" and "put the cup in the box".
 
     >>> find_slots("put the pear on the plate", "put the meat on the plate")
     {'pear': 'meat'}
@@ -28,20 +32,29 @@ def find_slots(example: str, instruction: str) -> Mapping[str, str] | None:
     if matcher.ratio() < _SHARED:
         return None if old != new else {}
     spans: list[tuple[int, int, int, int]] = []
-    for tag, a, b, c, d in matcher.get_opcodes():
-        if tag == "equal":
-            continue
+    same = [a for a, (x, y) in enumerate(zip(old, new, strict=False)) if x == y]
+    opcodes = [(a, b, c, d) for tag, a, b, c, d in matcher.get_opcodes() if tag != "equal"]
+    if len(old) == len(new) and len(same) >= sum(block.size for block in matcher.get_matching_blocks()):
+        opcodes = [(a, a + 1, a, a + 1) for a in range(len(old)) if a not in same]
+    for a, b, c, d in opcodes:
         if spans and a - spans[-1][1] <= _APART:
             spans[-1] = (spans[-1][0], b, spans[-1][2], d)
         else:
             spans.append((a, b, c, d))
-    slots: dict[str, str] = {}
+    pairs: list[tuple[str, str]] = []
     for a, b, c, d in spans:
-        if a == b or c == d:  # words that one of them has in addition: take a neighbour along
-            a, c = max(0, a - 1), max(0, c - 1)
-        if a == b or c == d or max(b - a, d - c) > _LONGEST:
+        if a == b or c == d:  # words that one of them has in addition: take their neighbours along
+            if not a:  # "do not put it there" asks for something else
+                return None
+            after = 1 if max(b - len(old), d - len(new)) < 0 else 0
+            a, b, c, d = a - 1, b + after, c - 1, d + after
+        if max(b - a, d - c) > _LONGEST:
             return None
-        slots[" ".join(old[a:b])] = " ".join(new[c:d])
+        pairs.append((" ".join(old[a:b]), " ".join(new[c:d])))
+    slots = dict(pairs)
+    said = f" {' '.join(old)} ".replace(" ", "  ")
+    if any(said.count(f" {o.replace(' ', '  ')} ") != pairs.count((o, n)) for o, n in slots.items()):
+        return None
     return slots
 
 
@@ -63,6 +76,8 @@ def unsaid(labelled: Sequence[Step], steps: Sequence[Step], slots: Mapping[str, 
     before, after = _said(labelled), _said(steps)
     for old, new in slots.items():
         added, gone = set(words(new)) - set(words(old)), set(words(old)) - set(words(new))
+        if old in slots.values():  # things that change places
+            gone = set[str]()
         if gone & after or (added - after and (not gone or gone & before)):
             return True
     return False
@@ -79,12 +94,17 @@ def words(text: str) -> list[str]:
 
 
 def _replace(text: str, slots: Mapping[str, str]) -> str:
-    for old, new in slots.items():
-        pattern = r"\W+".join(map(re.escape, old.split()))
-        text = re.sub(
-            rf"(?<!\w){pattern}(?!\w)", lambda found, new=new: _like(found[0], new), text, flags=re.IGNORECASE
-        )
-    return text
+    """Replace all slots at once: two of them may change places."""
+    if not slots:
+        return text
+    longest = sorted(slots, key=len, reverse=True)
+    pattern = "|".join(r"\W+".join(map(re.escape, old.split())) for old in longest)
+    return re.sub(
+        rf"(?<!{_LETTER})(?:{pattern})(?!{_LETTER})",
+        lambda found: _like(found[0], slots.get(" ".join(words(found[0])), found[0])),
+        text,
+        flags=re.IGNORECASE,
+    )
 
 
 def _like(old: str, new: str) -> str:

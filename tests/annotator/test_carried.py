@@ -115,6 +115,17 @@ def test_a_table_labels_the_others(tmp_path, caplog):
     assert "carried over from labelled episodes" in (tmp_path / "out-report/index.html").read_text()
 
 
+def spreadsheet(path: Path) -> Path:
+    """A table as spreadsheets write it with commas in numbers; its episodes end 0.1 s late."""
+    last = {e: max(r["end_s"] for r in rows(e)) for e in (0, 2)}
+    lines = ["episode;name;start_s;end_s"]
+    for r in rows(0, 2):
+        end = r["end_s"] + 0.1 * (r["end_s"] == last[r["episode"]])
+        lines.append(f"{r['episode']};{r['name']};{r['start_s']:.1f};{end:.1f}".replace(".", ","))
+    path.write_text("\r\n".join(lines), encoding="utf-8-sig")
+    return path
+
+
 FORMS: dict[str, Callable[[Path], Path]] = {
     "frames": lambda folder: written(
         folder / "t.parquet",
@@ -125,6 +136,7 @@ FORMS: dict[str, Callable[[Path], Path]] = {
             for r in rows(0, 2)
         ],
     ),
+    "semicolons": lambda folder: spreadsheet(folder / "t.CSV"),
     "unsorted": lambda folder: written(folder / "t.csv", rows(2, 0)[::-1]),
 }
 
@@ -155,6 +167,7 @@ WRONG: dict[str, tuple[list[Row], str]] = {
     ),
     "endless": (with_row(end_s=float("inf")), "episode 1: 'nimm die Tasse' has no frames"),
     "no episode": (with_row(episode=77), "no episode 77; it has 6 from 0 to 5"),
+    "infinite episode": (with_row(episode=float("inf")), "a row names no episode"),
     "no columns": ([{"episode": 0, "name": "a"}], "has the columns episode, name, start_s and end_s"),
     "another task": ([{**r, "instruction": "open"} for r in rows(0)], 'episode 0 is "open" there'),
     "no names": ([{**r, "name": ""} for r in rows(0)], "no row has a name"),
@@ -169,6 +182,13 @@ def test_a_wrong_table_is_one_line(fault, recorded, tmp_path):
         api.annotate(recorded, tmp_path / "out", examples=path)
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_table_of_another_encoding_is_one_line(recorded, tmp_path):
+    path = tmp_path / "labels.csv"
+    path.write_text("episode,name,start_s,end_s\n0,räum auf,0,1\n", encoding="latin-1")
+    with pytest.raises(api.DatasetError, match="name is not UTF-8"):
+        read_examples(path, api.open_dataset(recorded))
 
 
 def test_labels_of_the_dataset_itself_stay(data, tmp_path):

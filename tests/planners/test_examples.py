@@ -284,7 +284,12 @@ def test_examples_that_differ_in_a_thing_serve_each_other() -> None:
         ("put the pear on the plate", "put the meat on the plate", {"pear": "meat"}),
         ("put an apple in the box", "put the pear in the box", {"an apple": "the pear"}),
         ("put the pear in the bowl", "put the pear on the plate", {"in the bowl": "on the plate"}),
-        ("put the cup away", "put the red cup away", {"the": "the red"}),
+        ("put the cup on the plate", "put the red cup on the plate", {"the cup": "the red cup"}),
+        ("put the cup on the plate", "do not put the cup on the plate", None),
+        ("put the cup by the cup", "put the mug by the cup", None),
+        ("put the cup in the cup", "put the mug in the box", None),
+        ("move it 5 cm", "move it -5 cm", {"5": "-5"}),
+        ("केला उठाओ", "केली उठाओ", {"केला": "केली"}),
         ("put the pear on the plate", "open the drawer", None),
         ("lege die Birne auf den Teller", "lege den Apfel auf den Teller", {"die birne": "den apfel"}),
     ],
@@ -300,6 +305,49 @@ def test_words_that_cannot_travel_are_in_doubt(name: str, is_unsaid: bool) -> No
     slots = {"in the bowl": "on the plate"}
     labelled = [Step(name=text, instruction=text, prompt=text) for text in (name, "leave")]
     assert unsaid(labelled, [replaced(step, slots) for step in labelled], slots) == is_unsaid
+
+
+def test_edges_that_are_nearly_one_are_one() -> None:
+    """The first example begins two frames late, the second ends two early, the third has a gap."""
+    examples = [label(arm) for arm in ARMS[:3]]
+    for at, (step, start, end) in enumerate([(0, 2, 0), (2, 0, -2), (1, 2, 0)]):
+        segments = list(examples[at].segments)
+        old = segments[step]
+        segments[step] = Segment(start=old.start + start, end=old.end + end)
+        examples[at] = replace(examples[at], segments=tuple(segments))
+    planner = planner_of(*examples, of=ARMS)
+    (measured,) = planner.measurements()
+    assert (measured.found, measured.boundaries) == (6, 6)
+    plan = plan_of(planner, ARMS[3])
+    assert isinstance(plan, Plan)
+    assert plan.segments is not None
+    assert (plan.segments[0].start, plan.segments[-1].end) == (0, len(ARMS[3].timestamps))
+    short = replace(
+        examples[0], segments=(Segment(start=0, end=2), Segment(start=2, end=50)), steps=examples[0].steps[:2]
+    )
+    assert boundaries(short)[0] == 2, "a short step stays"
+
+
+def test_one_example_of_one_step_is_not_sure() -> None:
+    whole = [
+        replace(e, steps=e.steps[:1], segments=(Segment(start=0, end=len(e.timestamps)),))
+        for e in map(label, ARMS[:3])
+    ]
+    plan = plan_of(planner_of(whole[0], of=ARMS), ARMS[3])
+    assert isinstance(plan, Plan)
+    assert plan.steps[0].doubts == ("one labelled episode: nothing is measured yet",)
+    (measured,) = planner_of(*whole, of=ARMS).measurements()
+    assert "no boundary to find again" in str(measured)
+
+
+def test_things_change_places() -> None:
+    slots = find_slots("put the red cup on the blue cup", "put the blue cup on the red cup")
+    assert slots == {"red": "blue", "blue": "red"}
+    texts = ("grasp the red cup", "put the red cup on the blue cup")
+    labelled = [Step(name=text, instruction=text, prompt=text) for text in texts]
+    steps = [replaced(step, slots) for step in labelled]
+    assert [s.name for s in steps] == ["grasp the blue cup", "put the blue cup on the red cup"]
+    assert not unsaid(labelled, steps, slots)
 
 
 def test_a_failure_does_not_travel_and_an_example_keeps_its_labels() -> None:
