@@ -143,7 +143,8 @@ def _of_table(path: Path, source: Source) -> Iterator[Example]:
     labels = _rows(path, source)
     for index, rows in labels.items():
         makers = {row.get("what_by") or PERSON for row in rows if row.get("what_checked") != PERSON}
-        if not _UNCHECKED.isdisjoint(makers):
+        placed = {row.get("when_by") for row in rows if row.get("when_checked") != PERSON}
+        if not _UNCHECKED.isdisjoint(makers) or placed == {CARRIED}:
             unchecked.append(index)
             continue
         episode = source.episode(index)

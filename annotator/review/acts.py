@@ -26,7 +26,7 @@ from goalreel.types import Failure, Plan, Segment, Task
 
 type Act = Literal["carry", "accept", "undo"]
 SHOWN = 8
-"""Instructions that are listed, those of most episodes."""
+"""Instructions that are listed: those with something to do first, then those of most episodes."""
 _CHUNK = 16
 _REASONS = 3
 
@@ -43,8 +43,9 @@ class Acts:
     def tasks(self) -> list[Json]:
         """Describe the instructions of several episodes: labels, what they measure, and what can be done."""
         with self._lock:
-            by_text = sorted(self._by_instruction().items(), key=lambda item: -len(item[1]))
-            return [self._task(text, rows) for text, rows in by_text[:SHOWN] if len(rows) > 1]
+            several = [item for item in self._by_instruction().items() if len(item[1]) > 1]
+            several.sort(key=lambda item: (not any(row.open for row in item[1]), -len(item[1])))
+            return [self._task(text, rows) for text, rows in several[:SHOWN]]
 
     def do(self, act: Act, instruction: str, by: str, anyway: bool = False) -> str:
         """Act, and tell what was done.
@@ -142,7 +143,7 @@ class Acts:
                     done.append(row.episode)
                     if change.refused:
                         reasons[row.episode] = change.refused
-        self._queue.weigh(done)
+        self._weigh(rows)
         told = f"Steps carried over to {_count(len(done) - len(reasons))}"
         doubted = [e for e in done if e not in reasons and not self._queue[e].sure]
         if doubted:
@@ -176,12 +177,16 @@ class Acts:
             return False
         return True
 
+    def _weigh(self, rows: Iterable[QueueRow]) -> None:
+        """Order the episodes anew; those that another process has changed meanwhile are read too."""
+        self._queue.weigh(row.episode for row in rows)
+
     def _accept(self, rows: list[QueueRow], by: str) -> str:
         verdict = GiveVerdict(verdict="accept", unseen=True)
         done = [row.episode for row in rows if self._add(row, by, verdict)]
+        self._weigh(rows)
         if not done:
             raise InputError("no episode is sure: look at those that are in doubt")
-        self._queue.weigh(done)
         return f"Accepted without looking: {_count(len(done))}. Their steps stay checked by nobody."
 
     def _undo(self, rows: list[QueueRow], by: str) -> str:
@@ -190,7 +195,7 @@ class Acts:
             raise InputError("there is no act to take back")
         ours = [row for row in rows if row.act and row.act[0] == act]
         done = [row for row in ours if self._add(row, by, UndoChange())]
-        self._queue.weigh(row.episode for row in done)
+        self._weigh(ours)
         count = _count(sum(not row.refused for row in done))
         what = "accepted without looking" if act == "accept" else "carried over"
         return f"Taken back: what was {what}, in {count}. What you changed since stays."

@@ -43,6 +43,8 @@ class Progress(NamedTuple):
     """The state of a review, and the person's time, from the logs."""
 
     reviewed: int
+    unseen: int
+    """Episodes that were accepted without looking; they are not among the reviewed ones."""
     an_hour: float | None
     """Verdicts of people who looked; None for fewer than two."""
     spent_s: float
@@ -69,7 +71,7 @@ class ListQuery(Frozen):
     """A page of the list, or the list from which an episode was chosen: its order, verdicts and words."""
 
     order: Literal["doubt", "index"] = "doubt"
-    status: Literal["all", "unreviewed", "accept", "reject", "unsure"] = "all"
+    status: Literal["all", "unreviewed", "accept", "unseen", "reject", "unsure"] = "all"
     q: Annotated[str, Field(max_length=200)] = ""
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=200)] = 24
@@ -111,8 +113,9 @@ class QueueRow:
     """The person's own changes."""
 
     def passes(self, query: ListQuery, terms: Sequence[str]) -> bool:
-        """Tell if the row has a verdict that is asked for, and each of the terms, which are in lower case."""
-        if query.status != "all" and query.status != (self.verdict or "unreviewed"):
+        """Tell if the row has the status that is asked for, and each term, which is in lower case."""
+        status = "unseen" if self.unseen else self.verdict or "unreviewed"
+        if query.status not in ("all", status):
             return False
         if not terms:
             return True
@@ -230,15 +233,16 @@ class ReviewQueue:
         return [name for name, _ in names.most_common(NAMES)]
 
     def progress(self) -> Progress:
-        """The number of episodes with a verdict, and the person's time."""
+        """The number of episodes with a verdict, with looking and without, and the person's time."""
         rows = self.rows()
-        reviewed = sum(row.verdict is not None for row in rows)
+        unseen = sum(row.unseen for row in rows)
+        given = sum(row.verdict is not None for row in rows)
         an_hour = pace([row.judged for row in rows if row.judged is not None])
         times = sorted(time for row in rows for time in row.times)
         gaps = (second - first for first, second in pairwise(times))
         spent = sum((gap for gap in gaps if gap <= BREAK), timedelta()).total_seconds()
-        left = 3600 * (len(rows) - reviewed) / an_hour if an_hour else None
-        return Progress(reviewed, an_hour, spent, left)
+        left = 3600 * (len(rows) - given) / an_hour if an_hour else None
+        return Progress(given - unseen, unseen, an_hour, spent, left)
 
 
 def pace(times: Sequence[datetime]) -> float | None:
@@ -273,7 +277,7 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         revision=reviewed.revision,
         labelled=done[-1].at if done and review.labelled else None,
         refused=review.refused,
-        open=review.verdict is None and not (review.corrected and review.taken != "carry"),
+        open=review.verdict is None and not _touched(review),
         sure=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
         act=(act, done[-1].at) if done and (act := act_of(done[-1])) else None,
         moved=tuple(moved),
@@ -292,6 +296,12 @@ def _carried(reviewed: Reviewed) -> CarrySteps | None:
     """The steps that were carried over to an episode last, whatever a person has changed since."""
     changes = (entry.change for entry in reversed(reviewed.replay.done))
     return next((change for change in changes if isinstance(change, CarrySteps) and change.steps), None)
+
+
+def _touched(review: Review) -> bool:
+    """Tell whether a person has said or changed anything of the steps that there are."""
+    own = review.corrected and review.taken != "carry"
+    return own or any(step.edited or step.issues for step in review.steps)
 
 
 def _in_doubt(review: Review) -> bool:

@@ -18,7 +18,7 @@ from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
 from goalreel.boards.log import ConflictError
 from goalreel.boards.words import FRAME
-from goalreel.claims import PERSON
+from goalreel.claims import CARRIED
 from goalreel.datasets.corrections.board import has_followed
 from goalreel.datasets.corrections.events import CopySteps, Correction, TakenStep, describe
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
@@ -132,7 +132,7 @@ class ReviewSession:
         for step in self.look(episode).review.steps:
             start, end = (round(share * edge) for edge in (step.placed.start, step.placed.end))
             if start < end:
-                words = step.step.model_copy(update={"by": PERSON, "doubts": (), "details": None})
+                words = step.step.model_copy(update={"by": CARRIED, "doubts": (), "details": None})
                 taken.append(TakenStep(step=words, segment=Segment(start=start, end=end)))
         if not taken:
             raise InputError(f"episode {episode} has no steps to copy")

@@ -310,11 +310,11 @@ def _changed(
 
 def _taken(review: Review, change: events.CopySteps | events.CarrySteps, at: int, name: str) -> ReviewStep:
     """Step `at` that a change brings; a person answers for words that they copied."""
-    taken, carried = change.steps[at], change.kind == "carry"
+    taken = change.steps[at]
     segment = review.segment(taken.segment.start, taken.segment.end)
     step = ReviewStep(id=name, step=taken.step, segment=None)
-    step = review.timed(step, segment, CARRIED_END if carried else FOLLOWED)
-    return step.updated(edited=frozenset() if carried else frozenset({"words"}))
+    step = review.timed(step, segment, CARRIED_END)
+    return step.updated(edited=frozenset() if change.kind == "carry" else frozenset({"words"}))
 
 
 def _described(step: ReviewStep, change: events.DescribeStep) -> ReviewStep:

@@ -14,6 +14,7 @@ from support.recordings import make_dataset
 from support.review import change, review_page
 from support.robots import pick_and_place
 
+from goalreel.annotator.examples import read_examples
 from goalreel.annotator.show import read_storyboards
 from goalreel.claims import CARRIED, NOBODY, PERSON
 from goalreel.datasets.records import Records
@@ -151,7 +152,9 @@ def test_a_few_labels_are_carried_over_and_what_is_sure_is_accepted_and_taken_ba
     assert unseen == {2: False, 0: True, 7: True, 8: True, 9: True}
     assert [seen[e]["words"].split()[-1] for e in (0, 2)] == [NOBODY, PERSON]
     listing = page.get("/api/episodes").json()
-    assert listing["reviewed"] == 6
+    assert (listing["reviewed"], listing["unseen"]) == (2, 4)
+    unseen = page.get("/api/episodes", params={"status": "unseen"}).json()["rows"]
+    assert {row["episode"] for row in unseen} == {0, 7, 8, 9}
     assert min(listing["spent_s"], listing["left_s"]) > 0
     assert listing["an_hour"] > 100, "of what somebody looked at"
     assert (task(page)["labelled"], task(page)["last"], task(page)["last_count"]) == (5, "accept", 4)
@@ -175,6 +178,34 @@ def test_an_act_goes_on_and_is_taken_back_as_one(out):
     assert refused(page, "accept").startswith("no episode is sure")
 
 
+def test_another_act_leaves_what_a_person_said_of_carried_steps(out):
+    page = review_page(out)
+    for e in (1, 3, 5):
+        label(page, e)
+    act(page, "carry")
+    flagged, pictured = (page.get(f"/api/episodes/{e}").json()["steps"] for e in (0, 2))
+    change(page, 0, kind="issue", step=flagged[1]["id"], issue="wrong_time", on=True)
+    change(page, 2, kind="frame", step=pictured[0]["id"], camera=FRONT, frame=3)
+    change(page, 4, kind="verdict", verdict="accept")  # other labels, so another act
+    before = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (0, 2)}
+    assert act(page, "carry")["told"].startswith("Steps carried over to 4 episodes")
+    assert {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in before} == before
+    assert act(page, "accept")["told"].startswith("Accepted without looking: 5 episodes")
+
+
+def test_an_act_reads_what_another_process_has_changed(out):
+    page = review_page(out)
+    for e in (1, 3, 5):
+        label(page, e)
+    act(page, "carry")
+    other = review_page(out)
+    act(page, "accept")
+    act(other, "accept")
+    act(other, "undo", by="bob")
+    assert "in 0 episodes" in act(page, "undo")["told"]
+    assert task(page) == task(other)
+
+
 def test_too_few_boundaries_ask_for_more_labels(out):
     page = review_page(out)
     label(page, 1)
@@ -188,7 +219,7 @@ def test_too_few_boundaries_ask_for_more_labels(out):
     assert not act(page, "carry", anyway=True)["tasks"][0]["sure"], "all of it is in doubt"
 
 
-def test_steps_are_copied_and_are_no_label_until_somebody_moves_them(out):
+def test_steps_are_copied_and_are_no_label_until_somebody_moves_them(out, tmp_path):
     page = review_page(out)
     label(page, 1)
     assert page.get("/api/episodes/0").json()["copy_from"] == 1
@@ -196,7 +227,12 @@ def test_steps_are_copied_and_are_no_label_until_somebody_moves_them(out):
     share = cuts(0)[-1] / cuts(1)[-1]
     assert spans(page, 0) == [tuple(round(share * f) for f in pair) for pair in pairwise(cuts(1))]
     assert [s["name"] for s in copied["steps"]] == list(NAMES)
-    assert {s["claims"]["when"]["by"] for s in copied["steps"]} == {PERSON}
+    claims = [s["claims"] for s in copied["steps"]]
+    assert {(c["when"]["by"], c["what"]["by"]) for c in claims} == {(CARRIED, PERSON)}, (
+        "nobody has set a time"
+    )
+    goalreel("export", out, "--to", "table", "--out", tmp_path / "steps.csv")
+    assert [e.id for e in read_examples(tmp_path / "steps.csv", Source.open(out))] == ["episode 1"]
     assert (task(page)["labelled"], task(page)["open"]) == (1, 9)
     change(page, 0, kind="move", step=copied["steps"][0]["id"], edge="end", frame=cuts(0)[1])
     assert task(page)["labelled"] == 2

@@ -96,7 +96,9 @@ export class EpisodeView extends EditedPage {
   redraw() {
     const { episode } = this;
     if (!episode.steps.some((step) => step.id === this.selected)) {
-      this.selected = stepAt(episode, this.player.frame)?.id ?? episode.steps[0]?.id ?? null;
+      // Of the first steps that are made here, the first is named first, however soon the answers come.
+      const here = this.selected === null ? timed(episode)[0] : stepAt(episode, this.player.frame);
+      this.selected = (here ?? episode.steps[0])?.id ?? null;
     }
     draw(this);
     const holder = find("#timeline", this.holder);

@@ -9,7 +9,7 @@ import { UNSEEN, VERDICT, doubt, frameUrl, hours } from "./words.js";
 
 const PAGE = 24;
 const ORDERS = { doubt: "most in doubt first", index: "by number" };
-const STATUSES = { all: "all", unreviewed: "not reviewed", accept: "accepted", reject: "rejected", unsure: "unsure" };
+const STATUSES = { all: "all", unreviewed: "not reviewed", accept: "accepted", unseen: `accepted${UNSEEN}`, reject: "rejected", unsure: "unsure" };
 
 // The state of the list in the address, so that Back returns to it and an episode knows its queue.
 export function queue(parameters) {
@@ -65,12 +65,12 @@ export class ListView {
     return Number(this.query.get("offset") ?? 0);
   }
 
-  #show({ total, reviewed, an_hour: pace, spent_s: spent, left_s: left, rows }) {
+  #show({ total, reviewed, unseen, an_hour: pace, spent_s: spent, left_s: left, rows }) {
     const { dataset, holder, offset, query } = this;
     // What was on this page has been reviewed, and is not of this list any more.
     if (!rows.length && offset > 0) return this.#page(Math.floor((total - 1) / PAGE) * PAGE);
     const speed = pace === null ? "" : `, ${Math.round(pace)} an hour`;
-    const time = [spent > 0 && `${hours(spent)} spent`, left > 0 && `about ${hours(left)} left`].filter(Boolean);
+    const time = [unseen > 0 && `${unseen} accepted${UNSEEN}`, spent > 0 && `${hours(spent)} spent`, left > 0 && `about ${hours(left)} left`].filter(Boolean);
     fill(find("#progress", holder), [`${reviewed} of ${dataset.episodes} reviewed${speed}`, ...time].join(", "));
     find("#done", holder).value = reviewed;
     fill(find("#count", holder), count(total, "episode"));
