@@ -256,7 +256,10 @@ def _moving_hands(
         if seen[first].likeness >= _VERY_LIKE or (lead >= _NEAR and seen[first].likeness >= _RIVAL)
         else []
     )
-    more = [f"gripper={i},source=action" for i in told] if source == "state" else []
+    if source == "state":
+        more = [f"gripper={i},source=action" for i in told]
+    else:
+        more = [f"gripper={i}" for i in _distinct(found["state"], values["state"])[:2]]
     answers = _answers(
         source,
         [[(i,) for i in dims] for dims in ([chosen, lasts[-1:]] if chosen else [lasts, ends[-1:]])],

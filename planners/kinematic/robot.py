@@ -95,6 +95,7 @@ def infer_robot(
     )
     hint, base = _find_base(recordings, hint, robot_type)
     hint, sums = _find_sums(recordings, hint, sample)
+    is_scaled = are_scaled(recordings)
     recordings = [as_places(recording, hint) for recording in recordings]
     base += sums
     hands = find_hands(recordings, hint, robot_type, sample)
@@ -104,11 +105,11 @@ def infer_robot(
         reason = f"no dimension is named so or goes between two levels in {sample}"
         gripper = _finding("gripper", None, "given" if hint.handless else "likely", reason)
         return _without_hand(recordings, hint, gripper, base)
-    robots = [_infer_hand(recordings, hand, robot_type, sample, hands) for hand in hands]
+    robots = [_infer_hand(recordings, hand, robot_type, sample, hands, is_scaled) for hand in hands]
     layouts, findings = [layout for layout, _ in robots], [f for _, of_hand in robots for f in of_hand]
     ends = {layout.closed for layout in layouts if layout.closed}
     # Two hands of one robot close at the same end; scaled numbers do not tell which of them is idle.
-    if len(layouts) > 1 and len(ends) == 1 and not are_scaled(recordings):
+    if len(layouts) > 1 and len(ends) == 1 and not is_scaled:
         (end,) = ends
         layouts = [layout.model_copy(update={"closed": end}) for layout in layouts]
         findings = [
@@ -195,8 +196,9 @@ def _infer_hand(
     robot_type: str | None,
     sample: str,
     hands: Sequence[Hand],
+    is_scaled: bool,
 ) -> tuple[Layout, list[Finding]]:
-    """Complete the layout of one of `hands`."""
+    """Complete the layout of one of `hands`; numbers that `is_scaled` cannot be compared with commands."""
     layout = of.layout
     label = f"{layout.side or written(layout.gripper)} " if len(hands) > 1 else ""
     hand = layout.gripper
@@ -211,7 +213,7 @@ def _infer_hand(
     ]
     layout, arm = _find_arm(recordings, layout, label, hand, other)
     traces = [read_trace(recording, layout) for recording in recordings]
-    if are_scaled(recordings):
+    if is_scaled:
         traces = [replace(trace, command=None) for trace in traces]
     closed = _find_closed(recordings[0], traces, layout, robot_type, sample, label)
     if of.confidence == "likely" and closed.confidence == "certain":

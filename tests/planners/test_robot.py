@@ -685,3 +685,5 @@ def test_numbers_that_were_scaled_are_not_compared_with_their_commands():
     for shift in (0.4, -0.4):
         shifted = [replace(r, action=r.action + shift) for r in scaled(dataset(6, "low", names=SO101))]
         assert "command" not in next(f.reason for f in infer_robot(shifted).findings if f.field == "closed")
+        summed = infer_robot(shifted, Layout.parse("summed=1"))
+        assert "command" not in next(f.reason for f in summed.findings if f.field == "closed")
