@@ -144,9 +144,7 @@ def _annotate(
     robot = read_robot(source, options.state_layout, options.camera)
     if models.provenance.preset.planner == "kinematic" and (asks := find_question(robot, options.layout)):
         raise InputError(str(with_picture(asks, source, robot, recorded.camera)))
-    measured = measure(
-        models, recorded.examples, dict(by_instruction(source, selected)), anyway=run.examples_anyway
-    )
+    measured = measure(models, recorded.examples, source, selected, anyway=run.examples_anyway)
     summary = Summary(
         out=out,
         camera=recorded.camera,

@@ -263,9 +263,14 @@ def as_example(
 
 
 def measure(
-    models: ModelSet, examples: Sequence[Example], instructions: Collection[str], *, anyway: bool = False
+    models: ModelSet,
+    examples: Sequence[Example],
+    source: Source,
+    selected: Sequence[int],
+    *,
+    anyway: bool = False,
 ) -> "tuple[Measurement, ...]":
-    """Say how many boundaries of the labelled episodes that serve `instructions` are found again.
+    """Say how many boundaries of the labelled episodes that serve the `selected` ones are found again.
 
     Nothing is said of other planners.
 
@@ -283,7 +288,12 @@ def measure(
         )
     planner = models.planner.model if isinstance(models.planner, Lazy) else models.planner
     assert isinstance(planner, ExamplesPlanner), "the planner of this name"
-    by_text = {text: planner.measurement(text) for text in instructions}
+    known = by_instruction(source, selected)
+    # Those of several tasks: only their frames say which one.
+    unknown = set(selected).difference(*(indices for _, indices in known))
+    texts = dict.fromkeys([text for text, _ in known])
+    texts |= dict.fromkeys(episode.instruction for episode in _readable(source, sorted(unknown)))
+    by_text = {text: planner.measurement(text) for text in texts}
     measured = tuple(dict.fromkeys(filter(None, by_text.values())))
     without = [text for text, one in by_text.items() if one is None]
     if by_text and not measured:

@@ -187,6 +187,9 @@ class Records:
                     f"{out}: annotated with --layout {robot['layout']}, and the episodes now say "
                     f"{now['robot']['layout']}: choose another --out"
                 )
+            texts = {one["instruction"] for one in now.get("measured", ())}
+            if kept := [one for one in was.get("measured", ()) if one["instruction"] not in texts]:
+                new["settings"]["measured"] = [*kept, *now.get("measured", ())]
         write_bytes(path, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")
 
     @property

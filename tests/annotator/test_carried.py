@@ -231,7 +231,9 @@ def test_rules_are_no_examples(data, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_too_few_boundaries_stop_the_run(data, tmp_path):
+@pytest.mark.parametrize("tasks", [[TASK], [TASK, "another"], []])
+def test_too_few_boundaries_stop_the_run(tasks, data, tmp_path):
+    column(EPISODES, "tasks", lambda old: [tasks] * len(old))(data)
     labels = rows(0, 1, 2)
     for row in labels[3:]:  # as if somebody had labelled something else
         row |= {"start_s": row["start_s"] / 3, "end_s": row["end_s"] / 3}
@@ -260,6 +262,20 @@ def test_another_instruction_is_left_to_the_rules(data, tmp_path):
         *words[:-1], written(tmp_path / "b.csv", rows(0)), "--layout", "closed=low"
     )
     assert TASK not in (tmp_path / "out" / FOLDER / "settings.json").read_text().partition("measured")[0]
+
+
+def test_what_was_measured_of_other_episodes_stays(data, tmp_path):
+    english = "put the cup in the box"
+    table(TASKS, lambda _: pa.table({"task_index": [0, 1], "task": [TASK, english]}))(data)
+    first = sum(cuts(e)[-1] for e in range(3))
+    column(DATA, "task_index", lambda old: [int(i >= first) for i in range(len(old))])(data)
+    column(EPISODES, "tasks", lambda old: [[TASK]] * 3 + [[english]] * 3)(data)
+    info(lambda i: i.update(total_tasks=2))(data)
+    labels = written(tmp_path / "labels.csv", rows(0, 1, 4, 5))
+    for episodes in ("0-2", "3-5"):
+        goalreel("annotate", data, "--out", tmp_path / "out", "--examples", labels, "--episodes", episodes)
+    card = (tmp_path / "out/README.md").read_text()
+    assert all(f'"{text}": among your 2 labelled episodes' in card for text in (TASK, english))
 
 
 def test_which_episodes_to_label(data, tmp_path):
