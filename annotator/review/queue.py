@@ -103,14 +103,19 @@ class QueueRow:
     """The reason why nothing was carried over."""
     open: bool = True
     """Steps may be carried over to it: a person has said nothing of those that it has."""
-    sure: bool = False
-    """Its steps are carried over, in no doubt, and nobody has given a verdict."""
+    carried: bool = False
+    """Its steps are carried over, without a doubt of their own, and nobody has given a verdict."""
     act: tuple[str, datetime] | None = None
     """The act on many episodes that its last change was part of."""
     moved: tuple[int, ...] = ()
     """Frames from each boundary that was carried over to the nearest one that a person left or made."""
     times: tuple[datetime, ...] = ()
     """The person's own changes."""
+
+    @property
+    def sure(self) -> bool:
+        """Its steps are carried over, and the list has no doubt of them either."""
+        return self.carried and not self.doubt.reasons
 
     def passes(self, query: ListQuery, terms: Sequence[str]) -> bool:
         """Tell if the row has the status that is asked for, and each term, which is in lower case."""
@@ -278,7 +283,7 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         labelled=done[-1].at if done and review.labelled else None,
         refused=review.refused,
         open=review.verdict is None and not _touched(review),
-        sure=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
+        carried=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
         act=(act, done[-1].at) if done and (act := act_of(done[-1])) else None,
         moved=tuple(moved),
         times=tuple(own),

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from support.review import change, review_page
 from support.robots import pick_and_place
 
 from goalreel.annotator.examples import read_examples
+from goalreel.annotator.review.queue import Priority, QueueRow
 from goalreel.annotator.show import read_storyboards
 from goalreel.claims import CARRIED, NOBODY, PERSON
 from goalreel.datasets.records import Records
@@ -191,6 +193,11 @@ def test_another_act_leaves_what_a_person_said_of_carried_steps(out):
     assert act(page, "carry")["told"].startswith("Steps carried over to 4 episodes")
     assert {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in before} == before
     assert act(page, "accept")["told"].startswith("Accepted without looking: 5 episodes")
+
+
+def test_what_the_list_doubts_is_not_sure():
+    row = QueueRow(0, TASK, 80, NAMES, "observed", Priority(0.4, ("a step is unusually long",)), carried=True)
+    assert (row.sure, replace(row, doubt=Priority()).sure) == (False, True)
 
 
 def test_an_act_reads_what_another_process_has_changed(out):
