@@ -1,7 +1,7 @@
 """The Planner that carries the steps of labelled episodes over to the others of their tasks."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from threading import Lock
 from typing import Literal
 
@@ -17,6 +17,8 @@ from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segmen
 THREADS = 2
 MOST = 10
 """Examples of a task: beyond five little is gained, and each is aligned twice with every episode."""
+ANOTHER_VERB = "every labelled episode's instruction begins with another word"
+"""To lock a door looks much like to unlock it."""
 SHOWN_S = (0.1, 0.8)
 """Seconds after a boundary in which what the step before it claims is seen, if the next step is as long."""
 
@@ -89,6 +91,9 @@ class ExamplesPlanner:
         alike = [e for e in (nearest, *pool.task.examples) if shape(e) == shape(nearest)]
         example = next((e for e in alike if _key(e.instruction) == _key(task.instruction)), nearest)
         slots = find_slots(example.instruction, task.instruction) or {}
+        verbs = {words(e.instruction)[0] for e in pool.task.examples if slots}
+        if len(verbs) == 1 and words(task.instruction)[0] not in verbs:
+            carried = replace(carried, doubt=ANOTHER_VERB)
         return _carry_over(example, carried, recording, slots)
 
     def _pool(self, instruction: str) -> "_Pool | None":
@@ -141,15 +146,16 @@ def _carry_over(
     example: Example, carried: Carried, recording: Recording, slots: Mapping[str, str]
 ) -> Plan | Failure:
     length = len(recording.timestamps)
-    edges, doubts = [0, *carried.frames, length], [carried.doubt, *carried.doubts, carried.doubt]
+    edges, doubts = [0, *carried.frames, length], [None, *carried.doubts, None]
     texts = [replaced(step, slots) for step in example.steps]
-    words_doubts = (LEFT,) if unsaid(example.steps, texts, slots) else ()
+    left = LEFT if unsaid(example.steps, texts, slots) else None
+    words_doubts = tuple(filter(None, (left, carried.doubt)))
     steps: list[Step] = []
     segments: list[Segment] = []
 
     def add(number: int, start: int, end: int, outcome: Literal["done", "failed"]) -> None:
-        why = dict.fromkeys(filter(None, (doubts[edge] for edge in shape(example)[number])))
-        update = {"doubts": (*words_doubts, *why), "details": None, "outcome": outcome}
+        why = filter(None, (doubts[edge] for edge in shape(example)[number]))
+        update = {"doubts": tuple(dict.fromkeys((*words_doubts, *why))), "details": None, "outcome": outcome}
         steps.append(texts[number].model_copy(update=update))
         following = next((edge for edge in edges if edge > end), length)
         first, last = (min(end + round(s * recording.fps), following) for s in SHOWN_S)

@@ -262,6 +262,10 @@ def test_words_travel_with_their_slots() -> None:
     assert [step.name for step in plan.steps] == ["grasp the meat", "put the meat in the bowl", "leave"]
     assert plan.steps[0].prompt == "Grasp the meat."
     assert not any(step.doubts for step in plan.steps)
+    verb = replace(meat, instruction="take the pear in the bowl", id="verb")
+    plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[verb]), verb)
+    assert isinstance(plan, Plan)
+    assert all("begins with another word" in step.doubts[0] for step in plan.steps)
 
 
 def test_examples_that_differ_in_a_thing_serve_each_other() -> None:
