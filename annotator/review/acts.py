@@ -37,6 +37,8 @@ class Acts:
     def __init__(self, session: ReviewSession) -> None:
         self._session, self._queue = session, session.queue
         self._lock = Lock()
+        self.progress = (0, 0)
+        """Episodes that the act in progress, or the last one, has carried steps over to, and all of it."""
         self._planner = lru_cache(1)(self._make_planner)
         self._order = lru_cache(SHOWN)(self._make_order)
 
@@ -135,7 +137,8 @@ class Acts:
             raise InputError(f"{measured}: too few to carry over; label more episodes of it")
         reasons: dict[int, str] = {}
         done: list[int] = []
-        for chunk in batched(rows, _CHUNK):
+        for number, chunk in enumerate(batched(rows, _CHUNK)):
+            self.progress = (number * _CHUNK, len(rows))
             tasks = [Task(id=str(row.episode), instruction=text) for row in chunk]
             for row, plan in zip(chunk, planner.plan(tasks), strict=True):
                 change = self._change(row, plan)

@@ -171,6 +171,12 @@ def tasks(acts: Annotated[Acts, Depends(_acts)]) -> list[Json]:
     return acts.tasks()
 
 
+@api.get("/acts")
+def progress(acts: Annotated[Acts, Depends(_acts)]) -> tuple[int, int]:
+    """Tell how many episodes the act in progress has carried steps over to, and how many it is for."""
+    return acts.progress
+
+
 @api.post("/acts")
 def act(acts: Annotated[Acts, Depends(_acts)], request: ActRequest) -> Json:
     """Act on many episodes; what the answer tells is on the disk."""
