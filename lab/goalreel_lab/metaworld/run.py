@@ -11,6 +11,7 @@ from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.show import open_annotated
+from goalreel.annotator.summary import Summary
 from goalreel.datasets.source import Source
 from goalreel.planners.examples.choose import choose
 from goalreel.progress import OnProgress
@@ -24,7 +25,7 @@ from goalreel_lab.metaworld.score import (
     score_episode,
 )
 from goalreel_lab.metaworld.tasks import TaskSplit, tasks
-from goalreel_lab.metaworld.truth import RecordingTruth, contact_cuts, contacts, read_truth
+from goalreel_lab.metaworld.truth import RecordingTruth, TaskTruth, contact_cuts, contacts, read_truth
 from goalreel_lab.written_names import written_names
 
 
@@ -55,8 +56,7 @@ def measure(
         InputError, DatasetError: a task cannot be recorded or annotated.
     """
     numbers = range(2, 2 + 4 * seeds, 4) if examples else range(seeds)  # one of four wordings
-    ending = "-retreat" if examples else ""
-    folders = {task: data / f"{task}{ending}-{seeds}x{size}" for task in chosen}
+    folders = {task: data / f"{task}{'-retreat' * bool(examples)}-{seeds}x{size}" for task in chosen}
     for done, (task, folder) in enumerate(folders.items(), 1):
         if not folder.exists():
             from goalreel_lab.metaworld.sim import record_task
@@ -75,26 +75,15 @@ def score_task(recorded: Path) -> list[EpisodeScore]:
 
     Where the run would stop and ask which end of the gripper is closed, it is told, as a lab would do.
     """
-    truth = read_truth(recorded)
-    robot = read_robot(Source.open(recorded))
+    truth, source = read_truth(recorded), Source.open(recorded)
+    robot = read_robot(source)
     needs_answer = bool(robot.unknown)
     inverted = not needs_answer and robot.layout.closed not in (None, truth.closed)
     options = Options(layout=f"closed={truth.closed}", camera="corner") if needs_answer else None
     with tempfile.TemporaryDirectory(prefix="goalreel-metaworld-") as folder:
         out = Path(folder) / "annotated"
-        summary = annotate(recorded, out, options=options)
-        annotations = [
-            Annotation((), (), failed=True) if index in summary.failures else read_annotation(out, index)
-            for index in range(len(truth.episodes))
-        ]
-    return [
-        replace(
-            score_episode(annotation, tasks()[episode.task], episode, truth.fps),
-            asked=needs_answer,
-            inverted=inverted,
-        )
-        for annotation, episode in zip(annotations, truth.episodes, strict=True)
-    ]
+        scores = _scores(truth, out, annotate(source, out, options=options), source.indices)
+    return [replace(score, asked=needs_answer, inverted=inverted) for score in scores]
 
 
 def score_carried(recorded: Path, count: int) -> list[EpisodeScore]:
@@ -114,16 +103,14 @@ def score_carried(recorded: Path, count: int) -> list[EpisodeScore]:
                 rows.writerows((index, *step) for step in _true_steps(truth.episodes[index], truth.fps))
         summary = annotate(source, out, episodes=others, examples=table, examples_anyway=True)
         asked = not all(measured.enough for measured in summary.measured)
-        scores = [
-            score_episode(
-                Annotation((), (), failed=True) if i in summary.failures else read_annotation(out, i),
-                tasks()[truth.episodes[i].task],
-                truth.episodes[i],
-                truth.fps,
-            )
-            for i in others
-        ]
-    return [replace(score, asked=asked) for score in scores]
+        return [replace(score, asked=asked) for score in _scores(truth, out, summary, others)]
+
+
+def _scores(truth: TaskTruth, out: Path, summary: Summary, episodes: Sequence[int]) -> list[EpisodeScore]:
+    failed = Annotation((), (), failed=True)
+    found = [failed if i in summary.failures else read_annotation(out, i) for i in episodes]
+    true = [truth.episodes[i] for i in episodes]
+    return [score_episode(a, tasks()[t.task], t, truth.fps) for a, t in zip(found, true, strict=True)]
 
 
 def _true_steps(episode: RecordingTruth, fps: float) -> Iterator[tuple[str, int, int]]:
