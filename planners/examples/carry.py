@@ -15,6 +15,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.claims import PERSON, ROWS
 from goalreel.planners.examples.example import Example
 from goalreel.planners.examples.warp import RATE, Numbers, Scale, resample, warp
 from goalreel.types import Recording
@@ -58,6 +59,8 @@ class Measurement:
     median_error_s: float | None = None
     alike: int = 0
     """Further instructions among the examples, which differ in a few words."""
+    by: str = PERSON
+    """Maker of the labels, as in `goalreel.claims.Claim.by`; with commas between where there are several."""
 
     @property
     def enough(self) -> bool:
@@ -71,9 +74,11 @@ class Measurement:
         if not self.boundaries:
             return f"{text}: your {self.examples} labelled episodes have no boundary to find again"
         within = "" if self.median_error_s is None else f", half of them within {self.median_error_s:.1f} s"
+        labelled = f"your {self.examples} labelled episodes"
+        if self.by not in (PERSON, ROWS):
+            labelled = f"the {self.examples} episodes that {self.by} labelled"
         return (
-            f"{text}: among your {self.examples} labelled episodes {self.found} of "
-            f"{self.boundaries} boundaries were found again{within}"
+            f"{text}: among {labelled} {self.found} of {self.boundaries} boundaries were found again{within}"
         )
 
 
@@ -156,6 +161,7 @@ class TaskExamples:
             len(errors),
             round(median(hits) / RATE, 2) if hits else None,
             len({example.instruction for example in self.examples}) - 1,
+            ", ".join(dict.fromkeys(example.by for example in self.examples)),
         )
 
     @cached_property

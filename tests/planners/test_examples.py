@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from support.places import SHARED
 
+from goalreel.claims import PERSON
 from goalreel.datasets.source import Source
 from goalreel.planners.examples.carry import TaskExamples, boundaries
 from goalreel.planners.examples.choose import choose
@@ -84,7 +85,7 @@ def label(arm: Arm, *, outcome: Literal["done", "failed"] = "done") -> Example:
             for n in names
         ),
         segments=tuple(Segment(start=a, end=b) for a, b in itertools.pairwise(edges)),
-        by="a person",
+        by=PERSON,
     )
 
 
@@ -151,6 +152,13 @@ def test_the_number_is_measured_on_the_examples_themselves() -> None:
     wrong = replace(label(ARMS[2]), segments=tuple(Segment(start=a, end=b) for a, b in spans))
     (measured,) = planner_of(label(ARMS[0]), label(ARMS[1]), wrong, of=ARMS).measurements()
     assert not measured.enough
+
+
+def test_the_number_says_whose_labels_it_is_about() -> None:
+    (measured,) = planner_of(
+        *(replace(label(arm), by="model:qwen") for arm in ARMS[:3]), of=ARMS
+    ).measurements()
+    assert "among the 3 episodes that model:qwen labelled 6 of 6 boundaries were found again" in str(measured)
 
 
 def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
@@ -232,7 +240,7 @@ def real_examples(source: Source) -> dict[int, Example]:
             action=episode.action.astype(np.float64),
             steps=tuple(steps[: len(edges) - 1]),
             segments=tuple(Segment(start=a, end=b) for a, b in itertools.pairwise(edges)),
-            by="a person",
+            by=PERSON,
         )
     return examples
 
