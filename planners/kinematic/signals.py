@@ -183,13 +183,20 @@ def closure(
     return scaled if closed == "high" else 1 - scaled
 
 
+_OPEN, _HOLDS = 0.2, (0.3, 0.75)  # closure of an open hand, and of one that a thing stops early
+
+
 def cycles(closed: Curve, fps: float, command: Curve | None = None) -> list[Cycle]:
     """Find every grasp of a third of a second or more in a closure curve.
 
-    A hand that starts closed holds nothing yet: it must open before its first grasp. A `command` that only
-    says open or closed (1 closed) tells when a closing began that an object stopped at once.
+    A hand that starts closed holds nothing yet: it must open before its first grasp. A thing may stop it far
+    earlier then, and be held to the end. A `command` that only says open or closed (1 closed) tells when a
+    closing began that an object stopped at once.
     """
     level = split_level(closed)
+    later = closed[int((closed[: len(closed) // 2] <= _OPEN).argmax()) :]
+    if closed[0] > 1 - _OPEN and _HOLDS[0] < later.max() < min(_HOLDS[1], 1.2 * later[-1]):
+        level = split_level(later)
     enter, leave = level + 0.05, level - 0.05
     spans: list[tuple[int, int]] = []
     inside, start, has_opened = bool(closed[0] > enter), 0, False

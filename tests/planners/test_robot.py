@@ -15,7 +15,7 @@ from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.robot import Robot, find_layout, infer_robot
 from goalreel.planners.kinematic.roles import find_position, named_hands
-from goalreel.planners.kinematic.signals import unwrap
+from goalreel.planners.kinematic.signals import cycles, unwrap
 from goalreel.types import Task
 
 SO101 = tuple(
@@ -687,3 +687,12 @@ def test_numbers_that_were_scaled_are_not_compared_with_their_commands():
         assert "command" not in next(f.reason for f in infer_robot(shifted).findings if f.field == "closed")
         summed = infer_robot(shifted, Layout.parse("summed=1"))
         assert "command" not in next(f.reason for f in summed.findings if f.field == "closed")
+
+
+def test_a_hand_that_rests_further_closed_than_on_a_thing_takes_hold_of_it():
+    """A lift that begins with a closed, empty hand, and ends with the thing in it."""
+    times = np.linspace(0, 6, 121)
+    curve = np.interp(times, [0, 0.5, 1, 3, 3.3, 6], [1, 1, 0, 0, 0.42, 0.42])
+    (grasp,) = cycles(curve, 20.0)
+    assert grasp.contact == pytest.approx(66, abs=3)
+    assert grasp.release is None
