@@ -92,8 +92,11 @@ def _readable(source: Source, indices: Iterable[int]) -> Iterator[Episode]:
 def _of_annotated(dataset: Source, *, apart: bool) -> Iterator[Example]:
     records = Records(dataset.root / FOLDER, source="")
     found = {e: label for e in Reviews(records).episodes() if (label := reviewed_label(records.review(e)))}
-    for index in () if found else sorted(records.recorded()):
-        if not records.is_corrected(index) and (label := _made(records.original(index))):
+    reviewed = frozenset(found)
+    for index in sorted(records.recorded() - reviewed):
+        if records.is_corrected(index) or not (label := _made(records.original(index))):
+            continue
+        if not reviewed or label[2] == PERSON:  # as people wrote it in a table
             found[index] = label
     if not found:
         raise InputError(
