@@ -21,6 +21,7 @@ from goalreel.datasets.corrections.events import CarrySteps, Correction, GiveVer
 from goalreel.errors import InputError
 from goalreel.planners.examples.carry import TOLERANCE_S, Measurement
 from goalreel.planners.examples.example import Example, digest_of
+from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.planner import MOST, ExamplesPlanner
 from goalreel.types import Failure, Plan, Segment, Task
 
@@ -119,7 +120,8 @@ class Acts:
             if label := reviewed_label(self._session.look(index).review):
                 episode = self._session.episode(index)
                 examples.append(as_example(episode, *label, str(episode.root), apart=False))
-        planner = ExamplesPlanner(lambda name: self._session.episode(int(name)), examples)
+        cues = cues_of(self._session.layout)
+        planner = ExamplesPlanner(lambda name: self._session.episode(int(name)), examples, cues=cues)
         self._act = f"carry {digest_of(examples)}"
         return planner
 

@@ -59,10 +59,10 @@ class ReviewSession:
         camera = source.camera(settings.get("camera"))
         self.cameras = tuple(key for key in source.views(camera) if key != self.options.subgoal_key)
         self._name, self._reviewer = dataset.resolve().name, reviewer
-        layout = stored_layout(source, settings)
+        self.layout = stored_layout(source, settings)
         self.episode: Callable[[int], Episode] = lru_cache(CACHE_SIZE)(source.episode)
         """Opens a recorded episode; it raises DatasetError where that cannot be read."""
-        self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), layout))
+        self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), self.layout))
 
     @classmethod
     def open(
