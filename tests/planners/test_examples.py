@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from support.places import SHARED
 
+from goalreel.annotator.examples import as_example
 from goalreel.claims import PERSON
 from goalreel.datasets.source import Source
 from goalreel.planners.examples.carry import TaskExamples, boundaries
@@ -20,6 +21,7 @@ from goalreel.planners.examples.live import LiveSteps
 from goalreel.planners.examples.planner import ExamplesPlanner
 from goalreel.planners.examples.slots import find_slots, replaced, unsaid
 from goalreel.planners.kinematic import Layout
+from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.types import Failure, Plan, Segment, Step, Task
 
 PUT = "put the pear in the bowl"
@@ -399,3 +401,27 @@ def test_three_labelled_episodes_label_real_ones(name: str, at_least: float) -> 
 def test_of_many_examples_some_serve():
     planner = planner_of(*[label(ARMS[0])] * 25, of=ARMS)
     assert 5 < planner.measurements()[0].examples <= 10
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason="real episodes are not at hand")
+def test_any_three_of_five_humanoid_episodes_label_the_other_two() -> None:
+    """Five objects in the GR1's hand, one episode of each: alignment, and the rules' cues of the hand."""
+    source = Source.open(SHARED / "gr1_sim")
+    labels = json.loads((SHARED / "gr1_sim/labels.json").read_text())
+    episodes = [source.episode(index) for index in source.indices]
+    cues = cues_of(infer_robot(episodes).layout)
+    for labelled in itertools.combinations(episodes, 3):
+        examples = []
+        for episode in labelled:
+            edges = [0, *labels[str(episode.index)]["boundaries"], len(episode)]
+            steps = [(Step(name=n, instruction=n, prompt=n)) for n in ("grasp it", "put it down", "leave")]
+            spans = [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]
+            pieces = list(zip(steps, spans, strict=True))
+            examples.append(as_example(episode, episode.instruction, pieces, PERSON, "gr1_sim", apart=False))
+        planner = ExamplesPlanner({e.id: e for e in episodes}, examples, cues=cues)
+        for episode in set(episodes) - set(labelled):
+            (plan,) = planner.plan([Task(id=episode.id, instruction=episode.instruction)])
+            assert isinstance(plan, Plan)
+            assert plan.segments is not None
+            cuts = [segment.start for segment in plan.segments[1:]]
+            assert cuts == pytest.approx(labels[str(episode.index)]["boundaries"], abs=0.5 * source.fps)
