@@ -128,6 +128,19 @@ class Engine:
         """
         return self._wait(self._require_models())
 
+    def begin_loading(self) -> "concurrent.futures.Future[ModelCaller]":
+        """Begin to load the models. A `stop` that comes afterwards ends it, whenever it comes."""
+        return asyncio.run_coroutine_threadsafe(self._require_models(), self._run_loop())
+
+    @staticmethod
+    def has_loaded(loading: "concurrent.futures.Future[ModelCaller]") -> bool:
+        """Wait for what `begin_loading` began; as `load`."""
+        try:
+            loading.result()
+        except concurrent.futures.CancelledError:
+            return False
+        return True
+
     def probe(self, timeout: float) -> bool:
         """Ask the models' servers whether they are there, for `timeout` seconds at most, once all are loaded.
 

@@ -116,6 +116,12 @@ def test_an_engine_that_is_stopped_while_it_loads_lets_go_of_who_waits(slow, eng
         assert not loading.result(60)
 
 
+def test_an_engine_that_is_stopped_before_anybody_waits_loads_nothing(slow, engine):
+    loading = engine.begin_loading()
+    engine.stop()
+    assert not engine.has_loaded(loading)
+
+
 @pytest.mark.parametrize(
     ("outcomes", "seconds", "says"),
     [

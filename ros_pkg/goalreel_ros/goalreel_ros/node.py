@@ -128,8 +128,9 @@ class GoalreelNode(LifecycleNodeMixin, Node):
             self._entities = entities = NodeEntities(
                 self, settings, self.options, self._build, self._new_slot()
             )
+            loading = entities.engine.begin_loading()  # before anybody can close the node
         try:
-            loaded = entities.engine.load()
+            loaded = entities.engine.has_loaded(loading)
         except UserError:
             entities.publish_diagnostics()
             self._remove_entities()
