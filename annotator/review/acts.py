@@ -23,7 +23,7 @@ from goalreel.planners.examples.carry import TOLERANCE_S, Measurement
 from goalreel.planners.examples.example import Example, digest_of
 from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.planner import MOST, ExamplesPlanner
-from goalreel.types import Failure, Plan, Segment, Task
+from goalreel.types import Failure, Plan, Task
 
 type Act = Literal["carry", "accept", "undo"]
 SHOWN = 8
@@ -162,10 +162,7 @@ class Acts:
         if isinstance(plan, Failure):
             return CarrySteps(act=self._act, refused=plan.message.removeprefix(f"{row.episode}: "))
         steps = (
-            TakenStep(
-                step=step.model_copy(update={"by": CARRIED}),
-                segment=Segment(start=segment.start, end=segment.end),
-            )
+            TakenStep(step=step.model_copy(update={"by": CARRIED}), segment=segment)
             for step, segment in zip(plan.steps, plan.segments or (), strict=True)
         )
         return CarrySteps(act=self._act, steps=tuple(steps))

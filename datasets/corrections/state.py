@@ -18,7 +18,7 @@ from goalreel.types import Alignment, Attempt, MotionPhase, Segment, Step, Story
 type ReviewPart = Literal["time", "words", "outcome", "goal"]
 TOOK = "A person took this frame."
 FOLLOWED = "The last frame of the step, whose end a person set."
-CARRIED_END = "The last frame of the step, as it was carried over."
+CARRIED_END = "A frame at the end of the step, as it was carried over."
 _MENDED: dict[ReviewPart, events.Issue] = {
     "time": "wrong_time",
     "words": "wrong_object",
@@ -202,7 +202,8 @@ class Review(EditedBoard[ReviewStep]):
         return self.segment(start, end)
 
     def timed(self, step: ReviewStep, segment: Segment, reasoning: str = FOLLOWED) -> ReviewStep:
-        """Set a step's frames; its goal is its last frame where that is what it was."""
+        """Set a step's frames. A goal that followed them is the middle one of `segment.goal`, or the last."""
+        frame = sum(segment.goal) // 2 if segment.goal else segment.end - 1
         ended = step.segment is None or step.segment.end != segment.end
         step = step.without(*ASPECTS, "failure").set("time", segment=segment, alignment=None)
         recorded = step.goal is None or step.goal.startswith(FRAME)
@@ -210,7 +211,7 @@ class Review(EditedBoard[ReviewStep]):
         pictured = step.goal is not None or step.step.prompt is not None
         if ended and recorded and camera and "goal" not in step.edited and pictured:
             verdict = Verdict(success=True, reasoning=reasoning, pictures_only=True)
-            return step.with_frame(camera, segment.end - 1, verdict)
+            return step.with_frame(camera, frame, verdict)
         return step
 
     def sorted(self) -> "Review":
@@ -311,7 +312,8 @@ def _changed(
 def _taken(review: Review, change: events.CopySteps | events.CarrySteps, at: int, name: str) -> ReviewStep:
     """Step `at` that a change brings; a person answers for words that they copied."""
     taken = change.steps[at]
-    segment = review.segment(taken.segment.start, taken.segment.end)
+    review.segment(taken.segment.start, taken.segment.end)
+    segment = taken.segment
     step = ReviewStep(id=name, step=taken.step, segment=None)
     step = review.timed(step, segment, CARRIED_END)
     return step.updated(edited=frozenset() if change.kind == "carry" else frozenset({"words"}))

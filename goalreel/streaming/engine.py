@@ -120,21 +120,17 @@ class Engine:
 
     # -- start and stop
 
-    def load(self) -> bool:
-        """Load the models, and wait for them. False if the engine is stopped meanwhile.
-
-        Raises:
-            UserError: one cannot be loaded.
-        """
-        return self._wait(self._require_models())
-
     def begin_loading(self) -> "concurrent.futures.Future[ModelCaller]":
         """Begin to load the models. A `stop` that comes afterwards ends it, whenever it comes."""
         return asyncio.run_coroutine_threadsafe(self._require_models(), self._run_loop())
 
     @staticmethod
-    def has_loaded(loading: "concurrent.futures.Future[ModelCaller]") -> bool:
-        """Wait for what `begin_loading` began; as `load`."""
+    def finish_loading(loading: "concurrent.futures.Future[ModelCaller]") -> bool:
+        """Wait for what `begin_loading` began. False if the engine is stopped meanwhile.
+
+        Raises:
+            UserError: a model cannot be loaded.
+        """
         try:
             loading.result()
         except concurrent.futures.CancelledError:

@@ -4,7 +4,7 @@ Alignment projects each boundary of each example onto the episode. Then all exam
 place nearby that is most alike, in the features that move at the labelled boundaries. No knowledge of the
 robot, of its hand or of the language is needed.
 
-What is carried over is tested on the examples themselves: each is predicted from the others (`measure`).
+What is carried over is tested on the examples themselves: each is predicted from the others (`measurement`).
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,11 @@ _AGAIN = 2
 """Samples within which most examples find a boundary in each other, where it is sure."""
 _MOST = 0.8
 _SAME_S = 0.2
+"""Seconds within which two labelled edges are one boundary."""
 _CONTRAST = 0.05
 """A place that is elsewhere as alike, but for this share, is not found for sure."""
 _UNLIKE = (0.14, 0.1)
-"""Costs of an episode of another task, of all features alike and weighed; if more than among the examples."""
+"""Costs, plain and weighed, above which an episode is of another task, if above the examples' own too."""
 _REACHED = 0.9
 """An episode that reaches less of every example is cut off."""
 
@@ -159,7 +160,7 @@ class TaskExamples:
             len(self.examples),
             len(hits),
             len(errors),
-            round(median(hits) / RATE, 2) if hits else None,
+            round(max(1, median(hits)) / RATE, 2) if hits else None,
             len({example.instruction for example in self.examples}) - 1,
             ", ".join(dict.fromkeys(example.by for example in self.examples)),
         )

@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from goalreel.planners.examples.warp import Scale, resample, warp
+from goalreel.planners.examples.carry import motion_of
+from goalreel.planners.examples.warp import Scale, warp
 from goalreel.types import Recording
 
 MOST = 40
@@ -17,10 +18,7 @@ def choose(recordings: Sequence[Recording], count: int = 3) -> list[int]:
     The first is nearest to all others; each next one brings the others nearest to one that is labelled.
     """
     places = np.unique(np.linspace(0, len(recordings) - 1, min(len(recordings), MOST)).round().astype(int))
-    motions = [
-        resample(np.asarray(r.timestamps, np.float64), np.hstack([r.state, r.action]).astype(np.float64))
-        for r in (recordings[place] for place in places)
-    ]
+    motions = [motion_of(recordings[place]) for place in places]
     scale = Scale.of(motions)
     rows = [scale.features(motion) for motion in motions]
     far = np.zeros((len(rows), len(rows)))

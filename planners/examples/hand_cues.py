@@ -21,9 +21,9 @@ type Cues = Callable[[Recording | Example], Sequence[Cue]]
 
 SEEN_S = TOLERANCE_S
 """Seconds within which a cue is a labelled boundary."""
-SNAP_S = (1.0, 2.0)
-"""Seconds within which a cue takes a carried boundary to it; the second, where the hand closes and opens as
-often as in the labelled episodes."""
+SNAP_S, SNAP_IN_ORDER_S = 1.0, 2.0
+"""Seconds within which a cue takes a carried boundary to it; the longer ones, where the hand closes and opens
+as often as in the labelled episodes."""
 
 
 class HandCues:
@@ -38,7 +38,7 @@ class HandCues:
             marks = boundaries(example)
             seen_at = [(_nearest(frame, marks, example.fps), kind) for frame, kind in cues(example)]
             kinds = {at: kind for at, kind in seen_at if at is not None}
-            if len(seen_at) > sum(at is not None for at, _ in seen_at):
+            if any(at is None for at, _ in seen_at):
                 return
             agreeing += bool(kinds)
             seen.update((shape(example), at, kind) for at, kind in kinds.items())
@@ -55,14 +55,14 @@ class HandCues:
         cues, frames, doubts = list(self._cues(recording)), list(carried.frames), list(carried.doubts)
         expected = [kind for at in range(len(frames)) if (kind := self._kinds.get((steps, at)))]
         as_often = [kind for _, kind in cues] == expected
-        reach = SNAP_S[as_often] * recording.fps
+        reach = (SNAP_IN_ORDER_S if as_often else SNAP_S) * recording.fps
         for at in range(len(frames)):
             kind = self._kinds.get((steps, at))
             near = [f for f, k in cues if k == kind and abs(f - frames[at]) <= reach]
             if near:
                 frames[at] = min(near, key=lambda frame: abs(frame - frames[at]))
                 cues.remove((frames[at], str(kind)))
-                if as_often and abs(frames[at] - carried.frames[at]) <= SNAP_S[0] * recording.fps:
+                if as_often and abs(frames[at] - carried.frames[at]) <= SNAP_S * recording.fps:
                     doubts[at] = None
             elif kind:
                 doubts[at] = f"the hand has not {kind} near here, as it has in the labelled episodes"

@@ -60,11 +60,6 @@ class ExamplesPlanner:
                 self.measurement(text)
         return map_threaded(self._plan, tasks, THREADS)
 
-    def measurements(self) -> tuple[Measurement, ...]:
-        """Measure for each instruction how many boundaries its examples find in each other."""
-        measured = (self.measurement(example.instruction) for example in self._examples)
-        return tuple(dict.fromkeys(filter(None, measured)))
-
     def measurement(self, instruction: str) -> Measurement | None:
         """Give that of the examples which serve an instruction; None where none does."""
         pool = self._pool(instruction)

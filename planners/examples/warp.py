@@ -84,7 +84,7 @@ def warp(pairs: Sequence[tuple[Numbers, Numbers]]) -> list[Warp]:
         length, widest = len(group[0][0]), max(len(example) for _, example in group)
         cost = np.zeros((length, len(group), widest))
         for number, (episode, example) in enumerate(group):
-            products = np.einsum("ik,jk->ij", episode, example)  # `@` would start threads, here of threads
+            products = np.einsum("ik,jk->ij", episode, example)  # unlike `@`, starts no threads of BLAS
             squares = (episode**2).sum(axis=1)[:, None] + (example**2).sum(axis=1) - 2 * products
             cost[:, number, : len(example)] = np.sqrt(np.maximum(squares, 0))
         run = np.cumsum(cost, axis=2)

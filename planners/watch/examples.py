@@ -1,11 +1,11 @@
 """Labelled episodes as worked examples in words for a watching model."""
 
 import json
-import re
 from collections.abc import Sequence
 
 from goalreel.chat.interleave import plain
 from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.examples.slots import words
 from goalreel.types import Recording
 
 LIMIT = 3
@@ -33,13 +33,9 @@ def likest(examples: Sequence[Example], instruction: str, recording: Recording) 
     """
     if not examples:
         return ()
-    target, numbers = _words(instruction), numbers_of(recording)
+    target, numbers = frozenset(words(instruction)), numbers_of(recording)
     others = [example for example in examples if example.numbers != numbers]
-    return tuple(sorted(others, key=lambda e: -_similarity(target, _words(e.instruction)))[:LIMIT])
-
-
-def _words(text: str) -> frozenset[str]:
-    return frozenset(re.findall(r"\w+", text.casefold()))
+    return tuple(sorted(others, key=lambda e: -_similarity(target, frozenset(words(e.instruction))))[:LIMIT])
 
 
 def _similarity(a: frozenset[str], b: frozenset[str]) -> float:

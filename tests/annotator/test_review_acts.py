@@ -140,6 +140,9 @@ def test_a_few_labels_are_carried_over_and_what_is_sure_is_accepted_and_taken_ba
         assert np.abs(np.subtract([start for start, _ in spans(page, e)], cuts(e)[:-1])).max() <= 5
         assert listed[e]["words"] == f"words by {CARRIED}, checked by {NOBODY}"
         assert [s["name"] for s in page.get(f"/api/episodes/{e}").json()["steps"]] == list(NAMES)
+        for step in page.get(f"/api/episodes/{e}").json()["steps"][:-1]:  # not before the hand has done it
+            frame = int(step["attempts"][step["chosen"]]["picture"].rpartition("/")[2].partition(".")[0])
+            assert frame > step["end"]
     assert "carried over" in page.get("/api/episodes/0").json()["history"][-1]["words"]
     assert list(rows(review_page(out))) == list(listed), "the same after a restart"
 

@@ -13,7 +13,7 @@ from support.places import SHARED
 from goalreel.annotator.examples import as_example
 from goalreel.claims import PERSON
 from goalreel.datasets.source import Source
-from goalreel.planners.examples.carry import TaskExamples, boundaries
+from goalreel.planners.examples.carry import Measurement, TaskExamples, boundaries
 from goalreel.planners.examples.choose import choose
 from goalreel.planners.examples.example import Example, numbers_of
 from goalreel.planners.examples.hand_cues import cues_of
@@ -109,6 +109,12 @@ def planner_of(*examples: Example, of: list[Arm], closed: str = "") -> ExamplesP
     return ExamplesPlanner({arm.id: arm for arm in of}, examples, cues=cues)
 
 
+def measured_of(planner: ExamplesPlanner, instruction: str = PUT) -> Measurement:
+    measured = planner.measurement(instruction)
+    assert measured is not None
+    return measured
+
+
 def test_boundaries_and_words_are_those_of_the_examples() -> None:
     plan = plan_of(planner_of(*map(label, ARMS[:3]), of=ARMS), ARMS[3])
     assert isinstance(plan, Plan)
@@ -147,19 +153,18 @@ def test_another_rate_makes_no_difference(fps: float) -> None:
 
 
 def test_the_number_is_measured_on_the_examples_themselves() -> None:
-    (measured,) = planner_of(*map(label, ARMS[:3]), of=ARMS).measurements()
+    measured = measured_of(planner_of(*map(label, ARMS[:3]), of=ARMS))
     assert (measured.found, measured.boundaries, measured.enough) == (6, 6, True)
     assert str(measured).startswith(f'"{PUT}": among your 3 labelled episodes 6 of 6 boundaries were found')
     spans = ((0, 9), (9, 11), (11, 112))
     wrong = replace(label(ARMS[2]), segments=tuple(Segment(start=a, end=b) for a, b in spans))
-    (measured,) = planner_of(label(ARMS[0]), label(ARMS[1]), wrong, of=ARMS).measurements()
+    measured = measured_of(planner_of(label(ARMS[0]), label(ARMS[1]), wrong, of=ARMS))
     assert not measured.enough
 
 
 def test_the_number_says_whose_labels_it_is_about() -> None:
-    (measured,) = planner_of(
-        *(replace(label(arm), by="model:qwen") for arm in ARMS[:3]), of=ARMS
-    ).measurements()
+    examples = [replace(label(arm), by="model:qwen") for arm in ARMS[:3]]
+    measured = measured_of(planner_of(*examples, of=ARMS))
     assert "among the 3 episodes that model:qwen labelled 6 of 6 boundaries were found again" in str(measured)
 
 
@@ -168,7 +173,7 @@ def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
     plan = plan_of(planner, ARMS[1])
     assert isinstance(plan, Plan)
     assert all("nothing is measured" in "; ".join(s.doubts) for s in plan.steps)
-    (measured,) = planner.measurements()
+    measured = measured_of(planner)
     assert measured.boundaries == 0
     assert "nothing is measured yet" in str(measured)
 
@@ -286,7 +291,7 @@ def test_examples_that_differ_in_a_thing_serve_each_other() -> None:
     plan = plan_of(planner, arms[3])
     assert isinstance(plan, Plan)
     assert [step.name for step in plan.steps] == ["grasp the milk", "put the milk in the bowl", "leave"]
-    (measured,) = planner.measurements()
+    measured = measured_of(planner)
     assert (measured.found, measured.boundaries, measured.alike) == (6, 6, 2)
     assert '"put the pear in the bowl" and 2 like it: among your 3' in str(measured)
 
@@ -330,7 +335,7 @@ def test_edges_that_are_nearly_one_are_one() -> None:
         segments[step] = Segment(start=old.start + start, end=old.end + end)
         examples[at] = replace(examples[at], segments=tuple(segments))
     planner = planner_of(*examples, of=ARMS)
-    (measured,) = planner.measurements()
+    measured = measured_of(planner)
     assert (measured.found, measured.boundaries) == (6, 6)
     plan = plan_of(planner, ARMS[3])
     assert isinstance(plan, Plan)
@@ -350,7 +355,7 @@ def test_one_example_of_one_step_is_not_sure() -> None:
     plan = plan_of(planner_of(whole[0], of=ARMS), ARMS[3])
     assert isinstance(plan, Plan)
     assert plan.steps[0].doubts == ("one labelled episode: nothing is measured yet",)
-    (measured,) = planner_of(*whole, of=ARMS).measurements()
+    measured = measured_of(planner_of(*whole, of=ARMS))
     assert "no boundary to find again" in str(measured)
 
 
@@ -400,7 +405,7 @@ def test_three_labelled_episodes_label_real_ones(name: str, at_least: float) -> 
 
 def test_of_many_examples_some_serve():
     planner = planner_of(*[label(ARMS[0])] * 25, of=ARMS)
-    assert 5 < planner.measurements()[0].examples <= 10
+    assert 5 < measured_of(planner).examples <= 10
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="real episodes are not at hand")

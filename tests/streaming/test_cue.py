@@ -74,5 +74,5 @@ def test_where_there_is_no_cue_the_reason_is_said(labelled, clock):
 def test_a_folder_without_labels_ends_the_loading_in_one_line(tmp_path, start):
     engine, _ = start(World(), examples=str(tmp_path / "none"))
     with pytest.raises(UserError, match="none"):
-        engine.load()
+        engine.finish_loading(engine.begin_loading())
     assert engine.loading[0] == "failed"

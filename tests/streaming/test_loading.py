@@ -105,12 +105,12 @@ def test_whoever_loads_waits_and_is_told_which_model_cannot_be_loaded(slow, engi
     for gate in slow.gates.values():
         gate.set()
     with pytest.raises(BackendError, match=r"the editor \(server:.*\) cannot be loaded: no space"):
-        engine.load()
+        engine.finish_loading(engine.begin_loading())
 
 
 def test_an_engine_that_is_stopped_while_it_loads_lets_go_of_who_waits(slow, engine):
     with ThreadPoolExecutor() as pool:
-        loading = pool.submit(engine.load)
+        loading = pool.submit(engine.finish_loading, engine.begin_loading())
         until(lambda: said(engine).startswith("loading the planner"))
         engine.stop()
         assert not loading.result(60)
@@ -119,7 +119,7 @@ def test_an_engine_that_is_stopped_while_it_loads_lets_go_of_who_waits(slow, eng
 def test_an_engine_that_is_stopped_before_anybody_waits_loads_nothing(slow, engine):
     loading = engine.begin_loading()
     engine.stop()
-    assert not engine.has_loaded(loading)
+    assert not engine.finish_loading(loading)
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_servers_are_waited_for_as_long_as_is_said(slow, engine, outcomes, secon
 def test_it_takes_no_task_before_it_is_started_and_keeps_its_models_after_one(slow, engine):
     for gate in slow.gates.values():
         gate.set()
-    assert engine.load()
+    assert engine.finish_loading(engine.begin_loading())
     assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
     engine.start()
     assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE

@@ -130,7 +130,7 @@ class GoalreelNode(LifecycleNodeMixin, Node):
             )
             loading = entities.engine.begin_loading()  # before anybody can close the node
         try:
-            loaded = entities.engine.has_loaded(loading)
+            loaded = entities.engine.finish_loading(loading)
         except UserError:
             entities.publish_diagnostics()
             self._remove_entities()
