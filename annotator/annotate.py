@@ -16,12 +16,13 @@ from goalreel import __version__
 from goalreel.annotator.examples import by_instruction, measure, read_examples, to_label
 from goalreel.annotator.existing_words import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
-from goalreel.annotator.job import AnnotationJob, log_cost_estimate
+from goalreel.annotator.job import AnnotationJob, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.questions.picture import with_picture
 from goalreel.annotator.questions.question import find_question
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.summary import Summary
+from goalreel.annotator.watched import check_watching, watch_examples
 from goalreel.claims import ROWS
 from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.info_file import check_links
@@ -114,14 +115,20 @@ def annotate(
         run_options |= {"batch_size": limits.batch_size, "in_flight": limits.in_flight}
     run = run.but(**run_options) if run_options else run
     recorded = options.recorded(source)
-    if run.examples is not None:  # whose numbers are those that the layout names
-        options = options.but(labelled=read_examples(run.examples, source))
-        recorded = replace(recorded, examples=options.labelled)
     named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
     if run.examples is not None and (models is not None or not isinstance(planner, str | None)):
         raise InputError(
             "examples are for planners by their names: leave out models, and a planner of your own"
         )
+    if (labelled := run.examples) and run.to_watch:
+        watching = choose_models(None, preset, named, "hindsight", recorded)
+        check_watching(watching, options, run)
+        _check(source, folder, source.select(run.episodes), watching, options)
+        labelled = watch_examples(source, folder, watching, recorded, options, run)
+        named["planner"] = "examples"
+    if labelled is not None:  # whose numbers are those that the layout names
+        options = options.but(labelled=read_examples(labelled, source))
+        recorded = replace(recorded, examples=options.labelled)
     chosen = choose_models(models, preset, named, "hindsight", recorded)
     return _annotate(source, folder, chosen, options, run, recorded, progress)
 
@@ -178,6 +185,7 @@ def _annotate(
             models.prepare(roles=("planner",) if models.plans_first else ROLES)
             job = AnnotationJob(source, recorded, models, options, run.limits, records, journal, summary)
             job.run(todo, progress)
+            log_spent(models)
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended
         if shard:

@@ -69,7 +69,7 @@ def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
             dataset.read_numbers(source.numbers.state, source.numbers.action)
         read = _of_annotated if (labelled / FOLDER).is_dir() else _of_labels
         examples = [*read(dataset, apart=dataset is not source)]
-    for episode in itertools.islice(_readable(source, source.indices), 1):
+    for episode in itertools.islice(readable(source, source.indices), 1):
         own = (episode.state.shape[1], episode.action.shape[1])
         for example in examples:
             other = (example.state.shape[1], example.action.shape[1])
@@ -81,7 +81,7 @@ def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
     return tuple(examples)
 
 
-def _readable(source: Source, indices: Iterable[int]) -> Iterator[Episode]:
+def readable(source: Source, indices: Iterable[int]) -> Iterator[Episode]:
     for index in indices:
         try:
             yield source.episode(index)
@@ -295,7 +295,7 @@ def measure(
     # Those of several tasks: only their frames say which one.
     unknown = set(selected).difference(*(indices for _, indices in known))
     texts = dict.fromkeys([text for text, _ in known])
-    texts |= dict.fromkeys(episode.instruction for episode in _readable(source, sorted(unknown)))
+    texts |= dict.fromkeys(episode.instruction for episode in readable(source, sorted(unknown)))
     by_text = {text: planner.measurement(text) for text in texts}
     measured = tuple(dict.fromkeys(filter(None, by_text.values())))
     without = [text for text, one in by_text.items() if one is None]
@@ -345,7 +345,7 @@ def to_label(
             continue
         seconds = source.rows.of(indices[0])["length"] / source.fps
         most = min(_CANDIDATES, max(LABELS + 1, int(_SECONDS / seconds)))
-        episodes = list(_readable(source, indices[:: -(-len(indices) // most)]))
+        episodes = list(readable(source, indices[:: -(-len(indices) // most)]))
         if len(episodes) > LABELS and episodes[0].state.size + episodes[0].action.size:
             places = choose(episodes, count)
             chosen[text] = tuple(episodes[place].index for place in places)

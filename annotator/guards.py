@@ -264,18 +264,22 @@ class GuardedModels:
     def _known_plan(self, stage: Stage, request: Request) -> Plan | Failure | None:
         return self.plans.get(request.id) if isinstance(request, Task) else None
 
-    def plan_first(self, tasks: Iterable[Task], on_planned: Callable[[Sequence[Task]], None]) -> None:
+    def plan_first(self, tasks: Iterable[Task], on_planned: Callable[[Task], None]) -> None:
         """Make all plans, which the journal keeps, and give the planner's memory to the other models."""
+        for task, plan in self.plans_of(tasks):
+            if isinstance(plan, Failure):
+                self.plans[task.id] = plan
+            on_planned(task)
+        self._models.free_planner()
+
+    def plans_of(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Plan | Failure]]:
+        """Yield each task with its plan, which the journal keeps."""
         for batch in batched(tasks, self._limits.batch_size):
             try:
                 plans = self._guarded.planner.plan(batch)
             except BackendError as e:
                 plans = [as_failure("plan", e)] * len(batch)
-            for task, plan in zip(batch, plans, strict=True):
-                if isinstance(plan, Failure):
-                    self.plans[task.id] = plan
-            on_planned(batch)
-        self._models.free_planner()
+            yield from zip(batch, plans, strict=True)
 
     def boards(self, tasks: Iterable[Task]) -> Iterator[Storyboard]:
         """Yield the storyboard of each task as soon as it is finished.

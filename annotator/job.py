@@ -76,6 +76,15 @@ def log_cost_estimate(
     )
 
 
+def log_spent(models: ModelSet) -> None:
+    """Log the calls and tokens that a planner which watches has taken; nothing where nobody counts them."""
+    loaded = getattr(models.planner, "__dict__", {}).get("model", models.planner)  # of a `Lazy`, if it is
+    if spent := getattr(loaded, "spent", None):
+        tokens = f"{spent['prompt']:,} tokens in and {spent['reply']:,} out"
+        tokens = tokens if spent["prompt"] else "tokens that its server does not count"
+        log.warning("watching took %d call(s) to the planner, with %s", spent["calls"], tokens)
+
+
 THREADS = 2
 """Threads that align and keep; each decodes an episode's frames."""
 AHEAD = BEHIND = 16
@@ -139,9 +148,9 @@ class AnnotationJob:
         with closing(prefetch(self._read, self._todo, AHEAD)) as read:
             done = 0
 
-            def planned(batch: Sequence[Task]) -> None:
+            def planned(_: Task) -> None:
                 nonlocal done
-                done += len(batch)
+                done += 1
                 self._progress("plan", done, len(self._todo))
 
             tasks = (result[1] for result in read if not isinstance(result, str))

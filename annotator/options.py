@@ -234,13 +234,16 @@ class RunOptions(Settings):
         tuple[int, ...] | None,
         BeforeValidator(lambda value: parse_episodes(value) if isinstance(value, str) else value),
     ] = setting(None, "Which episodes, such as 3, 0-9 or 0-4,7. [default: all]", as_text=True, panel=RUN)
-    examples: Path | None = setting(
+    examples: Annotated[
+        Path | None, BeforeValidator(lambda value: Path(str(value)) if isinstance(value, int) else value)
+    ] = setting(
         None,
-        "Label by these episodes: a dataset of which some are reviewed or labelled, or a table of steps.",
+        "Label by these episodes: a dataset of which some are reviewed or labelled, a table of steps, or a "
+        "number of each instruction for the model of --preset watch to label, such as 3.",
         metavar="LABELLED",
         panel=PLANNER,
     )
-    """The planner `examples` takes the place of `kinematic`; `watch` is shown them."""
+    """The planner `examples` takes the place of `kinematic`; `watch` is shown them, or makes so many."""
     examples_anyway: bool = setting(
         False, "With --examples: go on where too few boundaries were found again.", panel=PLANNER
     )
@@ -271,6 +274,12 @@ class RunOptions(Settings):
     """A `goalreel.datasets.records.Shard`; only its records are written."""
     workers: Any = None
     """`goalreel.annotator.workers.Workers` that ask the models, instead of this process."""
+
+    @property
+    def to_watch(self) -> int:
+        """Episodes of each instruction that a model labels for the others; 0 where `examples` names some."""
+        name = str(self.examples)
+        return int(name) if name.isdecimal() and not Path(name).exists() else 0
 
     @property
     def limits(self) -> "Limits":

@@ -286,9 +286,9 @@ class _Job:
         """Make all plans, which the journal keeps, free the planner's memory, and return what failed."""
         models, done = self._guarded(self._model_sets[0]), 0
 
-        def planned(batch: Sequence[Task]) -> None:
+        def planned(_: Task) -> None:
             nonlocal done
-            done += len(batch)
+            done += 1
             progress("first plans", done, len(rows))
 
         models.plan_first(self._tasks(rows), planned)

@@ -113,6 +113,20 @@ class Shard:
             yield
 
 
+def check_own(out: Path) -> None:
+    """Check that `out` holds no files but goalreel's.
+
+    Raises:
+        DatasetError: it does.
+    """
+    if out.is_file():
+        raise DatasetError(f"{out}: is a file: choose another --out")
+    others = (p for p in out.rglob("*") if p.is_file() and not p.is_relative_to(out / LOCAL))
+    # Looked for twice: another shard may have made it meanwhile.
+    if not (out / FOLDER).is_dir() and any(others) and not (out / FOLDER).is_dir():
+        raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
+
+
 @dataclass(frozen=True)
 class Records:
     """The records of one OUT, in OUT/meta/goalreel; `Records.open` makes them and holds the lock."""
@@ -139,12 +153,7 @@ class Records:
         """
         out = Path(out)
         folder, local = out / FOLDER, out / LOCAL
-        if out.is_file():
-            raise DatasetError(f"{out}: is a file: choose another --out")
-        others = (p for p in out.rglob("*") if p.is_file() and not p.is_relative_to(local))
-        # Looked for twice: another shard may have made it meanwhile.
-        if not folder.is_dir() and any(others) and not folder.is_dir():
-            raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
+        check_own(out)
         with exclusive(local, out) if shard is None else shard.lock(local, out):
             records = cls(folder, source.shared, source.episodes)
             if shard is None:

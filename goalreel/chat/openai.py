@@ -5,6 +5,7 @@
 
 import asyncio
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, Literal
@@ -99,6 +100,8 @@ class OpenAIChat:
     key_variables: tuple[str, ...] | None = None
     """The environment variables that may hold the key, of which the first that is set counts; None: as
     above."""
+    spent: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
+    """Answered `calls`, and their `prompt` and `reply` tokens where the server counts them."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
     _free: asyncio.Semaphore = field(init=False, repr=False, compare=False)
     _client: HttpClient = field(init=False, repr=False, compare=False)
@@ -256,7 +259,9 @@ class OpenAIChat:
         try:
             reply = parse_completion(body, self._limit)
         except ValueError as e:
+            self.spent["calls"] += 1
             return NoReply(hide_key(str(e)))
+        self.spent.update({"calls": 1} | (vars(reply.usage) if reply.usage else {}))
         return replace(reply, reason=hide_key(reply.reason)) if isinstance(reply, NoReply) else reply
 
 

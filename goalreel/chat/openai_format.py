@@ -7,6 +7,7 @@ import re
 from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from typing import Annotated, Any
 
 import httpx2
@@ -17,6 +18,7 @@ from goalreel.chat.conversation import (
     NoReply,
     Token,
     TokenReply,
+    Usage,
     cut_off,
     refuses_system,
     token_reply,
@@ -90,6 +92,7 @@ class _Choice(BaseModel):
 
 
 class _Usage(BaseModel):
+    prompt_tokens: int | None = None
     completion_tokens: int | None = None
 
 
@@ -147,6 +150,12 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
     except (ValueError, RecursionError):
         message = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
         raise ValueError(f"not a chat completion: {message}") from None
+    usage = completion.usage or _Usage()
+    counted = Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
+    return replace(_reply_of(completion, usage.completion_tokens, max_tokens), usage=counted)
+
+
+def _reply_of(completion: _Completion, tokens: int | None, max_tokens: int | None) -> TokenReply | NoReply:
     choice = completion.choices[0]
     if error := completion.error or choice.error:
         raise ValueError(f"an error came with it: {error_text(json.dumps({'error': error}).encode())}")
@@ -155,7 +164,6 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
         number = len(completion.choices)
         return NoReply(f"{number} replies came where one was asked for, and they differ", cut_off=text)
     reason = choice.finish_reason
-    tokens = completion.usage.completion_tokens if completion.usage else None
     if not reason and max_tokens and tokens and tokens >= max_tokens:
         reason = "length"
     refusal = choice.message.refused

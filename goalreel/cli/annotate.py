@@ -28,7 +28,7 @@ EPILOG = (
     "and so for the editor and the critic: goes on at another HOST\n\n"
     "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
     "- `goalreel annotate droid --out droid-more --preset watch --planner watch:openai:MODEL@URL "
-    "--critic openai:MODEL@URL --examples droid-goals`\n\n"
+    "--critic openai:MODEL@URL --examples 3`: it watches three episodes of each instruction\n\n"
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
     "`goalreel build droid-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --ray --workers 4 --preset server`\n\n"

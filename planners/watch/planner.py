@@ -81,6 +81,11 @@ class WatchPlanner:
         self._examples = examples
         self._details = details
 
+    @property
+    def spent(self) -> Mapping[str, int]:
+        """Calls and tokens that its model has counted (`goalreel.chat.openai.OpenAIChat.spent`)."""
+        return getattr(self._chat, "spent", {})
+
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none.
 

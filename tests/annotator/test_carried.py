@@ -12,15 +12,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
+from support.chat_server import ChatServer, Reply, said
 from support.cli import fails, goalreel, invoke, results
 from support.faults import DATA, EPISODES, TASKS, column, info, table
 from support.person import says
 from support.recordings import make_dataset
 from support.robots import pick_and_place
 from support.steady import contents
+from support.watcher import segments, text_of
 
 import goalreel as api
-from goalreel.annotator.examples import read_examples
+from goalreel.annotator.examples import read_examples, to_label
 from goalreel.annotator.show import read_storyboards
 from goalreel.claims import CARRIED, PERSON, ROWS, RULE
 from goalreel.datasets.corrections.events import GiveVerdict
@@ -287,3 +289,44 @@ def test_which_episodes_to_label(data, tmp_path):
     said = goalreel("annotate", data, "--out", tmp_path / "out", "--layout", "closed=low")
     assert f"label episodes {chosen[0]}, {chosen[1]} and {chosen[2]}" in said
     assert f"--examples {tmp_path / 'out'}" in said
+
+
+def test_a_model_labels_three_episodes_and_the_others_get_its_steps(recorded, tmp_path, caplog):
+    """Here a scripted one behind a real HTTP server, which finds the first of them not as instructed."""
+
+    def seer(request):
+        text = text_of(request)
+        if refuses in text:
+            return counted(segments(text, agrees=False, seen="no cup"))
+        return counted(segments(text))
+
+    def counted(answer):
+        body = json.loads(said(answer).body) | {"usage": {"prompt_tokens": 100, "completion_tokens": 10}}
+        return Reply(body=json.dumps(body).encode())
+
+    first = next(iter(to_label(source := api.open_dataset(recorded), [(TASK, source.indices)])[TASK]))
+    refuses = f"Frames 0 to {len(STATES[first]) - 1}"
+    with ChatServer(seer) as server:
+        planner = f"watch:openai:seer@{server.url}"
+        words = ("annotate", recorded, "--out", tmp_path / "out", "--examples", 3, "--layout", "gripper=3")
+        models = ("--preset", "watch", "--planner", planner, "--critic", "difference", "--json")
+        assert "no model watches" in fails(*words)
+        assert "leave out --shard" in fails(*words, *models, "--shard", "1/2")
+        assert not server.requests
+        done = invoke(*words, *models)
+        asked = len(server.requests)
+        again = invoke(*words, *models)
+        assert len(server.requests) == asked == 4, "three, and one in place of the first"
+    assert (done.exit_code, again.exit_code) == (0, 0), done.stderr
+    told = [message for message in caplog.messages if message.startswith("watching")]
+    assert [message.partition(" takes")[0] for message in told[:2]] == [
+        "watching 3 episode(s)",
+        "watching 1 episode(s)",
+    ]
+    assert "watching took 4 call(s) to the planner, with 400 tokens in and 40 out" in told[2]
+    (measured,) = json.loads(done.stdout.splitlines()[-1])["measured"]
+    assert (measured["examples"], measured["found"]) == (3, measured["boundaries"])
+    assert "the 3 episodes that model watch:openai:seer labelled" in caplog.text
+    makers = [board.steps[0].claims.what.by for _, board in read_storyboards(tmp_path / "out")]
+    assert (makers.count("model watch:openai:seer"), makers.count(CARRIED)) == (3, 3)
+    assert makers[first] == CARRIED
