@@ -48,7 +48,7 @@ class DifferenceCritic:
             reasoning = "The picture is well exposed; there is no source to compare."
             return Verdict(success=True, reasoning=reasoning, pictures_only=True)
         source, image = _alike(candidate.source.pixels, image)
-        mask, sharp = self._mask(source, image), _relative_sharpness(source, image)
+        mask, sharp = self.changed(source, image), _relative_sharpness(source, image)
         changed = float(mask.mean())
         semantics = 10 * changed / (changed + _MIN_CHANGED)
         quality = 10 * min(1.0, sharp)
@@ -66,15 +66,15 @@ class DifferenceCritic:
 
     def shows_change(self, source: Pixels, image: Pixels) -> bool:
         """Return whether enough of the picture differs; both have one size."""
-        return self._is_change(self._mask(source, image))
+        return self._is_change(self.changed(source, image))
 
     def covers(self, first: Pixels, image: Pixels, last: Pixels) -> bool:
         """Return whether `image` covers a region that differs between `first` and `last`, unlike both there.
 
         So it is where something covers what has changed. All have one size.
         """
-        covered = self._mask(first, image) & self._mask(image, last)
-        labels, sizes = _regions(self._mask(first, last))
+        covered = self.changed(first, image) & self.changed(image, last)
+        labels, sizes = _regions(self.changed(first, last))
         hidden = np.bincount(labels[covered], minlength=len(sizes))
         large = sizes >= self._min_region(labels.size)
         return bool((hidden[large] > _COVERED * sizes[large]).any())
@@ -87,7 +87,8 @@ class DifferenceCritic:
     def _min_region(self, pixels: int) -> float:
         return max(_SMALLEST, pixels * _MIN_CHANGED / 4)
 
-    def _mask(self, source: Pixels, image: Pixels) -> NDArray[np.bool_]:
+    def changed(self, source: Pixels, image: Pixels) -> NDArray[np.bool_]:
+        """Mark the pixels, (height, width), that differ by more than noise; both have one size."""
         sigma = max(0.8, image.shape[1] / 160)
         a, b = (cv2.GaussianBlur(p, (0, 0), sigma).astype(np.int16) for p in (source, image))
         return differing(a, b, _LEVEL)

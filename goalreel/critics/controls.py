@@ -1,0 +1,300 @@
+"""Control questions: candidates whose true verdict is known, made of a run's own pictures and words.
+
+Each "no" is certain or is not asked. Pictures: the one that is offered lacks what the step changed, wherever
+that changed. Words: they are those of a step that is not done yet, or say another thing of the same place.
+"""
+
+import hashlib
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import cv2
+import numpy as np
+from numpy.typing import NDArray
+
+from goalreel.critics.difference import DifferenceCritic
+from goalreel.critics.examination import ControlKind
+from goalreel.image import Image
+from goalreel.types import Candidate, Step
+
+type Mask = NDArray[np.bool_]
+_SIDE = 256
+"""Longer side at which pictures are compared."""
+_GREY = 127
+_LACKS = 0.8
+"""Share of a changed region that must look unlike the goal for a picture to lack the change."""
+_LARGEST = 0.5
+"""Share of the picture that changes from which on the camera has moved, and regions say nothing."""
+_PLACED = re.compile(r"\b(in|into|inside|on|onto|at|to|beside|behind|between|under|next to|front of)\b", re.I)
+_REMOVED = re.compile(r"\b(out|off|away|empty|clear\w*|remov\w*|wip\w*|clean\w*|from|gone|no)\b", re.I)
+_OPPOSITES: Sequence[tuple[str, str]] = (
+    ("open", "closed"),
+    ("opened", "closed"),
+    ("left", "right"),
+    ("in front of", "behind"),
+    ("inside", "outside"),
+    ("above", "below"),
+    ("upright", "upside down"),
+    ("switched on", "switched off"),
+    ("turned on", "turned off"),
+    ("full", "empty"),
+)
+_VERBS: Sequence[tuple[str, str]] = (("open", "close"), ("push", "pull"), ("switch on", "switch off"))
+
+
+@dataclass(frozen=True)
+class Control:
+    """A question with a known answer: yes for `true`, else no."""
+
+    kind: ControlKind
+    candidate: Candidate
+
+    @property
+    def key(self) -> str:
+        """Digest of what is asked, whichever task it stands in."""
+        return key_of(self.candidate, self.kind)
+
+
+def key_of(candidate: Candidate, *more: str) -> str:
+    """Digest of a candidate's pictures and words, and of `more`."""
+    digest = hashlib.blake2b(
+        "\0".join((candidate.instruction, candidate.prompt, *more)).encode(), digest_size=8
+    )
+    for image in (candidate.source, candidate.image):
+        digest.update(b"" if image is None else f"{image.size}".encode() + image.pixels.tobytes())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Story:
+    """An accepted candidate, and what is known of its task."""
+
+    candidate: Candidate
+    accepted: Mapping[int, Candidate]
+    """The accepted candidates of the task's other steps so far, by step."""
+    steps: Sequence[Step] = ()
+    """The task's plan; empty if nobody saw it."""
+    starts: Sequence[Image] = ()
+    """First pictures of other tasks of the same instruction."""
+    true: Sequence[Candidate] = ()
+    """Candidates whose picture is known to show what they say."""
+
+    def controls(self, kind: ControlKind) -> Iterator[Control]:
+        """Make the questions of a kind that are certain; mostly none or one."""
+        for candidate in _MAKERS[kind](self):
+            yield Control(kind, candidate)
+
+
+def _with(candidate: Candidate, **changes: Any) -> Candidate:
+    return candidate.model_copy(update=changes)
+
+
+def _blank(story: Story) -> Iterator[Candidate]:
+    pixels = np.full_like(story.candidate.image.pixels, _GREY)
+    yield _with(story.candidate, image=Image(pixels))
+
+
+def _unchanged(story: Story) -> Iterator[Candidate]:
+    source = story.candidate.source
+    if source is not None and _region(story.candidate) is not None:
+        yield _with(story.candidate, image=source)
+
+
+def _other_start(story: Story) -> Iterator[Candidate]:
+    yield from (
+        _with(story.candidate, image=start) for start in story.starts if _lacks(start, story.candidate)
+    )
+
+
+def _earlier_goal(story: Story) -> Iterator[Candidate]:
+    step = story.candidate.step
+    if step < 2:
+        return
+    for earlier in sorted(story.accepted, reverse=True):
+        image = story.accepted[earlier].image
+        if earlier <= step - 2 and _lacks(image, story.candidate):
+            yield _with(story.candidate, image=image)
+
+
+def _later_words(story: Story) -> Iterator[Candidate]:
+    later = story.candidate
+    for number, earlier in story.accepted.items():
+        if number < later.step and _differ(earlier, later) and _lacks(earlier.image, later):
+            words = {"instruction": later.instruction, "prompt": later.prompt}
+            yield _with(earlier, **words, first_prompt=later.first_prompt)
+
+
+def _opposite_words(story: Story) -> Iterator[Candidate]:
+    candidate = story.candidate
+    swapped = _swapped(candidate.instruction, _OPPOSITES)
+    if swapped is not None and swapped not in _all_words(story):
+        prompt = _swapped(candidate.prompt, (*_OPPOSITES, *_VERBS)) or swapped
+        yield _with(candidate, instruction=swapped, prompt=prompt, first_prompt=None)
+
+
+def _swapped(text: str, pairs: Sequence[tuple[str, str]]) -> str | None:
+    """The text with one word replaced by its opposite; None unless exactly one of them is in it."""
+    both = [pair for a, b in pairs for pair in ((a, b), (b, a))]
+    found = {a: b for a, b in both if len(re.findall(rf"\b{a}\b", text, re.I)) == 1}
+    if len(found) != 1 or sum(len(re.findall(rf"\b{a}\b", text, re.I)) for a in {a for a, _ in both}) != 1:
+        return None
+    ((word, opposite),) = found.items()
+    return re.sub(rf"\b{word}\b", opposite, text, flags=re.I)
+
+
+def _other_thing(story: Story) -> Iterator[Candidate]:
+    """Say of the step what another step of the same pattern says in one place, where both differ in two.
+
+    "the red block is in the bowl" and "the green block is on the plate": nobody put red on the plate.
+    """
+    candidate = story.candidate
+    words, taken = candidate.instruction.split(), _all_words(story)
+    for step in story.steps:
+        others = step.instruction.split()
+        places = [i for i, (a, b) in enumerate(zip(words, others, strict=False)) if a != b]
+        if len(words) != len(others) or len(places) < 2 or len({words[i] for i in places}) < 2:
+            continue
+        place = places[-1]  # the thing stays and its place is another one
+        text = " ".join((*words[:place], others[place], *words[place + 1 :]))
+        old, new = words[place].strip(".,;"), others[place].strip(".,;")
+        exact = len(re.findall(rf"\b{re.escape(old)}\b", candidate.prompt, re.I)) == 1
+        prompt = re.sub(rf"\b{re.escape(old)}\b", new, candidate.prompt, flags=re.I) if exact else text
+        if text not in taken and old.lower() not in text.lower().split():
+            yield _with(candidate, instruction=text, prompt=prompt, first_prompt=None)
+
+
+def _other_change(story: Story) -> Iterator[Candidate]:
+    """Show what another step changed, or undo it, in place of what this one did."""
+    for candidate, other in _pairs(story):
+        assert candidate.source is not None
+        yield _with(candidate, image=_changed_as(candidate.source, candidate, other))
+
+
+def _damaged(story: Story) -> Iterator[Candidate]:
+    """Let what the step put somewhere vanish, or change another thing besides."""
+    candidate, pictures = story.candidate, list[Image]()
+    text, region = candidate.instruction, _region(candidate)
+    if candidate.source is None or region is None or candidate.image.recorded:
+        return
+    if (
+        _PLACED.search(text)
+        and not _REMOVED.search(text)
+        and (new := _appeared(candidate, region)) is not None
+    ):
+        pictures.append(_blend(candidate.image, candidate.source, new))
+    pictures += [_changed_as(c.image, c, other) for c, other in _pairs(story) if c is candidate]
+    if pictures:
+        yield _with(candidate, image=pictures[int(key_of(candidate), 16) % len(pictures)])
+
+
+def _true(story: Story) -> Iterator[Candidate]:
+    yield from story.true
+
+
+_MAKERS: Mapping[ControlKind, Callable[[Story], Iterator[Candidate]]] = {
+    "blank": _blank,
+    "unchanged": _unchanged,
+    "other_start": _other_start,
+    "earlier_goal": _earlier_goal,
+    "later_words": _later_words,
+    "opposite_words": _opposite_words,
+    "other_thing": _other_thing,
+    "other_change": _other_change,
+    "damaged": _damaged,
+    "true": _true,
+}
+
+
+def _pairs(story: Story) -> Iterator[tuple[Candidate, Candidate]]:
+    """Yield this and another step, whose changes lie apart; the first is to be shown the other's change."""
+    this = story.candidate
+    for other in story.accepted.values():
+        for candidate, change in ((this, other), (other, this)):
+            a, b = _region(candidate), _region(change)
+            if a is None or b is None or candidate.image.recorded or change.image.recorded:
+                continue
+            if a.shape == b.shape and not (_grown(a, 6) & _grown(b, 6)).any():
+                yield candidate, change
+
+
+def _changed_as(image: Image, candidate: Candidate, other: Candidate) -> Image:
+    """The picture with what another step changed: done where that comes later, else undone."""
+    region = _region(other)
+    assert region is not None
+    assert other.source is not None
+    return _blend(image, other.image if other.step > candidate.step else other.source, region)
+
+
+def _all_words(story: Story) -> set[str]:
+    return {step.instruction for step in story.steps} | {c.instruction for c in story.accepted.values()}
+
+
+def _differ(a: Candidate, b: Candidate) -> bool:
+    return a.instruction.strip().lower() != b.instruction.strip().lower()
+
+
+# -- pictures
+
+
+def _small(image: Image, size: tuple[int, int] | None = None) -> Image:
+    return image.within(_SIDE) if size is None else image.resized(size)
+
+
+def _region(candidate: Candidate) -> Mask | None:
+    """Mark what a step changed, at the small size; None if that is nothing or nearly everything."""
+    if candidate.source is None:
+        return None
+    image = _small(candidate.image)
+    source = _small(candidate.source, image.size)
+    critic = DifferenceCritic()
+    region = critic.changed(source.pixels, image.pixels)
+    if not critic.shows_change(source.pixels, image.pixels) or region.mean() > _LARGEST:
+        return None
+    return region
+
+
+def _lacks(image: Image, candidate: Candidate) -> bool:
+    """Tell whether a picture lacks what the candidate's step changed."""
+    region = _region(candidate)
+    if region is None:
+        return False
+    goal = _small(candidate.image)
+    unlike = DifferenceCritic().changed(goal.pixels, _small(image, goal.size).pixels)
+    return float(unlike[region].mean()) >= _LACKS
+
+
+def _appeared(candidate: Candidate, region: Mask) -> Mask | None:
+    """The parts of the region where something came into the picture; None unless something left another one.
+
+    A thing has more edges than what it covers.
+    """
+    assert candidate.source is not None
+    image = _small(candidate.image)
+    before, after = (
+        np.abs(cv2.Laplacian(cv2.cvtColor(p.pixels, cv2.COLOR_RGB2GRAY), cv2.CV_64F))
+        for p in (_small(candidate.source, image.size), image)
+    )
+    _, labels = cv2.connectedComponents(_grown(region, 2).astype(np.uint8))
+    new, gone = np.zeros_like(region), False
+    for label in range(1, int(labels.max()) + 1):
+        part = labels == label
+        if part.sum() < region.sum() / 8:
+            continue
+        ratio = after[part].mean() / max(1e-6, before[part].mean())
+        new |= part & (ratio > 1.25)
+        gone |= ratio < 0.8
+    return new if new.any() and gone else None
+
+
+def _grown(region: Mask, pixels: int) -> Mask:
+    return cv2.dilate(region.astype(np.uint8), np.ones((2 * pixels + 1,) * 2, np.uint8)).astype(bool)
+
+
+def _blend(image: Image, other: Image, region: Mask) -> Image:
+    """The picture with a region of another one, with soft edges."""
+    soft = cv2.GaussianBlur(_grown(region, 4).astype(np.float32), (0, 0), 1.0)
+    share = cv2.resize(soft, image.size, interpolation=cv2.INTER_LINEAR)[:, :, None]
+    pixels = image.pixels * (1 - share) + other.resized(image.size).pixels * share
+    return Image(np.round(pixels).astype(np.uint8))

@@ -1,0 +1,212 @@
+"""The examination of a Critic: its answers to control questions, and what they say of its "yes".
+
+Among the pictures that it accepted, some are untrue. With p the share of true pictures among all that it
+judged, s its yes-rate on true and f its yes-rate on false ones, it accepts a = p s + (1 - p) f, and of these
+the share u = f (s - a) / (a (s - f)) is untrue. Control questions bound f and s, and the run's own pictures
+bound a. No assumption is made on p: the interval of u holds all values that fit these bounds.
+"""
+
+import math
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from goalreel.claims import PERSON
+from goalreel.settings import Frozen
+
+if TYPE_CHECKING:
+    from goalreel.types import Status, StoryboardStep
+
+type ControlKind = Literal[
+    "blank",
+    "unchanged",
+    "other_start",
+    "earlier_goal",
+    "later_words",
+    "opposite_words",
+    "other_thing",
+    "other_change",
+    "damaged",
+    "true",
+]
+"""Kinds of control questions, roughly the easiest first; the true answer is no, but for `true`."""
+type Interval = tuple[float, float]
+
+LIMIT = 0.1
+"""The most that may be untrue of what a Critic accepted, by the upper end of the interval, for its yes to be
+called verified. Policies trained on demonstrations bear about one wrong in ten; a stricter limit could not be
+shown with the control questions of a hundred steps."""
+ENOUGH = 20
+"""Control questions whose answer is no, at least."""
+KINDS_ENOUGH = 3
+"""Kinds of them, at least: one easy kind examines nothing."""
+BLIND_AT = 3
+"""Answers after which one that is always yes is blind."""
+
+
+class Answers(Frozen):
+    """Answers to one kind of control question."""
+
+    yes: int = 0
+    no: int = 0
+    none: int = 0
+    """Questions without a readable answer. They count as neither."""
+
+    @property
+    def asked(self) -> int:
+        """Number of questions."""
+        return self.yes + self.no + self.none
+
+
+class Examination(Frozen):
+    """A Critic's answers to control questions, beside its verdicts on the run's own pictures."""
+
+    critic: str
+    """Its name, as `Claim.checked` has it."""
+    kinds: Mapping[ControlKind, Answers] = {}
+    judged: int = 0
+    """Pictures of the run that it gave a verdict on, compared with the words."""
+    accepted: int = 0
+    """Those of them that it accepted."""
+
+    @cached_property
+    def on_false(self) -> Answers:
+        """Answers to questions whose true answer is no."""
+        return _sum(answers for kind, answers in self.kinds.items() if kind != "true")
+
+    @cached_property
+    def on_true(self) -> Answers:
+        """Answers to questions whose true answer is yes."""
+        return self.kinds.get("true", Answers())
+
+    @property
+    def asked(self) -> int:
+        """Number of control questions."""
+        return self.on_false.asked + self.on_true.asked
+
+    @cached_property
+    def yes_on_false(self) -> Interval:
+        """95 % interval of the yes-rate on what is false."""
+        return binomial_interval(self.on_false.yes, self.on_false.yes + self.on_false.no)
+
+    @cached_property
+    def no_on_true(self) -> Interval:
+        """95 % interval of the no-rate on what is true."""
+        return binomial_interval(self.on_true.no, self.on_true.yes + self.on_true.no)
+
+    @cached_property
+    def untrue(self) -> Interval:
+        """95 % interval of the share of accepted pictures that are untrue; (0, 1) where nothing is known."""
+        if not self.accepted:
+            return 0.0, 1.0
+        false, true = self.on_false, self.on_true
+        least_a, most_a = binomial_interval(self.accepted, self.judged, 0.005)
+        least_f, most_f = binomial_interval(false.yes, false.yes + false.no, 0.02)
+        least_s, _ = binomial_interval(true.yes, true.yes + true.no, 0.02)
+        highest = 1.0 if most_f >= least_a else _untrue(1.0, most_f, least_a)
+        lowest = _untrue(least_s, least_f, most_a) if least_f < most_a < least_s else 0.0
+        return min(lowest, highest), highest
+
+    @property
+    def blind(self) -> str:
+        """Say in one line why the Critic cannot have looked; empty where nothing shows that."""
+        false, true = self.on_false, self.on_true
+        if (blank := self.kinds.get("blank")) and blank.yes:
+            return f"{self.critic} accepted a blank picture"
+        if false.yes >= BLIND_AT and not false.no:
+            return f"{self.critic} said yes to each of {false.yes} things that are false"
+        if true.no >= BLIND_AT and not true.yes:
+            return f"{self.critic} said no to each of {true.no} things that are true"
+        return ""
+
+    @property
+    def open(self) -> str:
+        """Say in words why its yes is not called verified; empty where it is."""
+        false = self.on_false
+        kinds = sum(bool(a.yes + a.no) for kind, a in self.kinds.items() if kind != "true")
+        if self.blind:
+            return self.blind
+        if false.yes + false.no < ENOUGH or kinds < KINDS_ENOUGH:
+            return f"{false.yes + false.no} control questions are too few"
+        if self.untrue[1] > LIMIT:
+            return f"more than {LIMIT:.0%} of what it accepted may be untrue"
+        return ""
+
+    @property
+    def passed(self) -> bool:
+        """True if what the Critic accepted may be called verified."""
+        return not self.open
+
+    @property
+    def line(self) -> str:
+        """One sentence on how far its yes can be trusted."""
+        if not self.asked:
+            return f"{self.critic} was asked no control question: its yes was not examined."
+        low, high = self.untrue
+        rate = f"said yes to {self.on_false.yes} of {self.on_false.yes + self.on_false.no} false"
+        if true := self.on_true.yes + self.on_true.no:
+            rate += f" and no to {self.on_true.no} of {true} true"
+        unread = self.on_false.none + self.on_true.none
+        unread_note = f", {unread} without an answer" if unread else ""
+        end = "passed" if self.passed else f"not passed: {self.open}"
+        return (
+            f"{self.critic} {rate} control questions{unread_note}; of {self.accepted} accepted pictures "
+            f"{100 * low:.0f} to {100 * high:.0f} % are untrue ({end})."
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Everything as JSON values, with what is derived."""
+        kinds = {kind: {"asked": a.asked, **a.model_dump()} for kind, a in self.kinds.items()}
+        derived = ("yes_on_false", "no_on_true", "untrue", "passed", "blind", "open", "line")
+        counts: dict[str, Any] = {"critic": self.critic, "judged": self.judged, "accepted": self.accepted}
+        return {**counts, "kinds": kinds, **{name: getattr(self, name) for name in derived}}
+
+
+def word(
+    step: "StoryboardStep", examination: Examination | None
+) -> "Status | Literal['accepted', 'verified']":
+    """Name a step's status for a reader: its own, or `verified` for an accepted one that may be called so.
+
+    That is one that a person accepted, or a Critic whose `examination` has passed.
+    """
+    if step.status != "verified":
+        return step.status
+    checked = step.claims.looks.checked if step.claims.looks else None
+    passed = examination is not None and examination.passed and examination.critic == checked
+    return "verified" if passed or checked == PERSON else "accepted"
+
+
+def _untrue(s: float, f: float, a: float) -> float:
+    return f * (s - a) / (a * (s - f)) if f else 0.0
+
+
+def _sum(parts: Iterable[Answers]) -> Answers:
+    each = list(parts)
+    return Answers(yes=sum(a.yes for a in each), no=sum(a.no for a in each), none=sum(a.none for a in each))
+
+
+def binomial_interval(hits: int, count: int, tail: float = 0.025) -> Interval:
+    """Clopper and Pearson's interval of a rate, with `tail` of the probability left out on either side.
+
+    >>> [round(end, 3) for end in binomial_interval(0, 20)]
+    [0.0, 0.168]
+    >>> binomial_interval(0, 0)
+    (0.0, 1.0)
+    """
+    low = 0.0 if hits == 0 else 1 - _upper_end(count - hits, count, tail)
+    return low, 1.0 if hits == count else _upper_end(hits, count, tail)
+
+
+def _upper_end(hits: int, count: int, tail: float) -> float:
+    """The rate at which `hits` or fewer of `count` have the probability `tail`."""
+    k = np.arange(hits + 1)
+    logs = np.concatenate(([0.0], np.cumsum(np.log(np.arange(1, count + 1)))))
+    ways = logs[count] - logs[k] - logs[count - k]
+    low, high = hits / count, 1.0
+    for _ in range(40):
+        rate = (low + high) / 2
+        chance = np.exp(ways + k * math.log(rate) + (count - k) * math.log1p(-rate)).sum()
+        low, high = (rate, high) if chance > tail else (low, rate)
+    return high

@@ -1,0 +1,256 @@
+"""The examiner: control questions to a run's Critic, mixed into its work on the run's own pictures.
+
+A control costs a call. It is asked after the run's own questions, so it changes no answer to them. What was
+asked and answered is kept in a log that is only ever appended to: a run that goes on asks nothing twice.
+"""
+
+import json
+import logging
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import TYPE_CHECKING, get_args
+
+from goalreel.critics.examination import Answers, ControlKind, Examination
+from goalreel.image import Image
+from goalreel.types import Answer, Ask, Candidate, Critic, Failure, Plan, Request, Stage, Step, Task, Verdict
+
+if TYPE_CHECKING:
+    from goalreel.critics.controls import Control
+
+log = logging.getLogger(__name__)
+
+FOLDER = "examination"
+"""The logs' folder, beside the storyboards."""
+KINDS: tuple[ControlKind, ...] = get_args(ControlKind.__value__)
+_SHARES: dict[ControlKind, float] = dict.fromkeys(KINDS, 1.0) | {
+    "blank": 0.25,
+    "other_start": 0.5,
+    "damaged": 2.0,
+    "true": 2.0,
+}
+"""Shares of the kinds among the questions."""
+_TASKS = 32
+"""Tasks whose pictures are remembered."""
+_WAITING = 64
+"""Accepted candidates that wait to become a question."""
+
+
+def quota(judged: int) -> int:
+    """Count the control questions for so many verdicts: one in five at first, then about 5 % of them.
+
+    >>> quota(1), quota(100), quota(400), quota(4000)
+    (1, 20, 30, 210)
+    """
+    return min(-(-judged // 5), max(20, 10 + judged // 20))
+
+
+@dataclass
+class _TaskMemory:
+    instruction: str = ""
+    start: Image | None = None
+    steps: Sequence[Step] = ()
+    accepted: dict[int, Candidate] = field(default_factory=dict)
+
+
+class Examiner:
+    """Asks a Critic control questions, and counts its answers.
+
+    It is middleware (`goalreel.middleware`): `Examiner(...)(ask)`. Without one seam, `note` what is asked
+    and answered, ask what is `due`, and `record` the answers. Critics that look at pictures alone
+    (`Verdict.pictures_only`) are asked nothing. It may be used from several threads.
+    """
+
+    def __init__(
+        self,
+        critic: str,
+        folder: Path | None = None,
+        *,
+        writer: str = "run",
+        true: Iterable[Candidate] = (),
+        control_count: Callable[[int], int] = quota,
+    ) -> None:
+        """Examine the critic of this name (as `Claim.checked` has it).
+
+        Args:
+            critic: the name.
+            folder: keeps the logs; None keeps nothing.
+            writer: name of this process's log; each of several processes has its own.
+            true: candidates whose pictures are known to show what they say; a person accepted them.
+            control_count: verdicts -> control questions, both counted from the start.
+        """
+        self.critic = critic
+        self._path = None if folder is None else folder / f"{writer}.jsonl"
+        self._control_count, self._true = control_count, list(true)
+        self._answers: dict[str, tuple[str, str]] = {} if folder is None else _read(folder).get(critic, {})
+        """Key of a question -> kind (`judged` for the run's own) and answer."""
+        self._asked = sum(kind != "judged" for kind, _ in self._answers.values())
+        self._judged = len(self._answers) - self._asked
+        self._tasks: OrderedDict[str, _TaskMemory] = OrderedDict()
+        self._waiting: deque[Candidate] = deque(maxlen=_WAITING)
+        self._warned = bool(self.examination.blind)
+        self._lock = Lock()
+
+    def __call__(self, ask: Ask) -> Ask:
+        """Return `ask` with control questions after the Critic's own."""
+
+        def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+            answers = ask(stage, requests)
+            for request, got in zip(requests, answers, strict=False):
+                self.note(request, got)
+            if stage == "judge" and (controls := self.due()):
+                self.record(controls, _tried(ask, controls))
+            return answers
+
+        return answer
+
+    def note(self, request: Request, answer: Answer) -> None:
+        """Take note of a request of the run and its answer."""
+        with self._lock:
+            if isinstance(request, Task) and isinstance(answer, Plan):
+                memory = self._memory(request.id)
+                memory.instruction, memory.start = request.instruction, request.image
+                memory.steps, memory.accepted = answer.steps, {}
+            if isinstance(request, Candidate) and isinstance(answer, Verdict) and not answer.pictures_only:
+                from goalreel.critics.controls import key_of  # OpenCV, which few commands need
+
+                key = key_of(request, request.task_id, str(request.step))
+                if key not in self._answers:
+                    self._judged += 1
+                    self._put({key: ("judged", "yes" if answer.success else "no")})
+                if answer.success:
+                    self._memory(request.task_id).accepted[request.step] = request
+                    self._waiting.append(request)
+
+    def due(self) -> list["Control"]:
+        """The control questions that are to be asked now; each is handed out once."""
+        controls: list[Control] = []
+        with self._lock:
+            while self._asked < self._control_count(self._judged) and self._waiting:
+                control = self._next(self._waiting.popleft())
+                if control is not None:
+                    self._asked += 1
+                    self._answers[control.key] = control.kind, "none"
+                    controls.append(control)
+        return controls
+
+    def record(self, controls: Sequence["Control"], answers: Sequence[Answer]) -> None:
+        """Keep the answers to control questions; no readable answer is neither yes nor no."""
+        words = [("yes" if a.success else "no") if isinstance(a, Verdict) else "none" for a in answers]
+        with self._lock:
+            self._put({c.key: (c.kind, word) for c, word in zip(controls, words, strict=True)})
+            blind = "" if self._warned else self.examination.blind
+            self._warned |= bool(blind)
+        if blind:
+            log.warning("the critic is blind: %s. Nothing that it accepts is verified.", blind)
+
+    @property
+    def examination(self) -> Examination:
+        """The Critic's answers so far."""
+        return _examination(self.critic, self._answers)
+
+    def _memory(self, task_id: str) -> _TaskMemory:
+        memory = self._tasks.setdefault(task_id, _TaskMemory())
+        self._tasks.move_to_end(task_id)
+        while len(self._tasks) > _TASKS:
+            self._tasks.popitem(last=False)
+        return memory
+
+    def _next(self, candidate: Candidate) -> "Control | None":
+        """Make a question of a candidate, of the kind that was asked least for its share."""
+        from goalreel.critics.controls import Story
+
+        memory = self._tasks.get(candidate.task_id, _TaskMemory())
+        starts = [
+            other.start
+            for task, other in self._tasks.items()
+            if task != candidate.task_id
+            and other.start is not None
+            and other.instruction == memory.instruction
+        ]
+        others = {step: c for step, c in memory.accepted.items() if step != candidate.step}
+        story = Story(candidate, others, memory.steps, starts, self._true)
+        counts = Counter(kind for kind, _ in self._answers.values())
+        for kind in sorted(KINDS, key=lambda kind: counts[kind] / _SHARES[kind]):
+            for control in story.controls(kind):
+                if control.key not in self._answers:
+                    return control
+        return None
+
+    def _put(self, answers: dict[str, tuple[str, str]]) -> None:
+        self._answers |= answers
+        if self._path is not None:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            lines = (
+                {"critic": self.critic, "of": k, "kind": kind, "answer": a}
+                for k, (kind, a) in answers.items()
+            )
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def examine(critic: Critic, name: str, candidates: Sequence[Candidate]) -> Examination:
+    """Ask a Critic every control question that can be made of candidates that show what they say.
+
+    The candidates themselves are asked as `true`. Those of one task, in order, are one storyboard.
+    """
+    examiner = Examiner(name, true=candidates, control_count=lambda judged: len(KINDS) * judged)
+    for candidate in candidates:
+        examiner.note(candidate, Verdict(success=True))
+    while True:
+        for candidate in candidates:
+            examiner.note(candidate, Verdict(success=True))
+        if not (controls := examiner.due()):
+            return examiner.examination
+        examiner.record(controls, critic.judge([control.candidate for control in controls]))
+
+
+def read_examination(folder: Path, critic: str | None = None) -> Examination | None:
+    """Read the examination of a critic, or of the last one; None where there is none.
+
+    `folder` is `FOLDER` beside the storyboards. A line that was cut off by a kill is left out.
+    """
+    found = _read(folder)
+    name = critic or next(reversed(found), None)
+    return None if name is None or name not in found else _examination(name, found[name])
+
+
+def _tried(ask: Ask, controls: Sequence["Control"]) -> Sequence[Answer]:
+    """Ask control questions. Whatever goes wrong costs the run nothing."""
+    try:
+        answers = ask("judge", [control.candidate for control in controls])
+        if len(answers) == len(controls):
+            return answers
+        problem = f"{len(controls)} questions but {len(answers)} answers"
+    except Exception as e:  # noqa: BLE001  (a control is no part of the run)
+        problem = f"{type(e).__name__}: {e}"
+    log.info("control questions were not answered: %s", problem)
+    return [Failure(stage="judge", message=problem)] * len(controls)
+
+
+def _examination(critic: str, answers: dict[str, tuple[str, str]]) -> Examination:
+    counts = Counter(answers.values())
+
+    def of(kind: str) -> Answers:
+        return Answers(yes=counts[kind, "yes"], no=counts[kind, "no"], none=counts[kind, "none"])
+
+    kinds = {kind: answers_to for kind in KINDS if (answers_to := of(kind)).asked}
+    own = of("judged")
+    return Examination(critic=critic, kinds=kinds, judged=own.asked, accepted=own.yes)
+
+
+def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
+    """Critic -> key of a question -> kind and answer, from all logs in a folder."""
+    found: dict[str, dict[str, tuple[str, str]]] = {}
+    for path in sorted(folder.glob("*.jsonl")):
+        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                entry = json.loads(line)
+                critic, key, kind, answer = (entry[name] for name in ("critic", "of", "kind", "answer"))
+            except (ValueError, KeyError, TypeError):
+                continue
+            if kind in ("judged", *KINDS) and answer in ("yes", "no", "none"):
+                found.setdefault(critic, {})[key] = kind, answer
+    return found

@@ -1,0 +1,187 @@
+"""Critics are examined: what is printed of them holds, and blind ones verify nothing."""
+
+import logging
+
+import numpy as np
+import pytest
+
+from goalreel.critics.examination import Answers, Examination, binomial_interval
+from goalreel.critics.examiner import Examiner, examine, quota, read_examination
+from goalreel.drivers import run_trajectory
+from goalreel.image import Image
+from goalreel.loop import storyboard
+from goalreel.middleware import ask_models
+from goalreel.types import Candidate, Plan, Step, Task, Verdict
+
+COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "black": (10, 10, 10)}
+PLACES = {"bowl": (70, 12), "plate": (70, 40), "box": (12, 66), "tray": (70, 70)}
+RUNS = 200
+
+
+def scene(moved: int, size: int = 96) -> Image:
+    """A table on which the first `moved` blocks are at their places."""
+    rng = np.random.default_rng(0)
+    pixels = rng.integers(150, 160, (size, size, 3), np.uint8)
+    for number, (colour, (x, y)) in enumerate(zip(COLOURS.values(), PLACES.values(), strict=True)):
+        x, y = (x, y) if number < moved else (12, 6 + 14 * number)
+        pixels[y : y + 10, x : x + 10] = colour
+    return Image(pixels)
+
+
+STEPS = tuple(
+    Step(
+        name=f"{c} to the {p}",
+        instruction=f"the {c} block is in the {p}",
+        prompt=f"put the {c} block in the {p}",
+    )
+    for c, p in zip(COLOURS, PLACES, strict=True)
+)
+
+
+class World:
+    """Plans the four steps and draws each rightly; its critic says yes to what `says` of (is_true)."""
+
+    def __init__(self, says):
+        self.says, self.calls, self.controls = says, 0, 0
+
+    def plan(self, tasks):
+        return [Plan(steps=STEPS) for _ in tasks]
+
+    def edit(self, edits):
+        return [scene(edit.step + 1) for edit in edits]
+
+    def judge(self, candidates):
+        self.calls += len(candidates)
+        verdicts = []
+        for c in candidates:
+            texts = [step.instruction for step in STEPS]
+            number = texts.index(c.instruction) if c.instruction in texts else -1
+            true = number >= 0 and c.image == scene(number + 1) and c.source == scene(number)
+            verdicts.append(Verdict(success=self.says(true)))
+        return verdicts
+
+
+def work(world, examiner, storyboards=5, first=0):
+    ask = examiner(ask_models(world, world, world))
+    return [
+        run_trajectory(
+            storyboard(Task(id=f"t{i}", instruction="tidy up", image=scene(0)), max_attempts=1), ask
+        )
+        for i in range(first, first + storyboards)
+    ]
+
+
+def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():
+    world = World(lambda true: true)
+    examiner = Examiner("model x")
+    candidates = [
+        Candidate(
+            task_id="t",
+            step=i,
+            source=scene(i),
+            image=scene(i + 1),
+            instruction=s.instruction,
+            prompt=s.prompt,
+        )
+        for i, s in enumerate(STEPS)
+    ]
+    found = examine(world, "model x", candidates)
+    assert found.on_false.yes == 0
+    assert found.on_true.no == 0
+    kinds = {kind for kind, answers in found.kinds.items() if answers.asked}
+    assert kinds >= {"blank", "unchanged", "earlier_goal", "later_words", "other_change", "damaged", "true"}
+    work(world, examiner, storyboards=30)
+    assert examiner.examination.passed, examiner.examination.line
+    assert examiner.examination.judged == examiner.examination.accepted == 120
+
+
+def test_controls_cost_their_calls_and_change_no_storyboard():
+    plain, examined = World(lambda true: true), World(lambda true: true)
+    examiner = Examiner("model x")
+    ask = ask_models(plain, plain, plain)
+    boards = [
+        run_trajectory(
+            storyboard(Task(id=f"t{i}", instruction="tidy up", image=scene(0)), max_attempts=1), ask
+        )
+        for i in range(25)
+    ]
+    assert [b.model_dump_json() for b in work(examined, examiner, 25)] == [
+        b.model_dump_json() for b in boards
+    ]
+    assert examined.calls - plain.calls == examiner.examination.asked == quota(100) == 20
+    assert quota(400) <= 0.08 * 400
+
+
+def test_an_examination_goes_on_after_a_kill_and_is_not_counted_twice(tmp_path):
+    world = World(lambda true: true)
+    examiner = Examiner("model x", tmp_path)
+    work(world, examiner)
+    with (tmp_path / "run.jsonl").open("a") as file:
+        file.write('{"critic": "model x", "of": "cut o')
+    before = examiner.examination
+    again = Examiner("model x", tmp_path)
+    assert again.examination == read_examination(tmp_path) == before
+    calls = world.calls
+    work(world, again)
+    assert again.examination == before
+    assert world.calls == calls + before.judged
+
+
+def test_a_blind_critic_is_named_at_once(caplog):
+    with caplog.at_level(logging.WARNING):
+        examiner = Examiner("model x")
+        work(World(lambda true: True), examiner, storyboards=2)
+    assert "blind" in caplog.text
+    assert caplog.text.count("the critic is blind") == 1
+    assert not examiner.examination.passed
+    assert examiner.examination.untrue == (0.0, 1.0)
+
+
+def test_critics_of_pictures_alone_are_asked_nothing():
+    world, examiner = World(lambda true: true), Examiner("picture checks")
+    world.judge = lambda cs: [Verdict(success=True, pictures_only=True) for _ in cs]
+    work(world, examiner)
+    assert examiner.examination.asked == examiner.examination.judged == 0
+
+
+def test_a_control_that_cannot_be_answered_costs_nothing_and_is_no_yes():
+    class Odd(World):
+        def judge(self, candidates):
+            if any(c.image not in map(scene, range(5)) for c in candidates):
+                raise RuntimeError("odd picture")
+            return super().judge(candidates)
+
+    examiner = Examiner("model x")
+    assert all(board.complete for board in work(Odd(lambda true: true), examiner, 5))
+    assert examiner.examination.on_false.none > 0
+    assert examiner.examination.on_false.yes == 0
+
+
+@pytest.mark.parametrize(
+    ("on_true", "on_false"), [(1.0, 1.0), (0.0, 0.0), (0.5, 0.5), (0.9, 0.1), (0.7, 0.3)]
+)
+@pytest.mark.parametrize("true_share", [0.5, 0.9])
+def test_the_interval_holds_the_truth_in_95_percent_of_runs(on_true, on_false, true_share):
+    rng, held, steps = np.random.default_rng(7), 0, 100
+    for _ in range(RUNS):
+        true = rng.random(steps) < true_share
+        yes = rng.random(steps) < np.where(true, on_true, on_false)
+        wrong = rng.random(quota(steps)) < on_false
+        kinds = {
+            kind: Answers(yes=int(part.sum()), no=int((~part).sum()))
+            for kind, part in zip(
+                ("unchanged", "later_words", "damaged"), np.array_split(wrong, 3), strict=True
+            )
+        }
+        found = Examination(critic="x", kinds=kinds, judged=steps, accepted=int(yes.sum()))
+        low, high = found.untrue
+        held += not yes.any() or low <= float((~true)[yes].mean()) <= high
+        if on_true == on_false:
+            assert not found.passed
+    assert held >= 0.95 * RUNS
+
+
+def test_rates_without_a_question_are_unknown():
+    assert binomial_interval(0, 0) == (0.0, 1.0)
+    assert Examination(critic="x").untrue == (0.0, 1.0)
+    assert not Examination(critic="x", judged=500, accepted=500).passed
