@@ -62,8 +62,8 @@ class Acts:
             rows = self._by_instruction().get(instruction, [])
             if act == "carry":
                 return self._carry(instruction, [row for row in rows if row.open], by, anyway=anyway)
-            if act == "accept":
-                return self._accept([row for row in rows if row.sure], by)
+            if act.startswith("accept"):
+                return self._accept(rows, by)
             return self._undo(rows, by)
 
     def _by_instruction(self) -> dict[str, list[QueueRow]]:
@@ -184,8 +184,9 @@ class Acts:
         self._queue.weigh(row.episode for row in rows)
 
     def _accept(self, rows: list[QueueRow], by: str) -> str:
-        verdict = GiveVerdict(verdict="accept", unseen=True)
-        done = [row.episode for row in rows if self._add(row, by, verdict)]
+        name = f"accept {sum(row.revision for row in rows)}"  # which every act makes larger
+        verdict = GiveVerdict(verdict="accept", unseen=True, act=name)
+        done = [row.episode for row in rows if row.sure and self._add(row, by, verdict)]
         self._weigh(rows)
         if not done:
             raise InputError("no episode is sure: look at those that are in doubt")
@@ -199,7 +200,7 @@ class Acts:
         done = [row for row in ours if self._add(row, by, UndoChange())]
         self._weigh(ours)
         count = _count(sum(not row.refused for row in done))
-        what = "accepted without looking" if act == "accept" else "carried over"
+        what = "accepted without looking" if act.startswith("accept") else "carried over"
         return f"Taken back: what was {what}, in {count}. What you changed since stays."
 
 

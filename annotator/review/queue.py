@@ -294,7 +294,9 @@ def act_of(entry: LogEntry) -> str | None:
     """Name the act on many episodes that a change is part of; None for one of its own."""
     if isinstance(entry.change, CarrySteps):
         return entry.change.act
-    return "accept" if isinstance(entry.change, GiveVerdict) and entry.change.unseen else None
+    if isinstance(entry.change, GiveVerdict) and entry.change.unseen:
+        return entry.change.act or "accept"
+    return None
 
 
 def _carried(reviewed: Reviewed) -> CarrySteps | None:

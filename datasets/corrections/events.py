@@ -178,6 +178,8 @@ class GiveVerdict(Frozen):
     verdict: Opinion
     unseen: Annotated[bool, Field(exclude_if=lambda unseen: not unseen)] = False
     """Given to many episodes at once, without looking."""
+    act: Annotated[str, Field(exclude_if=lambda act: not act)] = ""
+    """Name of the act, as `CarrySteps.act`."""
 
 
 # Plain unions: of nested aliases pydantic names no field at fault.

@@ -19,6 +19,8 @@ MOST = 10
 """Examples of a task: beyond five little is gained, and each is aligned twice with every episode."""
 ANOTHER_VERB = "every labelled episode's instruction begins with another word"
 """To lock a door looks much like to unlock it."""
+ANOTHER_THING = "no episode of this instruction is labelled, nor of two like it that agree"
+"""The same motion may be another one with another thing."""
 SHOWN_S = (0.1, 0.8)
 """Seconds after a boundary in which what the step before it claims is seen, if the next step is as long."""
 
@@ -86,9 +88,13 @@ class ExamplesPlanner:
         alike = [e for e in (nearest, *pool.task.examples) if shape(e) == shape(nearest)]
         example = next((e for e in alike if _key(e.instruction) == _key(task.instruction)), nearest)
         slots = find_slots(example.instruction, task.instruction) or {}
-        verbs = {words(e.instruction)[0] for e in pool.task.examples if slots}
-        if len(verbs) == 1 and words(task.instruction)[0] not in verbs:
-            carried = replace(carried, doubt=ANOTHER_VERB)
+        if slots:
+            texts = {_key(e.instruction) for e in alike}
+            if len(texts) < 2 or not pool.task.measurement.enough:
+                carried = replace(carried, doubt=ANOTHER_THING)
+            verbs = {words(e.instruction)[0] for e in pool.task.examples}
+            if len(verbs) == 1 and words(task.instruction)[0] not in verbs:
+                carried = replace(carried, doubt=ANOTHER_VERB)
         return _carry_over(example, carried, recording, slots)
 
     def _pool(self, instruction: str) -> "_Pool | None":

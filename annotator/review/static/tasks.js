@@ -60,7 +60,7 @@ function line(task, at, busy) {
         ? act("carry", `Carry over to ${others} of this task`)
         : [h("span", {}, "Too few boundaries were found again: label more episodes. "), act("carry", `Carry over to ${others} anyway`, { "data-anyway": "true" })]),
       sure > 0 && act("accept", `Accept all ${sure} that are sure`, { title: "Their steps stay as they are, and count as accepted without looking" }),
-      last && act("undo", last === "accept" ? `Undo: ${undone} accepted without looking` : `Undo: carried over to ${undone}`),
+      last && act("undo", last.startsWith("accept") ? `Undo: ${undone} accepted without looking` : `Undo: carried over to ${undone}`),
     ),
     sure > 0 && h("p", { class: "muted" }, `${count(sure, "episode")} would be accepted without looking: their words stay “checked by nobody”. Those in doubt stay for you.`),
   );
