@@ -96,6 +96,31 @@ def labelled_step(text: str) -> Step:
     return Step(name=text, instruction=state, prompt=clauses[0].prompt if len(clauses) == 1 else _order(text))
 
 
+def one_wording(step: Step, words: Mapping[str, str], *, keep_prompt: bool = False) -> dict[str, str]:
+    """Complete a person's words of a step, so that name, claim and prompt say the same.
+
+    The name or the claim alone stands for the other one, and the prompt follows them, unless it is set on
+    purpose or the step has no picture.
+
+    >>> cup = Step(name="x", instruction="x", prompt="x")
+    >>> one_wording(cup, {"name": "put the cup on the shelf"})["instruction"]
+    'the cup is on the shelf'
+    """
+    if not words.keys() & {"name", "instruction"}:
+        return dict(words)
+    derived = labelled_step(words.get("name") or words["instruction"])
+    full = {
+        "name": derived.name,
+        "instruction": derived.instruction,
+        "prompt": derived.prompt or derived.name,
+    }
+    if "name" not in words:
+        full["instruction"] = words["instruction"]
+    if step.prompt is None or keep_prompt:
+        del full["prompt"]
+    return full | dict(words)
+
+
 def _order(text: str) -> str:
     return f"{sentence(text.rstrip('.'))}. {KEEP}"
 

@@ -78,7 +78,7 @@ class InsertStep(Frozen):
 
 
 class RenameStep(Frozen):
-    """Other words; None leaves them."""
+    """Other words. Those that are missing follow from a new name; with the same name they stay."""
 
     kind: Literal["rename"] = "rename"
     step: StepId

@@ -6,13 +6,14 @@ the step's new last frame: it is what the policy is to reach.
 
 from typing import Literal, Self, assert_never
 
-from goalreel.boards.step import EditedBoard, EditedStep, RedoChange, UndoChange
+from goalreel.boards.step import WORDS_CHANGED, EditedBoard, EditedStep, RedoChange, UndoChange
 from goalreel.boards.words import FRAME, stand_in
 from goalreel.claims import PERSON
 from goalreel.datasets.corrections import events
 from goalreel.datasets.fingerprint import same_frames
 from goalreel.details import ASPECTS, Detail, Details, FailureDetail
 from goalreel.errors import InputError
+from goalreel.planners.rows import one_wording
 from goalreel.types import Alignment, Attempt, MotionPhase, Segment, Step, StoryboardStep, Verdict
 
 type ReviewPart = Literal["time", "words", "outcome", "goal"]
@@ -70,6 +71,13 @@ class ReviewStep(EditedStep[Attempt]):
         issues = tuple(issue for issue in self.issues if issue != _MENDED.get(part))
         return self.updated(edited=self.edited | {part}, issues=issues, **fields)
 
+    def reworded(self, **words: str) -> Self:
+        """Set words. What a model said of pictures under another claim says nothing of them any more."""
+        attempts = self.attempts
+        if words.get("instruction", self.step.instruction) != self.step.instruction:
+            attempts = tuple(map(_unread, attempts))
+        return self.worded(**words).updated(attempts=attempts)
+
     def without(self, *names: str) -> Self:
         """Drop details that models or rules told of it."""
         return self.worded(details=self.step.details and self.step.details.without(names))
@@ -85,6 +93,16 @@ class ReviewStep(EditedStep[Attempt]):
         image = stand_in(f"{FRAME}{camera}#{frame}")
         attempt = Attempt(prompt=prompt, seed=0, image=image, verdict=verdict)
         return self.updated(attempts=(*self.attempts, attempt), chosen=len(self.attempts))
+
+
+def _unread(attempt: Attempt) -> Attempt:
+    """Void what a model said of a picture and words that are other ones now; a frame stays a frame."""
+    verdict, image = attempt.verdict, attempt.image
+    by_people = (TOOK, FOLLOWED, CARRIED_END)
+    if verdict is None or image is None or verdict.pictures_only or verdict.reasoning in by_people:
+        return attempt
+    void = Verdict(success=image.recorded, reasoning=WORDS_CHANGED, pictures_only=True)
+    return attempt.model_copy(update={"verdict": void})
 
 
 class Review(EditedBoard[ReviewStep]):
@@ -284,7 +302,9 @@ def _changed(
             return review.replaced(place)
         case events.RenameStep():
             words = change.model_dump(exclude={"kind", "step"}, exclude_none=True)
-            step = step.worded(**words).without("reasoning").set("words")
+            if change.name != step.step.name:
+                words = one_wording(step.step, words)
+            step = step.reworded(**words).without("reasoning").set("words")
         case events.SetOutcome(outcome=outcome):
             step = step.worded(outcome=outcome).set("outcome")
             step = step.detailed(failure=None) if outcome == "done" else step

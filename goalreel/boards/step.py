@@ -9,6 +9,8 @@ from goalreel.errors import InputError
 from goalreel.settings import Frozen
 from goalreel.types import Attempt, Failure, Status, Step, Task, Verdict
 
+WORDS_CHANGED = "The words were changed after this picture was made."
+
 
 class DeleteStep(Frozen):
     """Remove a step."""

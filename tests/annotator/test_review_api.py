@@ -204,7 +204,10 @@ def test_every_kind_of_change_shows_in_the_answer_and_another_process_takes_it_b
     move = {"kind": "move", "step": "0", "edge": "end", "frame": 6}
     assert spans(done(page, 2, move)) == [(0, 6), (6, 8), (8, 12)]
     step = done(page, 2, words, {"kind": "outcome", "step": "1", "outcome": "failed"}, cause)["steps"][1]
-    assert (step["name"], step["instruction"], step["prompt"]) == ("take it", "it is held", "grasp the block")
+    assert (step["name"], step["instruction"], step["prompt"]) == (
+        *("take it", "it is held"),
+        "Take it. Keep everything else unchanged.",
+    )
     assert (step["outcome"], step["edited"]) == ("failed", ["outcome", "time", "words"])
     told = {"text": "it slipped", "by": "person", "checked": "person", "restorable": True}
     assert step["details"]["failure"] == told

@@ -137,6 +137,15 @@ def test_a_person_describes_a_step_and_what_holds_no_longer_goes(records, board)
         person.does(cause)
 
 
+def test_other_words_void_what_a_model_said_of_a_picture_until_it_is_undone(records, person):
+    assert records.outline(0).steps[1].accepted
+    person.does(RenameStep(step="1", name="put the cup on the shelf"))
+    step = records.outline(0).steps[1]
+    assert (step.step.instruction, step.accepted) == ("the cup is on the shelf", False)
+    person.does(UndoChange(), RenameStep(step="0", name="put the cup on the shelf"))
+    assert [step.accepted for step in records.outline(0).steps] == [True] * 3, "a frame stays a frame"
+
+
 def test_steps_are_split_merged_removed_and_added(person):
     split = person.does(SplitStep(step="0", frame=1))
     assert spans(split) == [(0, 1), (1, 4), (4, 8), (8, 12)]
