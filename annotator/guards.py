@@ -16,7 +16,7 @@ from goalreel.annotator.options import Retry
 from goalreel.claims import attributed, makers
 from goalreel.drivers import Limits, as_failure, run
 from goalreel.errors import BackendError, UserError
-from goalreel.loop import LoopArguments, OnUnverified
+from goalreel.loop import OnUnverified
 from goalreel.middleware import use_known_answers
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
@@ -72,6 +72,8 @@ def spoiled(board: Storyboard, rules: Collection[Role]) -> str | None:
             failure = attempt.failure
             if failure is not None and ROLE_OF_STAGE[failure.stage] not in rules:
                 return f"step {number}: the {ROLE_OF_STAGE[failure.stage]} failed: {failure.message}"
+    if board.end is not None and isinstance(board.end.answer, Failure) and "critic" not in rules:
+        return board.end_doubt
     return None
 
 
@@ -248,11 +250,17 @@ class GuardedModels:
         limits: Limits,
         on_unverified: OnUnverified,
         plans: Mapping[str, Plan] | None = None,
+        *,
+        confirm: bool = False,
     ) -> None:
-        """Guard `models`; `plans` (task -> plan) are known and not asked for."""
+        """Guard `models`; `plans` (task -> plan) are known and not asked for.
+
+        `confirm`: the Critic is asked about the end of each task.
+        """
         self.plans: dict[str, Plan | Failure] = dict(plans or {})
         """Known plans, and failures of those that were made first: none is asked for again."""
         self._models, self._limits, self._on_unverified = models, limits, on_unverified
+        self._confirm = confirm
         self._rules, self._isolation = rule_roles(models), CrashIsolation()
         self._guarded = models.with_middleware(
             CircuitBreaker(self._rules),
@@ -287,8 +295,7 @@ class GuardedModels:
         Raises:
             ModelUnavailableError: a model answers no request any more.
         """
-        preset, guarded = self._models.provenance.preset, self._guarded
-        loop: LoopArguments = {**preset.loop_arguments, "on_unverified": self._on_unverified}
+        guarded = self._guarded
         return run(
             tasks,
             guarded.planner,
@@ -296,7 +303,7 @@ class GuardedModels:
             guarded.critic,
             limits=self._limits,
             remote=guarded.remote,
-            **loop,
+            **self._models.loop_arguments(self._on_unverified, confirm=self._confirm),
         )
 
     def problem(self, board: Storyboard) -> str | None:
@@ -316,7 +323,10 @@ def _without_addresses(board: Storyboard, preset: Preset) -> Storyboard:
         step.model_copy(update={"attempts": tuple(_cleaned(attempt, hosts) for attempt in step.attempts)})
         for step in board.steps
     )
-    return board.model_copy(update={"steps": tuple(steps)})
+    end = board.end
+    if end is not None and isinstance(end.answer, Failure):
+        end = end.model_copy(update={"answer": _without(end.answer, hosts)})
+    return board.model_copy(update={"steps": tuple(steps), "end": end})
 
 
 def _hosts(name: ModelName) -> list[str]:
@@ -330,7 +340,11 @@ def _hosts(name: ModelName) -> list[str]:
 def _cleaned(attempt: Attempt, hosts: Sequence[str]) -> Attempt:
     if attempt.failure is None:
         return attempt
-    text = _IP.sub(_SERVER, _URL.sub(_SERVER, attempt.failure.message))
+    return attempt.model_copy(update={"failure": _without(attempt.failure, hosts)})
+
+
+def _without(failure: Failure, hosts: Sequence[str]) -> Failure:
+    text = _IP.sub(_SERVER, _URL.sub(_SERVER, failure.message))
     for host in hosts:
         text = re.sub(rf"(?<![\w.-]){re.escape(host)}(:\d+)?(?![\w.-])", _SERVER, text, flags=re.IGNORECASE)
-    return attempt.model_copy(update={"failure": attempt.failure.model_copy(update={"message": text})})
+    return failure.model_copy(update={"message": text})

@@ -20,7 +20,7 @@ from goalreel.drivers import Limits, Observer, run
 from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.image import Image, PictureLike
-from goalreel.loop import LoopArguments, OnUnverified
+from goalreel.loop import OnUnverified
 from goalreel.models.journal import Journal
 from goalreel.models.load import as_folder, choose_models
 from goalreel.models.model_set import ModelSet
@@ -186,8 +186,7 @@ def _plan(
         planner = KnownPlan(planner.plan([task])[0])
         models.free_planner()
         models.prepare(roles=("editor", "critic"))
-    loop: LoopArguments = {**models.provenance.preset.loop_arguments, "on_unverified": on_unverified}
-    models_of_loop = planner, journaled.editor, journaled.critic
+    loop, models_of_loop = models.loop_arguments(on_unverified), (planner, journaled.editor, journaled.critic)
     board = next(run([task], *models_of_loop, limits=Limits(1, 1), observe=observe, **loop))
     return attributed(board, makers(models.provenance.identities().get))
 

@@ -273,7 +273,8 @@ class _Job:
             self.summary.stopped = str(e)
 
     def _guarded(self, models: ModelSet) -> GuardedModels:
-        return GuardedModels(models, self._journal, self.config.limits, self.config.on_unverified)
+        config = self.config
+        return GuardedModels(models, self._journal, config.limits, config.on_unverified, confirm=True)
 
     def _tasks(self, rows: Iterable[PromptRow]) -> Iterator[Task]:
         for row in rows:

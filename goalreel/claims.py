@@ -145,7 +145,10 @@ def attributed(board: "Storyboard", names: Makers) -> "Storyboard":
         if details is not None:
             inner = inner.model_copy(update={"details": details.named(names.get("planner"))})
         steps.append(step.model_copy(update={"claims": step.claims.named(names), "step": inner}))
-    return board.model_copy(update={"steps": tuple(steps)})
+    end = board.end
+    if end is not None and end.by == UNKNOWN:
+        end = end.model_copy(update={"by": names.get("critic", UNKNOWN)})
+    return board.model_copy(update={"steps": tuple(steps), "end": end})
 
 
 def has_unknown(board: "Storyboard") -> bool:

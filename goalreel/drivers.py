@@ -36,6 +36,7 @@ from goalreel.types import (
     Stage,
     Storyboard,
     Task,
+    Verdict,
     stage_of,
 )
 
@@ -275,7 +276,8 @@ async def advance[Result](
         answer = await ask(request)
         if observe is not None:
             observe(request, answer)
-        if isinstance(answer, Image):  # the loop measures its background: an event loop must not stand still
+        # The loop measures a background, or asks a server what its critic can judge: no event loop may wait.
+        if isinstance(answer, Image | Verdict):
             request, result = await asyncio.to_thread(_send, trajectory, answer)
         else:
             request, result = _send(trajectory, answer)

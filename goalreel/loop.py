@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, Required, TypedDict
 
 from goalreel.image import Image
+from goalreel.task_check import end_question
 from goalreel.terms import Background as Background
 from goalreel.terms import Keep as Keep
 from goalreel.terms import OnUnverified as OnUnverified
@@ -18,6 +19,7 @@ from goalreel.types import (
     Attempt,
     Candidate,
     Edit,
+    EndCheck,
     Failure,
     Plan,
     Request,
@@ -49,6 +51,8 @@ class LoopArguments(TypedDict, total=False):
     background: Background
     editors: Sequence[str]
     """The names of several editors, asked one after the other; empty for one."""
+    confirms: Callable[[int], bool]
+    """Tells if the Critic is asked about the end of a task of so many steps."""
 
 
 def storyboard(
@@ -60,6 +64,7 @@ def storyboard(
     references: References = "none",
     background: Background = "correct",
     editors: Sequence[str] = (),
+    confirms: Callable[[int], bool] = lambda steps: False,
 ) -> Trajectory[Storyboard]:
     """Plan a task once, then draw and judge each step, as a generator without I/O.
 
@@ -76,6 +81,8 @@ def storyboard(
         references: which pictures an edit carries beside its source.
         background: what to do if an edit moved the camera's view.
         editors: the names of several editors, asked one after the other (see `render_step`).
+        confirms: tells whether the Critic is asked about the whole task of so many steps, once all have come
+            off. It is not asked about a recording, or where rules alone judge.
 
     Returns:
         The storyboard, as the generator's return value.
@@ -114,7 +121,14 @@ def storyboard(
         if result.goal_image:
             image = result.goal_image
             pictures.append(image)
-    return Storyboard(task=task, steps=tuple(done), phases=plan.phases)
+    board = Storyboard(task=task, steps=tuple(done), phases=plan.phases)
+    question = None if plan.segments else end_question(task, done)
+    if question is None or not confirms(len(task.done) + len(done)):
+        return board
+    answer = _expect(Verdict, (yield question))
+    if isinstance(answer, Verdict) and answer.pictures_only:
+        return board
+    return board.model_copy(update={"end": EndCheck(answer=answer)})
 
 
 def choose_references(

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from goalreel.claims import NOBODY, PERSON, Claims, claims_of
+from goalreel.claims import NOBODY, PERSON, UNKNOWN, Claims, claims_of
 from goalreel.details import Details
 from goalreel.image import Image
 from goalreel.settings import Frozen
@@ -385,6 +385,14 @@ class StoryboardStep(Frozen):
         return None if self.chosen is None else self.attempts[self.chosen].image
 
 
+class EndCheck(Frozen):
+    """The Critic's answer to the question whether the whole instruction has come true at the end."""
+
+    answer: Verdict | Failure
+    by: Text = UNKNOWN
+    """The Critic, as `Claim.checked` names it."""
+
+
 class Storyboard(Frozen):
     """The complete record of one task: its steps with every attempt, or the failure of the plan."""
 
@@ -394,6 +402,8 @@ class Storyboard(Frozen):
     """Reason why there is no plan; None if there is one."""
     phases: tuple[MotionPhase, ...] = ()
     """The motion phases of the plan."""
+    end: Annotated[EndCheck | None, Field(exclude_if=lambda end: end is None)] = None
+    """The end against the whole instruction; None if the Critic was not asked. Left out of JSON if None."""
 
     @model_validator(mode="after")
     def _planned(self) -> "Storyboard":
@@ -415,21 +425,38 @@ class Storyboard(Frozen):
         """Which models failed, in one line; empty if none did."""
         if self.failure is not None:
             return f"no plan: {self.failure.line}"
-        return "; ".join(failure_lines(step.failure for step in self.steps if step.failure is not None))
+        failures = [step.failure for step in self.steps if step.failure is not None]
+        if self.end is not None and isinstance(self.end.answer, Failure):
+            failures.append(self.end.answer)
+        return "; ".join(failure_lines(failures))
 
     @property
     def complete(self) -> bool:
-        """True if every step has an accepted goal image or is in words alone."""
-        return bool(self.steps) and all(step.usable for step in self.steps)
+        """True if every step has an accepted goal image or is in words alone, and the end is not in doubt."""
+        return bool(self.steps) and all(step.usable for step in self.steps) and not self.end_doubt
 
     @property
     def end_checked(self) -> str:
         """Checker of the end against the whole instruction, as in `Claim.checked`.
 
-        No model does, as each step is judged alone; a person does who accepts every step.
+        The Critic is asked once all steps have come off, if it can judge a task of that length. A person who
+        accepts every step counts more.
         """
         checkers = {claim.checked for step in self.steps for _, claim in step.claims.items()}
-        return PERSON if checkers == {PERSON} else NOBODY
+        if checkers == {PERSON}:
+            return PERSON
+        return self.end.by if self.end is not None and isinstance(self.end.answer, Verdict) else NOBODY
+
+    @property
+    def end_doubt(self) -> str:
+        """The reason why the end may not be what was asked for, in one line; empty where nothing says so."""
+        if self.end is None or self.end_checked == PERSON:
+            return ""
+        answer = self.end.answer
+        if isinstance(answer, Failure):
+            return f"the end was not judged: {answer.line}"
+        reason = answer.reasoning.strip() or "the critic gives no reason"
+        return "" if answer.success else f"the end was refused: {reason.splitlines()[0]}"
 
 
 type Request = Task | Edit | Candidate

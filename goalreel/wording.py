@@ -4,7 +4,8 @@ import re
 from collections import Counter
 from collections.abc import Iterable
 
-from goalreel.types import STATUSES, Registration, Status, Verdict
+from goalreel.claims import NOBODY
+from goalreel.types import STATUSES, Registration, Status, Storyboard, Verdict
 
 _CELL = re.compile(r"\bc\d+ r\d+\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -30,6 +31,15 @@ def verdict_text(verdict: Verdict, registration: Registration | None) -> str:
     text = reader_text(verdict.reasoning)
     sentence = f"Picture checks: {text}" if verdict.pictures_only and text else text
     return " ".join(filter(None, (sentence, background_note(registration, text))))
+
+
+def end_line(board: Storyboard) -> str:
+    """Say in a sentence what is known of the end: whether the whole instruction has come true."""
+    if doubt := board.end_doubt:
+        return f"{doubt[0].upper()}{reader_text(doubt[1:])}".rstrip(".") + "."
+    if board.end_checked == NOBODY:
+        return "The end was not judged against the whole instruction."
+    return f"The end fulfils the whole instruction, says {board.end_checked}."
 
 
 def status_counts(statuses: Iterable[Status]) -> str:

@@ -30,6 +30,8 @@ from goalreel.annotator.report.cards import (
 )
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.files import write_bytes
+from goalreel.planners.kinematic.asked import asked
+from goalreel.wording import end_line
 
 _HERE = Path(__file__).parent
 PAGE_EPISODES = 20
@@ -41,13 +43,16 @@ _OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg", "sheets/episode_*.
 
 def _templates(*folders: Path) -> jinja2.Environment:
     """The HTML templates of folders; every value in them has to be given, and is escaped."""
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(folders),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    environment.filters["end_line"] = end_line
+    environment.filters["asked"] = lambda board: asked(board.task.instruction, [s.step for s in board.steps])
+    return environment
 
 
 def write_numbers(report: Any, out: Path, folder: Path, **values: Any) -> None:

@@ -103,7 +103,9 @@ class _Board:
                 self.marks = ["" if step.prompt else "in words" for step in answer.steps]
                 self.comments = [""] * len(self.names)
                 self.note = "rendering"
-            case ((Edit() | Candidate()), Failure()):
+            case Candidate(), Verdict() if request.step == len(self.names):
+                self.note = "the end is confirmed" if answer.success else "[yellow]the end is refused[/]"
+            case ((Edit() | Candidate()), Failure()) if request.step < len(self.names):
                 self.marks[request.step] += "[red]![/] "
                 self.comments[request.step] = answer.message
             case Candidate(), Verdict():
@@ -251,7 +253,7 @@ def show_summary(summary: "Summary") -> None:
         table.add_row("steps of all episodes", f"{counts}; corrected episodes are not counted")
     if summary.annotated:
         checked = ", ".join(f"{who} ({n})" for who, n in sorted(summary.end_checked.items()))
-        table.add_row("whole task checked by", checked)
+        table.add_row("whole task judged by", checked)
     for finding in summary.robot.findings if summary.robot else ():
         table.add_row(finding.field, f"{finding.value or '-'} ({finding.confidence}: {finding.reason})")
     for form, episodes in summary.labels.items():

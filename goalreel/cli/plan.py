@@ -263,21 +263,22 @@ def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
     from collections import Counter
 
     from goalreel.claims import count
-    from goalreel.wording import status_counts
+    from goalreel.planners.kinematic.asked import asked, left_out
+    from goalreel.wording import end_line, status_counts
 
+    clauses = asked(board.task.instruction, [step.step for step in board.steps])
     if json_output:
         counts = Counter(step.status for step in board.steps)
         result: dict[str, object] = {"report": str(report), "complete": board.complete, "steps": counts}
-        result["end_checked"] = board.end_checked
+        result |= {"end_checked": board.end_checked, "end_doubt": board.end_doubt}
+        result["asked"] = [vars(clause) for clause in clauses]
         result["claims"] = count(board.steps)
         chosen = [None if s.chosen is None else s.attempts[s.chosen].registration for s in board.steps]
         result["registrations"] = [None if r is None else r.model_dump() for r in chosen]
         typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:
         statuses = status_counts(step.status for step in board.steps)
-        typer.echo(
-            f"Steps: {statuses}. The end was checked against the whole instruction by {board.end_checked}."
-        )
+        typer.echo(" ".join(filter(None, (f"Steps: {statuses}.", end_line(board), left_out(clauses)))))
         typer.echo(f"Look at {report}")
     if board.degraded:
         fail(board.degraded)

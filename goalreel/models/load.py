@@ -40,11 +40,16 @@ if TYPE_CHECKING:
 _TIMEOUT_S = 10.0
 
 
-def served_steps(address: str, headers: Mapping[str, str] | None = None) -> Callable[[], int | None]:
-    """Make a query of the number of steps that a server's planner was trained on, asked until it is told.
+def served_number(
+    address: str,
+    role: Role,
+    name: str,
+    headers: Mapping[str, str] | None = None,
+    unreached: int | None = None,
+) -> Callable[[], int | None]:
+    """Make a query of a number that a server tells of its model in a role, asked until it is told.
 
-    It gives None where the server has no such number, or cannot be reached: the plan is then asked for all
-    the same, and says why it cannot be.
+    It gives None where the server has no such number, and `unreached` where it cannot be reached.
     """
     told: list[int | None] = []
 
@@ -56,13 +61,32 @@ def served_steps(address: str, headers: Mapping[str, str] | None = None) -> Call
             endpoint = Endpoint(f"{address.rstrip('/')}/v1", SERVER_KEYS, more_headers=headers or {})
             try:
                 client = HttpClient(endpoint, timeout_s=_TIMEOUT_S, retries=0)
-                steps = json.loads(client.call("GET", "/models/planner").body).get("trained_steps")
+                number = json.loads(client.call("GET", f"/models/{role}").body).get(name)
             except (HttpError, ValueError, AttributeError):
-                return None
-            told.append(steps if isinstance(steps, int) and steps > 0 else None)
+                return unreached
+            told.append(number if isinstance(number, int) and number > 0 else None)
         return told[0]
 
     return query
+
+
+def confirm_steps(critic: str) -> Callable[[], int | None]:
+    """Make a query of the longest task that a critic can judge as a whole: its folder or its server tells.
+
+    None is any length. Where its server cannot be reached, it is 0.
+
+    Raises:
+        InputError: no such kind, or an option that does not fit.
+    """
+    model = ModelName.parse(critic)
+    kind = chats.get(find("critic", model).name)
+    if kind is not None and kind.name == "server":
+        header = getattr(read_options(model, kind.options), "header", None)
+        return served_number(model.target, "critic", "confirm_steps", header, unreached=0)
+    from goalreel.chat.dialects import number_of
+
+    limit = None if kind is None else number_of(located(model.model), "confirm_steps")
+    return lambda: limit
 
 
 type ChatRole = Literal["planner", "critic"]
@@ -126,7 +150,7 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
     options = read_options(model, kind.options)
     steps: int | Callable[[], int | None] | None = None
     if role == "planner" and kind.name == "server":
-        steps = served_steps(model.target, getattr(options, "header", None))
+        steps = served_number(model.target, role, "trained_steps", getattr(options, "header", None))
     elif role == "planner":
         steps = trained_steps_of(located(model.model))
     if not isinstance(options, DialectOptions):
@@ -287,6 +311,7 @@ def load(
         frozenset[Stage](STAGE_OF_ROLE[role] for role in ROLES if is_remote(role, chosen.model_name(role))),
         live_critic,
         planner_apart(chosen, role_kinds),
+        confirm_steps(chosen.critic),
     )
     return model_set if journal is None else model_set.with_journal(journal)
 

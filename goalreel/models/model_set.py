@@ -6,6 +6,7 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 from goalreel.image import Image
+from goalreel.loop import LoopArguments, OnUnverified
 from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
 from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
@@ -150,6 +151,10 @@ class Lazy[M: Planner | Editor | Critic]:
         free_memory()
 
 
+def no_limit() -> None:
+    """Tell of no limit."""
+
+
 @dataclass(frozen=True)
 class ModelSet:
     """A Planner, an Editor and a Critic."""
@@ -166,6 +171,8 @@ class ModelSet:
     """Judges what a camera sees while a robot works; None leaves that to `critic`."""
     planner_apart: bool = False
     """True if the planner's model shares this process with others, and no other role asks it."""
+    critic_steps: Callable[[], int | None] = no_limit
+    """Tells the longest task, in steps, that the critic can judge as a whole; None: any."""
 
     @property
     def provenance(self) -> Provenance:
@@ -186,8 +193,21 @@ class ModelSet:
             return self
         names = self.provenance.with_classes(models)
         remote = self.remote - {STAGE_OF_ROLE[role] for role in models}
-        live_critic = None if "critic" in models else self.live_critic
-        return replace(self, **models, names=names, remote=remote, live_critic=live_critic)
+        live_critic, limit = self.live_critic, self.critic_steps
+        if "critic" in models:
+            live_critic, limit = None, no_limit
+        return replace(
+            self, **models, names=names, remote=remote, live_critic=live_critic, critic_steps=limit
+        )
+
+    def loop_arguments(self, on_unverified: OnUnverified, *, confirm: bool = True) -> LoopArguments:
+        """Return the keywords of the loop; without `confirm` nobody is asked about the end."""
+        preset = self.provenance.preset
+        return {
+            **preset.loop_arguments,
+            "on_unverified": on_unverified,
+            "confirms": lambda steps: confirm and preset.confirms(steps, self.critic_steps),
+        }
 
     @property
     def plans_first(self) -> bool:

@@ -134,6 +134,8 @@ class ModelCard(BaseModel):
     owned_by: str = "goalreel"
     trained_steps: int | None = None
     """A planner's: the number of steps in all questions that it was trained on."""
+    confirm_steps: int | None = None
+    """A critic's: the longest task, in steps, that it can judge as a whole."""
 
 
 class ModelList(BaseModel):
@@ -158,9 +160,10 @@ def model(model: str, service: Here) -> ModelCard:
 
 
 def _card(name: str, service: Service) -> ModelCard:
-    is_planner = service.names()[name] == "planner"
-    steps = service.models.planner_dialect.trained_steps if is_planner else None
-    return ModelCard(id=name, trained_steps=steps)
+    models, role = service.models, service.names()[name]
+    if role == "planner":
+        return ModelCard(id=name, trained_steps=models.planner_dialect.trained_steps)
+    return ModelCard(id=name, confirm_steps=models.critic_steps() if role == "critic" else None)
 
 
 @router.post("/chat/completions", response_model=ChatAnswer, responses=responses(404, 424) | EVENTS)

@@ -19,10 +19,12 @@ from goalreel.models.load import (
     build_chat,
     build_editor,
     check_name,
+    confirm_steps,
     dialect_of,
     local_chat,
     takes_references,
 )
+from goalreel.models.model_set import no_limit
 from goalreel.models.names import ModelName
 from goalreel.models.registry import is_remote
 from goalreel.serving.settings import Models
@@ -69,6 +71,7 @@ def build_models(
         references=editor is not None and takes_references(names["editor"]),
         planner_dialect=(dialect_of(planner, "planner") if planner else None) or OWN,
         critic_dialect=(dialect_of(critic, "critic") if critic else None) or OWN,
+        critic_steps=confirm_steps(critic) if critic else no_limit,
     )
 
 

@@ -319,7 +319,11 @@ class ServedModels:
         self.makers = makers(models.names().get)
         """The models' names in claims."""
         editors = ModelName.parse(models.editor_name).labels
-        self.loop: LoopArguments = {**loop.loop_arguments, "editors": editors}
+        self.loop: LoopArguments = {
+            **loop.loop_arguments,
+            "editors": editors,
+            "confirms": lambda steps: loop.confirms(steps, models.critic_steps),
+        }
         """Arguments of the loop for the server's storyboards."""
 
     async def ask(self, request: ModelRequest) -> Answer:

@@ -1,9 +1,11 @@
 """The models of a server, and its limits."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from goalreel.http.access import check_token
+from goalreel.models.model_set import no_limit
 from goalreel.models.presets import LoopOptions
 from goalreel.settings import Settings, setting
 from goalreel.terms import Role
@@ -42,6 +44,8 @@ class Models:
     planner_dialect: "Dialect" = field(default_factory=_own_dialect)
     critic_dialect: "Dialect" = field(default_factory=_own_dialect)
     """The wording of the questions of the storyboard agents."""
+    critic_steps: Callable[[], int | None] = no_limit
+    """Tells the longest task, in steps, that the critic can judge as a whole; None: any."""
 
     def names(self) -> dict[Role, str]:
         """The models' names by their roles."""

@@ -49,11 +49,17 @@ class Job:
         self.status: JobStatus = "running"
         self.body = b""
         """The finished storyboard as JSON."""
-        self.worth: dict[str, Any] = {"complete": False, "degraded": "", "end_checked": NOBODY}
+        self.worth: dict[str, Any] = {
+            "complete": False,
+            "degraded": "",
+            "end_checked": NOBODY,
+            "end_doubt": "",
+        }
         """Fields of the finished storyboard."""
         self.owed = False
         """It finished while the server shut down, and nobody has fetched it yet."""
         self.running: asyncio.Task[None] | None = None
+        self._steps = 0
         self._service = service
         self._events: list[bytes] = []
         self._changed = asyncio.Event()
@@ -102,14 +108,19 @@ class Job:
 
     def _observe(self, request: ModelRequest, answer: Answer) -> None:
         place = {} if isinstance(request, Task) else {"step": request.step}
+        is_end = place.get("step") == self._steps
         match answer:
             case Plan():
+                self._steps = len(answer.steps)
                 self._tell("planned", {"steps": [s.name for s in answer.steps]})
             case Image():
                 self._tell("edited", place)
             case Verdict():
                 names = {"success", "reasoning", "probability", "pictures_only"}
-                self._tell("judged", place | answer.model_dump(include=names))
+                self._tell(
+                    "end" if is_end else "judged",
+                    ({} if is_end else place) | answer.model_dump(include=names),
+                )
             case Failure():
                 self._tell("failure", {**place, "stage": answer.stage, "message": answer.message})
 
@@ -240,8 +251,8 @@ class JobState(BaseModel):
     """`storyboard` is the complete record, with its pictures inline as PNG, once `status` is done.
 
     It is there, too, where `status` is failed since there is no plan, or a model failed on the way, which
-    `degraded` says. `complete`: every step has an accepted picture or is in words alone. `end_checked`: who
-    compared the end with the whole instruction.
+    `degraded` says. `complete`: every step has an accepted picture or is in words alone, and the end is not
+    in doubt. `end_checked`: who compared the end with the whole instruction. `end_doubt`: why it is in doubt.
     """
 
     id: str
@@ -249,6 +260,7 @@ class JobState(BaseModel):
     complete: bool
     degraded: str
     end_checked: str
+    end_doubt: str
     storyboard: dict[str, Any] | None = None
 
 

@@ -6,7 +6,6 @@ import time
 from dataclasses import dataclass
 from typing import Literal
 
-from goalreel.critics.task_check import whole_state
 from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode, Frame, GoalReason, StepPanel
 from goalreel.streaming.live_task import LiveTask
@@ -14,6 +13,7 @@ from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskEnded, end_from_failure
 from goalreel.streaming.tracking import Closeness, Tracker
+from goalreel.task_check import whole_state
 from goalreel.types import Candidate, Failure, Verdict
 from goalreel.wording import reader_text
 
@@ -285,15 +285,15 @@ class TaskFollower(Follower):
         self._has_goal = live.goal_reason in ("active", "stale", "blind")
         """False where an operator ended the last step before the policy had its goal, or in a pause."""
         self._asked, self._next_time = 0, -math.inf
+        self._can_judge = asyncio.create_task(caller.confirms(live.preset, self._index))
 
     @property
     def _panel(self) -> StepPanel:
         return self._live.board.steps[-1]
 
     def _watch(self) -> StepEnd | None:
-        steps, limit = len(self._live.board.steps), self._live.preset.confirm_steps
-        if limit is not None and steps > limit:
-            raise _unconfirmed(f"it cannot judge one of {steps} steps (confirm_steps: {limit})")
+        if self._can_judge.done() and not self._can_judge.result():
+            raise _unconfirmed(f"it cannot judge one of {self._index} steps (confirm_steps)")
         return super()._watch()
 
     def _may_show(self) -> bool:
@@ -323,7 +323,7 @@ class TaskFollower(Follower):
             if self._asked == MAX_QUESTIONS or (isinstance(answer, Failure) and answer.reply is None):
                 raise self._refusal(answer)
             self._next_time = now + self._settings.critic_period
-        if self._question is None and now >= self._next_time:
+        if self._question is None and now >= self._next_time and self._can_judge.done():
             self._ask(self._candidate(frame.image), frame)
         return None
 

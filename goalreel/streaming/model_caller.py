@@ -14,6 +14,7 @@ from goalreel.errors import BackendError
 from goalreel.http.calls import Abort
 from goalreel.image import Image
 from goalreel.models.model_set import Lazy, ModelSet
+from goalreel.models.presets import Preset
 from goalreel.streaming.board import ModelNames
 from goalreel.types import (
     ROLE_OF_STAGE,
@@ -132,6 +133,7 @@ class ModelCaller:
     def __init__(self, model_set: ModelSet, timeout: float | None = None) -> None:
         self._models = {"plan": model_set.planner, "edit": model_set.editor, "judge": model_set.critic}
         self._live_critic = model_set.live_critic or model_set.critic
+        self._critic_steps = model_set.critic_steps
         self.timeout = timeout
         """Seconds that a call may take; None is no limit."""
         self.draws_early = "edit" in model_set.remote
@@ -156,6 +158,10 @@ class ModelCaller:
         """Ask the model that answers this kind of request."""
         stage = stage_of(request)
         return await self._call(stage, partial(getattr(self._models[stage], stage), [request]))
+
+    async def confirms(self, preset: Preset, steps: int) -> bool:
+        """Tell whether the critic can judge a task of so many steps as a whole."""
+        return await asyncio.to_thread(preset.confirms, steps, self._critic_steps)
 
     async def judge_live(self, candidate: Candidate) -> Verdict | Failure:
         """Ask whether a live frame shows that the sub-goal is reached.

@@ -13,7 +13,7 @@ from goalreel.boards.words import Phrase, StepId
 from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
 from goalreel.terms import OnUnverified, Role
-from goalreel.types import Attempt, Failure, Step, Task
+from goalreel.types import Attempt, Failure, Step, Task, Verdict
 
 type BoardStatus = JobStatus | Literal["interrupted"]
 """`interrupted`: the server ended while models were at work."""
@@ -22,7 +22,7 @@ MAX_VARIANTS = 8
 
 
 class WordsEdit(Frozen):
-    """Other words of a step; None leaves them."""
+    """Other words of a step. The name or the claim alone stands for both, and the prompt follows them."""
 
     kind: Literal["change"] = "change"
     step: StepId
@@ -33,7 +33,7 @@ class WordsEdit(Frozen):
 
 
 class AddEdit(Frozen):
-    """A new step before another; None: at the end. Words that are missing are its name."""
+    """A new step before another; None: at the end. Words that are missing follow from its name."""
 
     kind: Literal["add"] = "add"
     name: Phrase
@@ -204,6 +204,16 @@ class StepEnded(Frozen):
     """The round's attempt that is its goal image; None where none has a picture."""
 
 
+class EndJudged(Frozen):
+    """The Critic was asked whether the whole instruction has come true, or cannot judge so long a task."""
+
+    kind: Literal["end"] = "end"
+    key: str
+    """Stands for the words and pictures that it was asked about."""
+    answer: Verdict | Failure | None
+    """None where nobody was asked."""
+
+
 class PersonsChange(Frozen):
     """A person's change."""
 
@@ -229,6 +239,7 @@ type BoardNews = Annotated[
     | DrawnPicture
     | AttemptEnded
     | StepEnded
+    | EndJudged
     | PersonsChange
     | WorkEnded,
     Field(discriminator="kind"),

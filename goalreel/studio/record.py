@@ -4,12 +4,14 @@ from collections.abc import Callable, Mapping
 
 from goalreel.boards.step import judged_by_person, status_of
 from goalreel.boards.words import stand_in
-from goalreel.claims import NOBODY, PERSON, ClaimName, Claims
+from goalreel.claims import NOBODY, PERSON, UNKNOWN, ClaimName, Claims
 from goalreel.datasets.corpora.trajectories import CorrectionKind, HumanVerdict
+from goalreel.files import digest
 from goalreel.image import GetImage, Image
 from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
+from goalreel.task_check import end_question
 from goalreel.terms import Role
-from goalreel.types import Attempt, DoneStep, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import Attempt, DoneStep, EndCheck, Storyboard, StoryboardStep, Task, Verdict
 
 ACCEPTED_BY_PERSON = "A person accepted it."
 REFUSED_BY_PERSON = "A person refused it."
@@ -30,7 +32,7 @@ def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storybo
     """The record, its pictures by `get_image` of their names; None where there is neither plan nor failure.
 
     A picture that is stale is not verified, whatever the Critic said of it. A person's word counts more than
-    the Critic's, for the words and the picture before that it was said of.
+    the Critic's, for the words and the picture before that it was said of. So with the end of the whole task.
     """
     if state.needs_plan:
         return None
@@ -38,7 +40,20 @@ def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storybo
     if not state.steps:
         return Storyboard(task=task, failure=state.failure)
     steps = tuple(recorded_step(state, place, get_image) for place in range(len(state.steps)))
-    return Storyboard(task=task, steps=steps)
+    board, judged = Storyboard(task=task, steps=steps), state.end
+    if judged is None or judged.answer is None or judged.key != end_key(state):
+        return board
+    by = state.models.get("critic", UNKNOWN)
+    return board.model_copy(update={"end": EndCheck(answer=judged.answer, by=by)})
+
+
+def end_key(state: StudioState) -> str | None:
+    """Stand for the question about the whole task; None where it is not to be asked yet."""
+    steps = [recorded_step(state, place) for place in range(len(state.steps))]
+    question = end_question(state.task, steps)
+    if question is None:
+        return None
+    return digest(question.instruction, question.image.frame or "", state.image or "")
 
 
 def recorded_step(state: StudioState, place: int, get_image: GetImage = stand_in) -> StoryboardStep:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Any, Literal, NamedTuple, Self, assert_never
 
 from goalreel.boards.step import (
+    WORDS_CHANGED,
     ChooseAttempt,
     DeleteStep,
     Edited,
@@ -15,12 +16,12 @@ from goalreel.boards.step import (
 )
 from goalreel.boards.words import stand_in
 from goalreel.errors import InputError
+from goalreel.planners.rows import labelled_step, one_wording
 from goalreel.studio import events
 from goalreel.terms import OnUnverified, Role
-from goalreel.types import Attempt, DoneStep, Step
+from goalreel.types import Attempt, DoneStep, Failure
 
 type EditedPart = Literal["words", "prompt"]
-WORDS_CHANGED = "The words were changed after this picture was made."
 SOURCE_CHANGED = "The picture that this one was drawn from is another one now."
 MAX_BOARD_STEPS = 200
 
@@ -133,6 +134,8 @@ class StudioState(EditedBoard[BoardStep]):
     """Time of work before."""
     models: Mapping[Role, str] = {}
     """The models of the last work."""
+    end: events.EndJudged | None = None
+    """The last answer about the whole task."""
     trouble: str = ""
     """The cause of the last end besides the models, in one line; empty: there is none."""
 
@@ -213,6 +216,8 @@ def after(state: StudioState | None, event: events.BoardEvent) -> StudioState:
         case events.PlanFailed():
             waits = what.round == state.plan_round and not state.steps
             return state.updated(failure=what.failure) if waits else state
+        case events.EndJudged():
+            return state.updated(end=what)
         case events.PersonsChange(edit=edit):
             return _with_change(state, edit, number)
         case events.DrawnPicture() | events.AttemptEnded() | events.StepEnded():
@@ -239,6 +244,8 @@ def _planned(state: StudioState, plan: events.PlanMade, number: int) -> StudioSt
 
 def _reopened(state: StudioState, number: int) -> StudioState:
     """Have what failed or is stale made again."""
+    if state.end is not None and isinstance(state.end.answer, Failure):
+        state = state.updated(end=None)
     if state.failure is not None:
         return state.updated(failure=None, plan_round=number)
     steps: list[BoardStep] = []
@@ -337,6 +344,7 @@ def _worded(step: BoardStep, edit: events.WordsEdit, number: int) -> BoardStep:
     parts: set[EditedPart] = {"prompt"} if "prompt" in texts else set()
     if texts.keys() - {"prompt"}:
         parts.add("words")
+        texts = one_wording(step.step, texts, keep_prompt="prompt" in step.edited)
         step = step.worded(doubts=()).updated(planner=None)
     if step.todo:  # what is being drawn is of other words
         step = step.updated(rounds=(*step.rounds, number))
@@ -348,7 +356,8 @@ def _added(state: StudioState, edit: events.AddEdit, number: int) -> StudioState
         raise InputError("there is no plan yet to add a step to")
     if len(state.steps) >= MAX_BOARD_STEPS:
         raise InputError(f"a storyboard has at most {MAX_BOARD_STEPS} steps")
-    words = Step(name=edit.name, instruction=edit.instruction or edit.name, prompt=edit.prompt or edit.name)
+    given = edit.model_dump(include={"name", "instruction", "prompt"}, exclude_none=True)
+    words = labelled_step(edit.name).model_copy(update=given)
     edited: frozenset[EditedPart] = frozenset({"words", "prompt"})
     added = BoardStep(
         id=f"e{number}", step=words, planner=None, rounds=(number,), todo="render", edited=edited

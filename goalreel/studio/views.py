@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.claims import NOBODY
 from goalreel.image import Image
+from goalreel.planners.kinematic.asked import asked
 from goalreel.studio import events
 from goalreel.studio.record import recorded_step, storyboard_of
 from goalreel.studio.state import DrawnAttempt, StudioState
@@ -58,6 +59,8 @@ def board_view(board: "StudioBoard") -> Json:
         "degraded": board.said_trouble or ("" if record is None else record.degraded),
         "complete": record is not None and record.complete,
         "end_checked": NOBODY if record is None else record.end_checked,
+        "end_doubt": "" if record is None else reader_text(record.end_doubt),
+        "asked": asked(task.instruction, [step.step for step in state.steps]) if state.steps else [],
         "can_undo": bool(board.replay.done),
         "can_redo": bool(board.replay.undone),
         "history": board.replay.history(events.describe),
@@ -178,6 +181,11 @@ def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str,
             return "changed", {"by": what.by, "words": events.describe(what.edit), "edit": edit}
         case events.WorkEnded():
             return "finished", {"status": what.status} | ({"message": what.trouble} if what.trouble else {})
+        case events.EndJudged(answer=answer):
+            if isinstance(answer, Failure):
+                return "failure", {"step": None, "stage": "judge", "message": answer.message}
+            told = {} if answer is None else answer.model_dump(include={"success", "probability"})
+            return "end", told | ({} if answer is None else {"reasoning": reader_text(answer.reasoning)})
         case events.StepEnded():
             place = state.find(what.step)
             told = (None, None)

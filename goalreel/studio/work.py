@@ -24,14 +24,16 @@ from goalreel.studio.events import (
     AttemptEnded,
     BoardStatus,
     DrawnPicture,
+    EndJudged,
     PlanFailed,
     PlanMade,
     StepEnded,
     WorkBegun,
     WorkEnded,
 )
-from goalreel.studio.record import recorded_step, storyboard_of
+from goalreel.studio.record import end_key, recorded_step, storyboard_of
 from goalreel.studio.state import DrawnAttempt
+from goalreel.task_check import end_question
 from goalreel.types import (
     ROLE_OF_STAGE,
     Answer,
@@ -43,6 +45,7 @@ from goalreel.types import (
     Request,
     Role,
     Task,
+    Verdict,
     stage_of,
 )
 
@@ -99,7 +102,8 @@ class BoardWork:
             return ("plan", state.plan_round)
         place = state.next_open()
         if place is None:
-            return None
+            end = end_key(state)
+            return None if end is None or (state.end is not None and state.end.key == end) else ("end", end)
         if place and state.on_unverified == "stop" and not recorded_step(state, place - 1).usable:
             return None
         step = state.steps[place]
@@ -108,9 +112,12 @@ class BoardWork:
 
     async def _do(self, key: object) -> None:
         """Do one thing; a change that makes it useless ends it."""
-        place = self._board.state.next_open()
-        models = self._new_models()
-        work = self._plan(models) if place is None else self._draw(place, models)
+        board, models = self._board, self._new_models()
+        place = board.state.next_open()
+        if place is not None:
+            work = self._draw(place, models)
+        else:
+            work = self._plan(models) if board.state.needs_plan else self._judge_end(models)
         task = asyncio.ensure_future(work)
         self._current = (key, task)
         try:
@@ -121,7 +128,7 @@ class BoardWork:
             self._current = None
             task.cancel()
             models.cancel()
-            self._board.wait_for(None)
+            board.wait_for(None)
 
     async def _plan(self, models: ServedModels) -> None:
         board, plan_round = self._board, self._board.state.plan_round
@@ -141,6 +148,19 @@ class BoardWork:
                 return await models.ask(request)
 
         await StepDrawing(self._board, place, models.loop, ask).run()
+
+    async def _judge_end(self, models: ServedModels) -> None:
+        board, key = self._board, end_key(self._board.state)
+        record = await asyncio.to_thread(storyboard_of, board.state, board.folder.load)
+        question = None if record is None else end_question(record.task, record.steps)
+        answer: Answer | None = None
+        if question is not None and await asyncio.to_thread(models.loop["confirms"], question.step):
+            with self._waiting("critic"):
+                answer = await models.ask(question)
+        if isinstance(answer, Verdict) and answer.pictures_only:
+            answer = None
+        assert answer is None or isinstance(answer, Verdict | Failure)
+        board.append(EndJudged(key=key or "", answer=answer))
 
     @contextmanager
     def _waiting(self, role: Role, step: str | None = None, attempt: int | None = None) -> Iterator[None]:

@@ -354,7 +354,7 @@ def test_a_single_task_frees_the_planner_too(tmp_path, monkeypatch):
     observe: Callable = lambda request, answer: seen.append(type(answer).__name__)  # noqa: E731
     board = plan_task(task, tmp_path / "out", memory.model_set(), observe=observe)
     assert memory.events == FREED
-    assert seen == ["Plan", "Image", "Verdict"]
+    assert seen == ["Plan", "Image", "Verdict", "Verdict"]
     assert load_storyboard(tmp_path / "out") == board
 
 

@@ -37,7 +37,7 @@ def answer(request):
             for i, name in enumerate(STEPS, start=1)
         ]
         return said(f"<think>two</think><answer>{json.dumps({'execution_plan': steps})}</answer>")
-    good = "slowly" in request.text
+    good = "slowly" in request.text or "In all: " in request.text
     verdict = {"previous_step_success": good, "refine_prompt": None if good else "do it slowly"}
     return said(f"<think>look</think><answer>{json.dumps(verdict)}</answer>")
 

@@ -250,3 +250,42 @@ def test_seeds_differ_by_step_and_attempt_and_never_change():
     seeds = {attempt_seed(7, s, a) for s in range(50) for a in range(20)}
     assert len(seeds) == 1000
     assert attempt_seed(7, 3, 1) == attempt_seed(7, 3, 1) != attempt_seed(8, 3, 1)
+
+
+def test_once_all_steps_have_come_off_the_critic_is_asked_about_the_whole_instruction():
+    answers = [plan(2), picture(1), YES, picture(2), YES]
+    refused = Verdict(success=False, reasoning="it is not done")
+    for answer, complete, by in (
+        (YES, True, "unknown"),
+        (refused, False, "unknown"),
+        (BROKEN_JUDGE, False, "nobody"),
+    ):
+        board, requests = drive([*answers, answer], confirms=lambda steps: steps == 2)
+        asked = requests[-1]
+        assert isinstance(asked, Candidate)
+        assert (asked.source, asked.image, asked.prompt) == (TASK.image, picture(2), "do it")
+        assert (asked.step, asked.instruction) == (2, "it is 0; it is 1. In all: do it")
+        assert (board.complete, board.end_checked, bool(board.end_doubt)) == (complete, by, not complete)
+        assert Storyboard.model_validate_json(board.model_dump_json()) == board
+    assert board.degraded == "the critic failed: no verdict"
+
+
+@pytest.mark.parametrize(
+    ("answers", "settings"),
+    [
+        ([plan(1), picture(1), YES], {"confirms": lambda steps: steps < 1}),
+        ([plan(1), picture(1), NO], {"max_attempts": 1, "confirms": lambda steps: True}),
+        ([plan(1, segments=True), picture(1), YES], {"confirms": lambda steps: True}),
+        ([plan(1, words=frozenset({0}))], {"confirms": lambda steps: True}),
+    ],
+    ids=["too long", "a step was rejected", "recorded", "words alone"],
+)
+def test_nobody_is_asked_about_an_end_that_cannot_be_judged(answers, settings):
+    board, _ = drive(answers, **settings)
+    assert (board.end, board.end_checked, board.end_doubt) == (None, "nobody", "")
+
+
+def test_the_yes_of_picture_checks_says_nothing_of_the_end():
+    rule = Verdict(success=True, pictures_only=True)
+    board, _ = drive([plan(1), picture(1), YES, rule], confirms=lambda steps: True)
+    assert board.end is None

@@ -93,7 +93,7 @@ def expected(**more: object) -> Storyboard:
     """What the offline driver makes of the same task with the same models, by the names that are served."""
     task = Task(id="task", instruction=WORK["instruction"], **more)
     planner, critic = ChatPlanner(PlannerChat()), ChatCritic(CriticChat())
-    return named(next(run([task], planner, TintEditor(), critic, max_attempts=2)))
+    return named(next(run([task], planner, TintEditor(), critic, max_attempts=2, confirms=bool)))
 
 
 def named(board: Storyboard) -> Storyboard:
@@ -106,13 +106,13 @@ def test_a_storyboard_equals_the_offline_drivers(client):
     events = watch(client, job)
     assert [e[0] for e in events] == list(range(1, len(events) + 1))
     assert events[0][1:] == ("planned", {"steps": ["s0", "s1"]})
-    assert [e[1] for e in events[1:]] == ["edited", "judged", "edited", "judged"] * 2 + ["finished"]
+    assert [e[1] for e in events[1:]] == ["edited", "judged", "edited", "judged"] * 2 + [*("end", "finished")]
     assert [e[2]["success"] for e in events if e[1] == "judged"] == [False, True] * 2
     assert events[-1][2] == {"status": "done"}
     assert watch(client, job, **{"Last-Event-ID": "8"}) == events[8:]
     board = fetch(client, job)
     state = client.get(f"/v1/storyboards/{job}").json()
-    assert (state["complete"], state["degraded"], state["end_checked"]) == (True, "", "nobody")
+    assert (state["complete"], state["degraded"], state["end_checked"]) == (True, "", "model critic")
     assert board == expected(image=picture(), seed=7)
     claims = board.steps[0].claims
     assert claims.what.line == "by model planner, checked by nobody"

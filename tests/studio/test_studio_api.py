@@ -3,9 +3,10 @@
 import base64
 import io
 import zipfile
+from dataclasses import replace
 
 import pytest
-from support.serving_models import PlannerChat, TintEditor, picture
+from support.serving_models import PlannerChat, TintEditor, describe, picture, verdict_of
 from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
 
 from goalreel.critics.chat import ChatCritic
@@ -14,6 +15,7 @@ from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.storyboard_io import load_storyboard
+from goalreel.task_check import TASK
 from goalreel.types import Storyboard, Task
 
 
@@ -34,7 +36,7 @@ def test_a_storyboard_equals_the_offline_drivers_and_is_told_event_by_event(clie
     assert [name for _, name, _ in told if name not in ("waiting", "drawing", "judging", "text")] == [
         *("submitted", "begun", "planned"),
         *["edited", "judged", "edited", "judged", "step"] * 2,
-        "finished",
+        *("end", "finished"),
     ]
     numbers = [number for number, _, _ in told if number is not None]
     assert numbers == list(range(1, len(numbers) + 1))
@@ -95,6 +97,49 @@ def test_words_that_change_make_a_picture_stale_until_a_person_or_the_critic_acc
     ]
 
 
+def test_a_step_has_one_wording_and_the_critic_is_asked_about_what_is_shown(tmp_path):
+    models = scripted()
+    with studio(tmp_path, models) as client:
+        now = made(client)
+        first, second = (step["id"] for step in now["steps"])
+        edit(client, now, "change", step=first, name="put the cup in the drawer")
+        edit(client, state(client, now["id"]), "change", step=second, prompt="mine")
+        edit(client, state(client, now["id"]), "change", step=second, instruction="the cup is red")
+        now = state(client, now["id"])
+        words = [[step[name] for name in ("name", "instruction", "prompt")] for step in now["steps"]]
+        assert words == [
+            [
+                *("put the cup in the drawer", "the cup is in the drawer"),
+                "Put the cup in the drawer. Keep everything else unchanged.",
+            ],
+            ["the cup is red", "the cup is red", "mine"],
+        ]
+        assert all(step["stale"] for step in now["steps"])
+        assert (now["complete"], now["end_checked"]) == (False, "nobody")
+        before = len(models.critic.batches)
+        client.post(f"/v1/storyboards/{now['id']}/resume")
+        now = finished(client, now["id"])
+        asked = " ".join(said for batch in models.critic.batches[before:] for said in batch)
+    assert "Wanted state: the cup is in the drawer" in asked
+    assert "the cup is in the drawer; the cup is red. In all: #one and #two" in asked
+    assert (now["complete"], now["end_checked"], now["end_doubt"]) == (True, "model critic", "")
+
+
+def test_an_end_that_the_critic_refuses_or_cannot_judge_is_not_complete(tmp_path):
+    models = scripted()
+    models.critic.complete = lambda talks, schema=None: [
+        verdict_of(False) if TASK in describe(c[-1].parts[-1]) else verdict_of(True) for c in talks
+    ]
+    with studio(tmp_path, models) as client:
+        now = made(client)
+        assert [step["status"] for step in now["steps"]] == ["verified"] * 2
+        assert (now["complete"], now["end_checked"]) == (False, "model critic")
+        assert now["end_doubt"].startswith("the end was refused")
+    with studio(tmp_path / "short", replace(scripted(), critic_steps=lambda: 1)) as client:
+        now = made(client)
+    assert (now["complete"], now["end_checked"], now["end_doubt"]) == (True, "nobody", "")
+
+
 def test_a_persons_word_stands_over_the_critics_for_the_picture_before_that_they_saw(client):
     now = made(client)
     first, second = now["steps"]
@@ -120,7 +165,7 @@ def test_steps_are_added_moved_and_removed_and_each_change_can_be_taken_back(cli
     added = now["steps"][1]
     assert (added["name"], added["status"], added["open"], added["prompt"]) == (
         *("close the drawer", "skipped", True),
-        "close the drawer",
+        "Close the drawer. Keep everything else unchanged.",
     )
     now = edit(client, now, "move", step=added["id"])
     assert [step["id"] for step in now["steps"]] == [first, second, added["id"]]

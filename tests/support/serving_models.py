@@ -14,6 +14,7 @@ from goalreel.http.server import BoundedServer
 from goalreel.image import Image
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
+from goalreel.task_check import TASK
 from goalreel.types import Edit, Failure
 from support.scripted import spelled
 from support.wait import until
@@ -158,11 +159,11 @@ class PlannerChat(EchoChat):
 
 
 class CriticChat(EchoChat):
-    """Accepts a prompt that was refined once, refines every other."""
+    """Accepts a prompt that was refined once, and the end of a task; refines every other."""
 
     def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
         replies = super().complete(conversations, schema=schema)
-        return [verdict_of("carefully" in r) for r in replies if isinstance(r, str)]
+        return [verdict_of("carefully" in r or TASK in r) for r in replies if isinstance(r, str)]
 
 
 def plan_of(text: str) -> str:

@@ -7,7 +7,6 @@ from concurrent.futures import wait
 
 import numpy as np
 
-from goalreel.critics.task_check import states_in
 from goalreel.errors import BackendError
 from goalreel.http.calls import report_retry
 from goalreel.image import Image
@@ -15,6 +14,7 @@ from goalreel.models.model_set import ModelSet
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import EngineSettings
+from goalreel.task_check import states_in
 from goalreel.types import Failure, Plan, Step, Verdict
 
 

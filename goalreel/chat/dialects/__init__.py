@@ -5,7 +5,7 @@ from pathlib import Path
 
 from goalreel.chat.dialects.interleavethinker import InterleaveThinkerDialect, interleavethinker
 from goalreel.chat.dialects.own import OWN, Dialect, DialectName, Mode, OwnDialect
-from goalreel.chat.dialects.recognition import default_dialect, trained_steps_of
+from goalreel.chat.dialects.recognition import default_dialect, number_of, trained_steps_of
 from goalreel.errors import InputError
 
 __all__ = [
@@ -18,6 +18,7 @@ __all__ = [
     "default_dialect",
     "dialect",
     "interleavethinker",
+    "number_of",
     "trained_steps_of",
 ]
 

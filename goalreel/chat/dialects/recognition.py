@@ -58,8 +58,16 @@ def trained_steps_of(model: str) -> int | None:
 
     Source: `goalreel train` writes the file. None: the folder does not say.
     """
-    steps = _mapping(_text(Path(model).expanduser() / _SETTINGS)).get("trained_steps")
-    return steps if isinstance(steps, int) and steps > 0 else None
+    return number_of(model, "trained_steps")
+
+
+def number_of(model: str, name: str) -> int | None:
+    """Read a number from a folder's goalreel.json; None where the folder does not say.
+
+    `confirm_steps` is the longest task, in steps, that a critic can judge as a whole.
+    """
+    number = _mapping(_text(Path(model).expanduser() / _SETTINGS)).get(name)
+    return number if isinstance(number, int) and number > 0 else None
 
 
 def write_trained_steps(folder: Path, steps: int) -> None:

@@ -4,7 +4,7 @@ Those beside this module come with goalreel; one of your own has the same fields
 relative folder in it is looked for where the command runs, as it would be on the command line.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -60,8 +60,8 @@ class LoopOptions(Settings):
     """No threshold applies to `observed`."""
     confirm: bool = setting(
         True,
-        "Ask the critic at the end, on live frames, whether the whole task is done. Where it "
-        "does not confirm, the task ends as UNVERIFIED, not SUCCEEDED.",
+        "Ask the critic at the end whether the whole task is done. Where it does not confirm, a "
+        "storyboard is not complete, and a robot's task ends as UNVERIFIED, not SUCCEEDED.",
         panel=LIVE,
     )
     confirm_steps: int | None = setting(
@@ -72,7 +72,7 @@ class LoopOptions(Settings):
         le=1000,
         panel=LIVE,
     )
-    """None for a critic that can judge a task of any length; nano's knows single steps alone."""
+    """None leaves it to the model: nano's tells that it knows single steps alone, wherever it runs."""
     max_attempts: int = setting(..., "Most pictures to draw for a step.", ge=1, le=1000)
     """The paper's T."""
     keep: Keep = setting(
@@ -113,6 +113,11 @@ class LoopOptions(Settings):
             "references": self.references,
             "background": self.background,
         }
+
+    def confirms(self, steps: int, critic_steps: "Callable[[], int | None]") -> bool:
+        """Tell whether the critic is asked about the whole of a task: `critic_steps` is what it can judge."""
+        limits = (self.confirm_steps, critic_steps() if self.confirm else 0)
+        return self.confirm and all(limit is None or steps <= limit for limit in limits)
 
 
 PLACEHOLDER = "MODEL"

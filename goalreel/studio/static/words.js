@@ -64,11 +64,15 @@ export function standing(state) {
   if (stale + open) return [stale ? "stale" : "skipped", `${count(stale + open, "step")} of ${steps.length} ${stale + open === 1 ? "is" : "are"} to be drawn${stale ? " again" : ""}`];
   const bad = tally(["unverified", "failed"]);
   if (bad) return ["unverified", `${count(bad, "step")} of ${steps.length} ${bad === 1 ? "is" : "are"} not verified`];
+  if (state.end_doubt) return ["unverified", `${state.end_doubt[0].toUpperCase()}${state.end_doubt.slice(1)}`];
   const told = tally(["text"]);
   if (told === steps.length) return ["text", `${count(told, "step")} in words alone, without a picture`];
   const pictured = steps.length - told;
   const all = pictured === 1 ? "The picture of the one step is verified" : `The pictures of all ${pictured} steps are verified`;
-  return ["verified", told ? `${all}; ${count(told, "step")} in words alone` : all];
+  const missing = state.asked.flatMap(({ missing }) => missing);
+  if (missing.length) return ["unverified", `No step mentions the ${missing.join(" or the ")}`];
+  const end = state.end_checked === "nobody" ? "; the whole instruction was not judged" : "";
+  return ["verified", (told ? `${all}; ${count(told, "step")} in words alone` : all) + end];
 }
 
 // What is told aloud while models work: the milestones, not every word that is written.
@@ -81,6 +85,7 @@ const SAID = {
   planned: ({ steps }) => `The plan has ${count(steps.length, "step")}: ${steps.join("; ")}.`,
   edited: ({ step, attempt }) => `Step ${step + 1}, attempt ${attempt + 1} is drawn.`,
   judged: ({ step, success, reasoning }) => `The Critic ${success ? "accepts" : "rejects"} step ${step + 1}. ${reasoning ?? ""}`,
+  end: ({ success, reasoning }) => (success === undefined ? "" : `The Critic ${success ? "confirms" : "refuses"} the end. ${reasoning ?? ""}`),
   failure: ({ message }) => `A model failed: ${message.split("\n")[0]}`,
   changed: ({ by, words }, view) => (by === view.by() ? "" : `${by}: ${words}.`),
   finished: ({ status }) => `The storyboard is ${BOARD[status] ?? status}.`,
