@@ -30,7 +30,8 @@ from goalreel.annotator.report.cards import (
 )
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.files import write_bytes
-from goalreel.planners.kinematic.asked import asked
+from goalreel.planners.kinematic.asked import Asked, asked
+from goalreel.types import Storyboard
 from goalreel.wording import end_line
 
 _HERE = Path(__file__).parent
@@ -51,8 +52,12 @@ def _templates(*folders: Path) -> jinja2.Environment:
         lstrip_blocks=True,
     )
     environment.filters["end_line"] = end_line
-    environment.filters["asked"] = lambda board: asked(board.task.instruction, [s.step for s in board.steps])
+    environment.filters["asked"] = _asked
     return environment
+
+
+def _asked(board: Storyboard) -> list[Asked]:
+    return asked(board.task.instruction, [step.step for step in board.steps])
 
 
 def write_numbers(report: Any, out: Path, folder: Path, **values: Any) -> None:

@@ -83,9 +83,8 @@ def ask[T](
             refused = isinstance(reply, NoReply) and reply.refused
             if refused:
                 del turns[i]
-            answers[i] = Failure(
-                stage=stage, message=_line(answer, number + 1), reply=raw.get(i), refused=refused
-            )
+            message = clean(answer.message) if refused else _line(answer, number + 1)
+            answers[i] = Failure(stage=stage, message=message, reply=raw.get(i), refused=refused)
     return [answers[i] for i in range(len(questions))]
 
 

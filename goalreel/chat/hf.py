@@ -28,6 +28,7 @@ from goalreel.chat.conversation import (
 )
 from goalreel.chat.decoding import OUT_OF_MEMORY, Lane, LocalWork, RecordScores, ReplyRow, row_tokens
 from goalreel.chat.hf_model import ChatTemplate, load_checkpoint, sampling
+from goalreel.chat.world import World
 from goalreel.errors import BackendError, InputError, first_line
 from goalreel.progress import begin_reply
 from goalreel.torch_support import free_memory, threads_for
@@ -141,6 +142,7 @@ class HfChat:
         )
         chat = cls(model, loaded_processor, **options)
         chat._call_device = device if offload else None
+        chat.template.world = World.of(Path(repo_or_dir).expanduser())
         return chat
 
     def complete(

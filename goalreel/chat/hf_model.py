@@ -17,6 +17,7 @@ from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.chat.conversation import Conversation, fold_system, refuses_system
+from goalreel.chat.world import World
 from goalreel.errors import InputError, first_line
 from goalreel.image import Image
 from goalreel.progress import without_loading_bars
@@ -108,9 +109,13 @@ def _image_token(holder: object) -> int | None:
 
 
 class ChatTemplate:
-    """Makes of conversations what a model reads. It learns whether the template takes system text."""
+    """Makes of conversations what a model reads. It learns whether the template takes system text.
+
+    With a `world` it refuses what is not of it.
+    """
 
     def __init__(self, model: "PreTrainedModel", processor: "ProcessorMixin", *, system_role: bool) -> None:
+        self.world: World | None = None
         self._model, self._processor, self._folds = model, processor, not system_role
         self._reserved = _reserved(processor)
 
@@ -118,7 +123,8 @@ class ChatTemplate:
         """The tokens and pictures of conversations, padded on the left.
 
         Raises:
-            ValueError: a conversation is too long, or its text is no Unicode or opens a turn of its own.
+            ValueError: a conversation is too long or not of the model's world, or its text is no Unicode or
+                opens a turn of its own.
             TemplateError: the template refuses a conversation.
         """
         for conversation in batch:
@@ -154,6 +160,8 @@ class ChatTemplate:
             text.encode()  # the tokenizer would stop the whole batch with a TypeError
             if token := next((t for t in self._reserved if t in text), None):
                 raise ValueError(f"the text contains {token!r}, which this model reserves")
+        if self.world is not None and (reason := self.world.refusal(conversation)):
+            raise ValueError(reason)
 
 
 def sampling(

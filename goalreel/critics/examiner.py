@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, get_args
 
 from goalreel.critics.examination import Answers, ControlKind, Examination
 from goalreel.image import Image
+from goalreel.task_check import TASK
 from goalreel.types import Answer, Ask, Candidate, Critic, Failure, Plan, Request, Stage, Step, Task, Verdict
 
 if TYPE_CHECKING:
@@ -113,6 +114,8 @@ class Examiner:
                 memory = self._memory(request.id)
                 memory.instruction, memory.start = request.instruction, request.image
                 memory.steps, memory.accepted = answer.steps, {}
+            if isinstance(request, Candidate) and TASK in request.instruction:
+                return  # a whole task's end
             if isinstance(request, Candidate) and isinstance(answer, Verdict) and not answer.pictures_only:
                 from goalreel.critics.controls import key_of  # OpenCV, which few commands need
 

@@ -71,10 +71,9 @@ class Provenance:
 
     def settings(self) -> dict[str, object]:
         """All that decides a storyboard, to be kept with it: the fields of the preset, and its name."""
-        live = {"critic_live", "confirm", "confirm_steps"}  # for a robot at work
-        fields = self.preset.model_dump(exclude=live)
-        for name, default in (("references", "none"), ("background", "correct")):
-            if fields[name] == default:  # as before there was a choice
+        fields = self.preset.model_dump(exclude={"critic_live"})  # for a robot at work
+        for name in ("references", "background", "confirm", "confirm_steps"):
+            if fields[name] == Preset.model_fields[name].default:  # as before there was a choice
                 del fields[name]
         return {**fields, "preset": self.preset.name, "notes": self.notes, "examples": self.examples}
 

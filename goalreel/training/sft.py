@@ -39,7 +39,8 @@ log = logging.getLogger(__name__)
 
 _LIMITS = (
     "It knows only goalreel's simulated tabletop: blocks and bowls as its corpora show them, "
-    "and the instructions of its grammar. On any other picture or wording its answers mean nothing. It reads "
+    "and the instructions of its grammar. On any other picture or wording its answers mean nothing, and the "
+    "checkpoint that comes with goalreel refuses them. It reads "
     "goalreel's own prompts and understands no others."
 )
 

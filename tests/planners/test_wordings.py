@@ -5,9 +5,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.arms import A, Arm, B, C
 
+from goalreel.planners.kinematic.asked import asked, left_out
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.paraphrases import paraphrases
 from goalreel.planners.kinematic.words import is_noun
+from goalreel.types import Step
 
 ONCE = Arm().take(A).put(B).home()
 TWICE = Arm().take(A).put(B).take(C).put(A).home()
@@ -400,3 +402,22 @@ def test_verbs_and_prepositions_vary_but_nothing_is_put_into_a_side():
 )
 def test_what_is_not_understood_or_loses_a_word_is_said_in_no_other_way(instruction):
     assert paraphrases(instruction) == (instruction,)
+
+
+@pytest.mark.parametrize(
+    ("instruction", "names", "told"),
+    [
+        (
+            "put the red mug on the tray and open the drawer",
+            ["red mug on tray"],
+            "No step mentions the drawer.",
+        ),
+        ("put the red mug on the tray", ["blue mug on tray"], "No step mentions the red mug."),
+        ("put the red mug on the tray", ["mug on tray"], ""),
+        ("take the boxes off the shelf", ["box off the shelf"], ""),
+        ("bake a cake and call my mother", ["yellow block on blue block"], ""),
+    ],
+)
+def test_a_thing_that_the_instruction_names_and_no_step_mentions_is_told(instruction, names, told):
+    steps = [Step(name=name, instruction=name, prompt="do it") for name in names]
+    assert left_out(asked(instruction, steps)) == told

@@ -1,0 +1,98 @@
+"""The nano models know their world: what is unlike it gets no plan and no verdict, wherever they run."""
+
+import json
+
+import numpy as np
+import pytest
+import yaml
+from support.cli import fails
+from support.places import ROOT
+
+from goalreel.chat.conversation import Message
+from goalreel.chat.dialects import OWN
+from goalreel.chat.world import World
+from goalreel.checkpoints import NANO
+from goalreel.image import Image
+from goalreel.types import Candidate, Failure, Task
+
+SCENES = ROOT / "goalreel" / "studio" / "examples"
+EXAMPLES = {
+    SCENES / name: order for name, order in yaml.safe_load((SCENES / "examples.yaml").read_text()).items()
+}
+SCENE, ORDER = next(iter(EXAMPLES.items()))
+PLANNER, CRITIC = World.of(NANO / "planner"), World.of(NANO / "critic")
+
+
+def grey(image: Image) -> Image:
+    return Image(np.repeat(image.pixels.mean(-1, keepdims=True), 3, -1).astype(np.uint8))
+
+
+def shuffled(image: Image) -> Image:
+    return Image(
+        np.random.default_rng(0).permutation(image.pixels.reshape(-1, 3)).reshape(image.pixels.shape)
+    )
+
+
+def blocks(image: Image) -> Image:
+    """The same in squares that have changed places."""
+    cut = image.pixels[:128, :128].reshape(8, 16, 8, 16, 3).swapaxes(1, 2).reshape(64, 16, 16, 3)
+    mixed = np.random.default_rng(0).permutation(cut).reshape(8, 8, 16, 16, 3)
+    return Image(mixed.swapaxes(1, 2).reshape(128, 128, 3))
+
+
+def plan_question(image: Image | None, order: str):
+    return OWN.plan(Task(id="t", instruction=order, image=image), 40)
+
+
+@pytest.mark.parametrize("scene", EXAMPLES, ids=lambda path: path.stem)
+def test_its_own_scenes_and_orders_pass(scene):
+    image, order = Image.of(scene), EXAMPLES[scene]
+    assert PLANNER.refusal(plan_question(image, order)) is None
+    asked = Candidate(task_id="t", step=0, source=image, image=image, instruction=order, prompt=order)
+    assert CRITIC.refusal(OWN.judge(asked, mode="strict", scores=False)) is None
+    again = Message("user", ("This answer cannot be used: it holds no JSON object. Answer again.",))
+    assert PLANNER.refusal((*plan_question(image, order), Message("assistant", ("Sure!",)), again)) is None
+
+
+@pytest.mark.parametrize("change", [grey, shuffled, blocks], ids=lambda change: change.__name__)
+def test_a_picture_unlike_it_is_refused(change):
+    reason = PLANNER.refusal(plan_question(change(Image.of(SCENE)), ORDER))
+    assert reason is not None
+    assert reason.endswith("the picture does not look like it")
+
+
+@pytest.mark.parametrize(
+    ("order", "said"),
+    [
+        ("bake a cake and call my mother", "no word 'bake', 'cake', 'call'"),
+        ("x y", "no word 'x', 'y'"),
+        ("lege den roten Block in die Schale", "no word 'lege', 'den', 'roten'"),
+        ("write the plan", "the words name no block or"),
+        ("12", "the words name no block or"),
+    ],
+)
+def test_words_unlike_it_are_refused(order, said):
+    reason = PLANNER.refusal(plan_question(Image.of(SCENE), order))
+    assert reason is not None
+    assert said in reason
+    assert reason.startswith("not of this model's world, which is goalreel's simulated tabletop alone: ")
+
+
+def test_a_command_says_so_in_one_line_and_draws_nothing(tmp_path):
+    pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[gpu]'")
+    line = fails("plan", SCENE, "bake a cake and call my mother", "--out", tmp_path)
+    assert line.startswith("goalreel: no plan: not of this model's world")
+    record = json.loads((tmp_path / "storyboard.json").read_text())
+    assert (record["steps"], record["failure"]["refused"]) == ([], True)
+
+
+def test_its_critic_judges_no_other_picture():
+    pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[gpu]'")
+    from goalreel.models.load import build_critic
+
+    image = Image(np.random.default_rng(1).integers(0, 255, (96, 128, 3), np.uint8))
+    asked = Candidate(task_id="t", step=0, source=image, image=image, instruction=ORDER, prompt=ORDER)
+    (answer,) = build_critic("hf:nano-critic").judge([asked])
+    assert isinstance(answer, Failure)
+    assert answer.refused
+    assert answer.message.startswith("not of this model's world")
