@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,8 +39,7 @@ from goalreel.planners.chat import question as planner_question
 from goalreel.torch_support import free_memory
 from goalreel.types import Candidate, Edit, Failure, Plan, Role, Task, Verdict
 
-INSTRUCTION = "put the red block in the blue bowl"
-SIDE = 512
+INSTRUCTION = "put the green block in the purple bowl"
 _KIND = {"planner": "plan", "critic": "verdict"}
 _GONE = re.compile(
     r"\b404\b|not found|no such model|does not exist|(not a valid|invalid|unknown) model"
@@ -156,7 +156,7 @@ class Trial:
 
 
 def trial_task(frame: Image | None = None, instruction: str | None = None) -> Task:
-    """Make the task of a trial; without either a drawn scene and what is to be done in it.
+    """Make the task of a trial; without either a scene of the tabletop and what is to be done in it.
 
     Raises:
         InputError: a frame without an instruction.
@@ -169,17 +169,8 @@ def trial_task(frame: Image | None = None, instruction: str | None = None) -> Ta
 
 
 def drawn_scene() -> Image:
-    """Draw a table with a red block and a blue bowl, SIDE x SIDE."""
-    import cv2
-    import numpy as np
-
-    pixels = np.full((SIDE, SIDE, 3), (203, 196, 186), np.uint8)
-    pixels[: SIDE // 3] = (228, 230, 232)
-    cv2.rectangle(pixels, (110, 290), (190, 370), (196, 44, 40), -1)
-    cv2.rectangle(pixels, (110, 290), (190, 306), (224, 92, 86), -1)
-    cv2.ellipse(pixels, (350, 340), (90, 62), 0, 0, 360, (44, 84, 190), -1, cv2.LINE_AA)
-    cv2.ellipse(pixels, (350, 322), (72, 36), 0, 0, 360, (26, 52, 128), -1, cv2.LINE_AA)
-    return Image(pixels)
+    """Read the scene of the tabletop that the trial's instruction is about: nano knows no other."""
+    return Image.of(Path(str(files("goalreel"))) / "studio/examples/scene_900031.png")
 
 
 def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = lambda role: None) -> Trial:

@@ -1,4 +1,4 @@
-"""What the nano models take for their world, and refuse: pictures of the tabletop, and of anything else.
+"""Refusals of the nano models: of pictures of the tabletop, and of anything else.
 
     python lab/benchmarks/nano_world.py --json
     python lab/benchmarks/nano_world.py --write --episodes 800

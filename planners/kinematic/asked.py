@@ -1,4 +1,4 @@
-"""What each clause of an instruction became in a plan, as far as rules can read it."""
+"""Clauses of an instruction, and what each became in a plan, as far as rules can read it."""
 
 import re
 from collections.abc import Iterable, Sequence

@@ -125,7 +125,7 @@ def test_a_model_that_is_gone_is_one_line_to_change(status, words, editor, tmp_p
     assert result.exit_code == other.exit_code == 1
     assert f"  fix     no such model: change it in {mine}, line 2" in result.stdout
     assert f"  fix     no such model: change it in {mine}, line 4" in result.stdout
-    assert "a picture of 512 x 512" in result.stdout, "the editor is asked all the same"
+    assert "a picture of 128 x 128" in result.stdout, "the editor is asked all the same"
     assert "tidy" not in result.stdout
     assert "  fix     no such model: change it in --planner" in other.stdout
     assert other.stdout.count("  failed  ") == 1, "the rules of `difference` need no server"
