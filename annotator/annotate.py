@@ -225,7 +225,7 @@ def _write(
         camera_key=options.subgoal_key,
         camera=camera,
         episodes=episodes,
-        use_unverified=options.use_unverified,
+        use_rejected=options.use_rejected,
         text=options.text,
         form=options.subgoal_form,
         follow_links=options.follow_links,

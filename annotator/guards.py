@@ -16,7 +16,7 @@ from goalreel.annotator.options import Retry
 from goalreel.claims import attributed, makers
 from goalreel.drivers import Limits, as_failure, run
 from goalreel.errors import BackendError, UserError
-from goalreel.loop import OnUnverified
+from goalreel.loop import OnRejected
 from goalreel.middleware import use_known_answers
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
@@ -80,11 +80,11 @@ def spoiled(board: Storyboard, rules: Collection[Role]) -> str | None:
 def to_retry(board: Storyboard, retry: Retry, rules: Collection[Role]) -> bool:
     """True if a recorded episode is to be tried again.
 
-    `failed` are those where a step has no picture or a model failed, `unverified` also those where a step has
+    `failed` are those where a step has no picture or a model failed, `rejected` also those where a step has
     no accepted picture.
     """
     failed = spoiled(board, rules) is not None or any(step.status == "failed" for step in board.steps)
-    return failed or (retry == "unverified" and not board.complete)
+    return failed or (retry == "rejected" and not board.complete)
 
 
 def accepted_steps(board: Storyboard) -> int:
@@ -248,7 +248,7 @@ class GuardedModels:
         models: ModelSet,
         journal: Journal,
         limits: Limits,
-        on_unverified: OnUnverified,
+        on_rejected: OnRejected,
         plans: Mapping[str, Plan] | None = None,
         *,
         confirm: bool = False,
@@ -259,7 +259,7 @@ class GuardedModels:
         """
         self.plans: dict[str, Plan | Failure] = dict(plans or {})
         """Known plans, and failures of those that were made first: none is asked for again."""
-        self._models, self._limits, self._on_unverified = models, limits, on_unverified
+        self._models, self._limits, self._on_rejected = models, limits, on_rejected
         self._confirm = confirm
         self._rules, self._isolation = rule_roles(models), CrashIsolation()
         self._guarded = models.with_middleware(
@@ -303,7 +303,7 @@ class GuardedModels:
             guarded.critic,
             limits=self._limits,
             remote=guarded.remote,
-            **self._models.loop_arguments(self._on_unverified, confirm=self._confirm),
+            **self._models.loop_arguments(self._on_rejected, confirm=self._confirm),
         )
 
     def problem(self, board: Storyboard) -> str | None:

@@ -13,7 +13,7 @@ from pydantic import BeforeValidator
 from goalreel.errors import InputError
 from goalreel.models.presets import PLANNER
 from goalreel.settings import Settings, setting
-from goalreel.terms import DEFAULT_FORM, SUBGOAL, Granularity, LabelForm, OnUnverified, SubGoalForm
+from goalreel.terms import DEFAULT_FORM, SUBGOAL, Granularity, LabelForm, OnRejected, SubGoalForm
 
 if TYPE_CHECKING:
     from goalreel.datasets.source import Source
@@ -33,7 +33,7 @@ def _steps(value: object) -> object:
     return read_steps(value)
 
 
-type Retry = Literal["failed", "unverified"]
+type Retry = Literal["failed", "rejected"]
 
 
 class Options(Settings):
@@ -73,10 +73,10 @@ class Options(Settings):
         panel=PLANNER,
     )
     """Instruction -> steps; a file or a mapping (`goalreel.annotator.readings.read_steps`)."""
-    on_unverified: OnUnverified = setting(
+    on_rejected: OnRejected = setting(
         "continue", "What to do after a step without an accepted goal image.", panel=RUN
     )
-    use_unverified: bool = setting(
+    use_rejected: bool = setting(
         False, "Use steps without an accepted goal image as training data, too.", panel=DATASET
     )
     replace_rows: bool = setting(False, "Replace the sub-tasks that the dataset has.", panel=DATASET)
@@ -249,7 +249,7 @@ class RunOptions(Settings):
     )
     retry: Retry | None = setting(
         None,
-        "Annotate episodes again that have failed steps; unverified: also those with rejected goal images.",
+        "Annotate episodes again that have failed steps; rejected: also those with rejected goal images.",
         panel=RUN,
     )
     """An episode that then has fewer accepted pictures keeps its record."""

@@ -20,7 +20,7 @@ from goalreel.drivers import Limits, Observer, run
 from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.image import Image, PictureLike
-from goalreel.loop import OnUnverified
+from goalreel.loop import OnRejected
 from goalreel.models.journal import Journal
 from goalreel.models.load import as_folder, choose_models
 from goalreel.models.model_set import ModelSet
@@ -135,7 +135,7 @@ def plan_task(
     out: Path | None,
     models: ModelSet,
     *,
-    on_unverified: OnUnverified = "continue",
+    on_rejected: OnRejected = "continue",
     observe: Observer | None = None,
 ) -> Storyboard:
     """Plan, render and judge a task, and write everything into `out`; None writes nothing.
@@ -144,7 +144,7 @@ def plan_task(
         task: the instruction with its pictures (`make_task`).
         out: the folder; run again with the same arguments to resume.
         models: a preset's (`goalreel.load_models`), or your own.
-        on_unverified: whether to go on after a step without an accepted picture.
+        on_rejected: whether to go on after a step without an accepted picture.
         observe: is called with every request and its answer.
 
     Raises:
@@ -152,9 +152,9 @@ def plan_task(
         UserError, OSError: a model cannot be loaded.
     """
     if out is None:
-        return _plan(task, models, on_unverified, observe)
+        return _plan(task, models, on_rejected, observe)
     with exclusive(out / "answers", out):
-        board = _plan(task, models, on_unverified, observe, Journal(out / "answers"))
+        board = _plan(task, models, on_rejected, observe, Journal(out / "answers"))
         write_plan(board, out, models.provenance.display_names())
     return board
 
@@ -175,7 +175,7 @@ def write_plan(board: Storyboard, out: Path, models: Mapping[str, str]) -> None:
 def _plan(
     task: Task,
     models: ModelSet,
-    on_unverified: OnUnverified,
+    on_rejected: OnRejected,
     observe: Observer | None,
     journal: Journal | None = None,
 ) -> Storyboard:
@@ -186,7 +186,7 @@ def _plan(
         planner = KnownPlan(planner.plan([task])[0])
         models.free_planner()
         models.prepare(roles=("editor", "critic"))
-    loop, models_of_loop = models.loop_arguments(on_unverified), (planner, journaled.editor, journaled.critic)
+    loop, models_of_loop = models.loop_arguments(on_rejected), (planner, journaled.editor, journaled.critic)
     board = next(run([task], *models_of_loop, limits=Limits(1, 1), observe=observe, **loop))
     return attributed(board, makers(models.provenance.identities().get))
 
@@ -230,7 +230,7 @@ def plan(
     images: Sequence[PictureLike] = (),
     done: Sequence[DoneStep] = (),
     seed: int = 0,
-    on_unverified: OnUnverified = "continue",
+    on_rejected: OnRejected = "continue",
     observe: Observer | None = None,
     preset: str | Preset | None = None,
     planner: Planner | str | None = None,
@@ -256,7 +256,7 @@ def plan(
         images: the pictures at the `<image>` marks of the instruction.
         done: the steps that are done already: the plan goes on after them.
         seed: seed of the pictures.
-        on_unverified: whether to go on after a step without an accepted picture.
+        on_rejected: whether to go on after a step without an accepted picture.
         observe: called with every request and its answer.
         preset: name or path of the preset for the models that are not given (default: `nano`).
         planner: a Planner, or the name of one as on the command line.
@@ -280,7 +280,7 @@ def plan(
     named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
     model_set = choose_models(models, preset, named, "nano")
     folder = None if out is None else as_folder(out, "out")
-    return plan_task(task, folder, model_set, on_unverified=on_unverified, observe=observe)
+    return plan_task(task, folder, model_set, on_rejected=on_rejected, observe=observe)
 
 
 def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, Any]:

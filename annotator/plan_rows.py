@@ -27,7 +27,7 @@ from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
-from goalreel.loop import OnUnverified
+from goalreel.loop import OnRejected
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.model_set import ModelSet
@@ -133,7 +133,7 @@ class PlanConfig:
     """The same but for the editor; one, or as many as `shares`."""
     shares: Sequence[float] = (1.0,)
     seed: int = 0
-    on_unverified: OnUnverified = "continue"
+    on_rejected: OnRejected = "continue"
     limits: Limits = field(default_factory=Limits)
     shard: Shard | None = None
     bad_lines: Mapping[int, str] = field(default_factory=dict)
@@ -249,7 +249,7 @@ class _Job:
             "models": [model_set.provenance.identified().settings() for model_set in self._model_sets],
             "shares": list(config.shares),
             "seed": config.seed,
-            "on_unverified": config.on_unverified,
+            "on_rejected": config.on_rejected,
         }
 
     def run(self, rows: Sequence[PromptRow], progress: OnProgress) -> None:
@@ -274,7 +274,7 @@ class _Job:
 
     def _guarded(self, models: ModelSet) -> GuardedModels:
         config = self.config
-        return GuardedModels(models, self._journal, config.limits, config.on_unverified, confirm=True)
+        return GuardedModels(models, self._journal, config.limits, config.on_rejected, confirm=True)
 
     def _tasks(self, rows: Iterable[PromptRow]) -> Iterator[Task]:
         for row in rows:

@@ -21,7 +21,7 @@ class Summary:
     camera: str
     annotated: int = 0
     """Episodes recorded in this run."""
-    unverified: int = 0
+    incomplete: int = 0
     """Those of them with a step that has no accepted picture."""
     resumed: int = 0
     """Episodes that had a record already, and keep it."""
@@ -69,7 +69,7 @@ class Summary:
             self.resumed += 1
             return
         self.annotated += 1
-        self.unverified += not board.complete
+        self.incomplete += not board.complete
         self.steps.update(step.status for step in board.steps)
         self.end_checked[board.end_checked] += 1
         self.doubtful += sum(bool(step.step.doubts) for step in board.steps)
@@ -80,7 +80,7 @@ class Summary:
     def add(self, part: str) -> None:
         """Count in what a worker did, as its `as_json` tells."""
         counts = json.loads(part)
-        for name in ("annotated", "unverified", "resumed", "doubtful", "unaligned"):
+        for name in ("annotated", "incomplete", "resumed", "doubtful", "unaligned"):
             setattr(self, name, getattr(self, name) + counts[name])
         self.steps.update(counts["steps"])
         self.end_checked.update(counts["end_checked"])

@@ -90,7 +90,7 @@ def storyboards(source: Source, camera: str) -> dict[int, Storyboard]:
 def _step(index: int, segment: Segment, goal: Image) -> StoryboardStep:
     attempt = Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True))
     step = Step(name=f"step {index}", instruction="i", prompt="p")
-    return StoryboardStep(step=step, segment=segment, attempts=(attempt,), status="verified", chosen=0)
+    return StoryboardStep(step=step, segment=segment, attempts=(attempt,), status="accepted", chosen=0)
 
 
 def add_with_goalreel(source: Source, out: Path, boards: Mapping[int, Storyboard], camera: str) -> float:

@@ -155,7 +155,7 @@ def sheet(seed: int, board: Storyboard) -> Image:
 def _cell(number: int, count: int, attempt: Attempt, step: StoryboardStep) -> Cell:
     verdict = attempt.verdict
     good = verdict is not None and verdict.success
-    mark = MARKS["verified" if good else "failed"]
+    mark = MARKS["accepted" if good else "failed"]
     word = "accepted" if good else "rejected"
     lines = [
         Line(f"{number}. {step.step.name}", 17, INK, 2),

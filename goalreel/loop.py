@@ -12,7 +12,7 @@ from goalreel.image import Image
 from goalreel.task_check import end_question
 from goalreel.terms import Background as Background
 from goalreel.terms import Keep as Keep
-from goalreel.terms import OnUnverified as OnUnverified
+from goalreel.terms import OnRejected as OnRejected
 from goalreel.terms import References as References
 from goalreel.types import (
     Answer,
@@ -45,7 +45,7 @@ class LoopArguments(TypedDict, total=False):
 
     max_attempts: Required[int]
     """Pictures of a step, at most, by each editor (the paper's T)."""
-    on_unverified: OnUnverified
+    on_rejected: OnRejected
     keep: Keep
     references: References
     background: Background
@@ -59,7 +59,7 @@ def storyboard(
     task: Task,
     *,
     max_attempts: int,
-    on_unverified: OnUnverified = "continue",
+    on_rejected: OnRejected = "continue",
     keep: Keep = "best",
     references: References = "none",
     background: Background = "correct",
@@ -75,7 +75,7 @@ def storyboard(
     Args:
         task: the instruction and the scene.
         max_attempts: pictures of a step, at most, by each editor (the paper's T).
-        on_unverified: what to do if the Critic accepts no picture of a step. `continue` goes on from the
+        on_rejected: what to do if the Critic accepts no picture of a step. `continue` goes on from the
             picture that `keep` chooses, or from the previous step's if there is none; `stop` skips the rest.
         keep: which picture stays if all were rejected: the `best` by scores or probability, or the `last`.
         references: which pictures an edit carries beside its source.
@@ -101,7 +101,7 @@ def storyboard(
     pictures = [*task.images, *([image] if image else [])]
     for index, step in enumerate(plan.steps):
         segment = plan.segments[index] if plan.segments else None
-        if on_unverified == "stop" and done and not done[-1].usable:
+        if on_rejected == "stop" and done and not done[-1].usable:
             done.append(StoryboardStep(step=step, segment=segment))
             continue
         references_shown = choose_references(references, pictures, image)

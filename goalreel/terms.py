@@ -11,7 +11,7 @@ ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
 STAGE_OF_ROLE: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
 ROLE_OF_STAGE: Mapping[Stage, Role] = {stage: role for role, stage in STAGE_OF_ROLE.items()}
 
-type OnUnverified = Literal["stop", "continue"]
+type OnRejected = Literal["stop", "continue"]
 """Reaction of the loop: go on or stop after a step without an accepted picture."""
 Keep = Literal["best", "last"]
 """Which attempt is chosen where none was accepted. `best`: by the Critic's scores, else by its probability

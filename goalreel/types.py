@@ -283,11 +283,13 @@ class Attempt(Frozen):
         """The status of a step for which this attempt is chosen."""
         if self.image is None:
             return "failed"
-        if self.verdict is None or not self.verdict.success:
-            return "unverified"
+        if self.verdict is None:
+            return "unjudged"
+        if not self.verdict.success:
+            return "rejected"
         if not self.verdict.pictures_only:
-            return "verified"
-        return "observed" if self.image.recorded else "unverified"
+            return "accepted"
+        return "observed" if self.image.recorded else "unjudged"
 
 
 class Alignment(Frozen):
@@ -300,10 +302,10 @@ class Alignment(Frozen):
     """Reason why the step has no segment; None if it has one."""
 
 
-type Status = Literal["observed", "verified", "unverified", "failed", "skipped", "text"]
+type Status = Literal["observed", "accepted", "unjudged", "rejected", "failed", "skipped", "text"]
 STATUSES: tuple[Status, ...] = get_args(Status.__value__)
 """The best first; `text` stands apart."""
-ACCEPTED: tuple[Status, ...] = ("observed", "verified")
+ACCEPTED: tuple[Status, ...] = ("observed", "accepted")
 """The statuses of a step whose goal image may be used."""
 
 
@@ -312,9 +314,10 @@ class StoryboardStep(Frozen):
 
     - `observed`: attempt `chosen` is a real frame of the recording, and passed the picture checks. Nobody
       compared it with the words.
-    - `verified`: a model or a person compared the picture of attempt `chosen` with the words, and accepted.
-    - `unverified`: nobody accepted a picture, or only picture checks accepted a picture that was drawn.
-      `chosen` is the best or the last.
+    - `accepted`: a model or a person compared the picture of attempt `chosen` with the words, and accepted.
+    - `unjudged`: nobody compared the picture of attempt `chosen` with the words: the Critic gave no answer,
+      or only picture checks accepted a picture that was drawn.
+    - `rejected`: the picture of attempt `chosen`, the best or the last, was refused.
     - `failed`: no attempt gave a picture.
     - `skipped`: nothing was attempted.
     - `text`: a step in words alone, without a picture.
@@ -338,7 +341,7 @@ class StoryboardStep(Frozen):
 
     @model_validator(mode="after")
     def _consistent(self) -> "StoryboardStep":
-        pictured = self.status in (*ACCEPTED, "unverified")
+        pictured = self.status in (*ACCEPTED, "unjudged", "rejected")
         untried = self.status in ("skipped", "text")
         if pictured != (self.chosen is not None) or untried != (not self.attempts):
             raise ValueError(f"status {self.status} does not fit the attempts")

@@ -45,8 +45,8 @@ def end_line(board: Storyboard) -> str:
 def status_counts(statuses: Iterable[Status]) -> str:
     """Count the steps of each status, in words.
 
-    >>> status_counts(["verified", "unverified", "verified"])
-    '2 verified, 1 unverified'
+    >>> status_counts(["accepted", "rejected", "accepted"])
+    '2 accepted, 1 rejected'
     """
     counts = Counter(statuses)
     return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])

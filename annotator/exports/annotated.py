@@ -60,8 +60,8 @@ class Annotated:
         done = sorted(e for e in records.done() if e in lengths and e not in missing)
         if not done:
             raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
-        use_unverified = bool(records.settings().get("use_unverified"))
-        return cls(source, read_goals(records, done, lengths, use_unverified), missing)
+        use_rejected = bool(records.settings().get("use_rejected"))
+        return cls(source, read_goals(records, done, lengths, use_rejected), missing)
 
     @contextmanager
     def folder(self, out: Path) -> Iterator[Path]:

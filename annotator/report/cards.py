@@ -82,18 +82,18 @@ class EpisodeView:
         if self.message is not None:
             return "failed"
         statuses = {step.status for step in self.storyboard.steps}
-        order: tuple[Status, ...] = ("failed", "unverified", "skipped", "observed")
+        order: tuple[Status, ...] = ("failed", "rejected", "unjudged", "skipped", "observed")
         worst = next((status for status in order if status in statuses), None)
-        return worst or ("text" if statuses == {"text"} else "verified")
+        return worst or ("text" if statuses == {"text"} else "accepted")
 
     @property
     def tally(self) -> str:
-        """Number of steps that are observed, verified, or in words alone; empty without steps."""
+        """Number of steps that are observed, accepted, or in words alone; empty without steps."""
         counts = Counter(step.status for step in self.storyboard.steps)
         pictured = counts.total() - counts["text"]
         parts = [f"{counts['observed']} of {pictured} steps observed"] if counts["observed"] else []
-        if counts["verified"] or (pictured and not parts):
-            parts.append(f"{counts['verified']} of {pictured} steps verified")
+        if counts["accepted"] or (pictured and not parts):
+            parts.append(f"{counts['accepted']} of {pictured} steps accepted")
         if worded := counts["text"]:
             parts.append(f"{worded} in words alone")
         if doubtful := sum(bool(step.step.doubts) for step in self.storyboard.steps):

@@ -360,8 +360,9 @@ def _mark(draw: PIL.ImageDraw.ImageDraw, x: int, y: int, mark: Mark) -> None:
 
 MARKS: Final = {
     "observed": Mark("dot", "#2b5d86"),
-    "verified": Mark("tick", "#17603c"),
-    "unverified": Mark("exclamation", "#8a5a00"),
+    "accepted": Mark("tick", "#17603c"),
+    "unjudged": Mark("exclamation", "#8a5a00"),
+    "rejected": Mark("cross", "#9a2323"),
     "failed": Mark("cross", "#9a2323"),
     "skipped": Mark("dash", "#535a62"),
     "text": Mark("lines", "#2b5d86"),

@@ -329,7 +329,7 @@ def _status(board: Storyboard) -> str:
     if board.failure is not None:
         return "failed"
     statuses = {step.status for step in board.steps}
-    worst_first = ("failed", "unverified", "skipped", "observed", "verified")
+    worst_first = ("failed", "rejected", "unjudged", "skipped", "observed", "accepted")
     return next((status for status in worst_first if status in statuses), "text")
 
 
@@ -383,8 +383,8 @@ def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
         if step.unaligned:
             yield 0.6, f"step {number} not found in the recording"
         match step.status:
-            case "unverified":
-                yield 0.6, f"step {number} rejected by the Critic"
+            case "unjudged" | "rejected":
+                yield 0.6, f"step {number} {step.status} by the Critic"
             case "failed":
                 yield 0.7, f"step {number} has no picture"
             case "skipped":

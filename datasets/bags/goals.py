@@ -31,7 +31,6 @@ from goalreel.types import (
     Attempt,
     Failure,
     Segment,
-    Status,
     Step,
     Storyboard,
     StoryboardStep,
@@ -69,9 +68,8 @@ def _streamed_step(span: StreamedSpan, storyboards: Storyboards, excerpt: Excerp
     made: dict[str, Any] = {"status": "text"}
     if step.prompt is not None:
         attempt = _attempt(goal, panel, step.prompt)
-        is_drawn = attempt.image is not None
-        status: Status = "failed" if not is_drawn else "verified" if goal.verified else "unverified"
-        made = {"attempts": (attempt,), "status": status, "chosen": 0 if is_drawn else None}
+        chosen = None if attempt.image is None else 0
+        made = {"attempts": (attempt,), "status": attempt.status, "chosen": chosen}
     shown = StoryboardStep(step=step, segment=segment, **made)
     # The bag holds when a sub-goal was shown, and not whether it came off.
     claims = shown.claims.named(makers(dict(zip(ROLES, models or (), strict=False)).get)).model_copy(
@@ -106,11 +104,11 @@ def _attempt(goal: StreamedGoal, panel: RecordedPanel | None, prompt: str) -> At
 
 def _verdict(goal: StreamedGoal, panel: RecordedPanel | None) -> Verdict | None:
     """Take the Critic's verdict where it fits the sub-goal; the panel may belong to a later picture."""
-    if panel is None or panel.verdict != (ACCEPTED if goal.verified else REJECTED):
-        return Verdict(success=True) if goal.verified else None
+    if panel is None or panel.verdict != (ACCEPTED if goal.accepted else REJECTED):
+        return Verdict(success=True) if goal.accepted else None
     scores = {k: v for k, v in panel.scores.items() if math.isfinite(v)}
     return Verdict(
-        success=goal.verified,
+        success=goal.accepted,
         reasoning=panel.reasoning,
         refined_prompt=panel.refined_prompt or None,
         probability=panel.probability if 0 <= panel.probability <= 1 else None,
@@ -130,7 +128,7 @@ def write_goals(
     cuts: dict[Path, Cut],
     request: TopicRequest,
     *,
-    use_unverified: bool = False,
+    use_rejected: bool = False,
     form: SubGoalForm = DEFAULT_FORM,
     progress: Callable[[int, int], None] | None = None,
 ) -> list[Storyboard]:
@@ -143,7 +141,7 @@ def write_goals(
     """
     camera = cameras_of(cuts)[0]
     source = Source.open(recorded)
-    provenance = {"use_unverified": use_unverified, "subgoal_form": form, "goalreel": __version__}
+    provenance = {"use_rejected": use_rejected, "subgoal_form": form, "goalreel": __version__}
     settings = {**request.model_dump(), **provenance}
     boards = []
     with Records.open(out, settings, source.fingerprint()) as records:
@@ -158,7 +156,5 @@ def write_goals(
                 raise DatasetError(f"{path}: a goal image of episode {index}: {e}") from e
             if index not in done:
                 records.commit(index, boards[-1])
-        build(
-            source, out, records, camera=camera, use_unverified=use_unverified, form=form, progress=progress
-        )
+        build(source, out, records, camera=camera, use_rejected=use_rejected, form=form, progress=progress)
     return boards

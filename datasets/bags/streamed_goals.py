@@ -10,7 +10,7 @@ from uuid import UUID
 from goalreel.claims import NOBODY, UNKNOWN, Claim
 from goalreel.datasets.bags.timeline import SECOND, Track
 
-VERIFIED, UNVERIFIED, TEXT = 3, 4, 6
+IMAGE_ACCEPTED, IMAGE_TEXT, IMAGE_VERIFIED = 3, 6, 8
 ACCEPTED, REJECTED = 1, 2
 PENDING = 0
 PLANNER_FAILED = "the planner failed"
@@ -31,7 +31,7 @@ class StreamedGoal:
     name: str
     instruction: str
     auxiliary: str
-    verified: bool
+    accepted: bool
     jpeg: bytes
     """Empty: words only."""
     in_words: bool
@@ -45,7 +45,7 @@ class StreamedGoal:
     def read(cls, m: Any) -> "StreamedGoal":
         """Take over the fields of a goalreel_interfaces/msg/SubGoal.
 
-        Nodes before IMAGE_TEXT called a step without a picture verified where it was planned so.
+        Nodes before IMAGE_TEXT called a step without a picture accepted where it was planned so.
         """
         jpeg = bytes(m.goal_image.data)
         worded = not jpeg and bool(m.auxiliary_text.strip())
@@ -58,9 +58,9 @@ class StreamedGoal:
             name=m.name.strip(),
             instruction=m.instruction.strip(),
             auxiliary=m.auxiliary_text,
-            verified=m.image_status == VERIFIED,
+            accepted=m.image_status in (IMAGE_ACCEPTED, IMAGE_VERIFIED),
             jpeg=jpeg,
-            in_words=worded and m.image_status in (VERIFIED, TEXT),
+            in_words=worded and m.image_status in (IMAGE_ACCEPTED, IMAGE_TEXT),
             claims={c.claim: _claim(c) for c in getattr(m, "claims", ())},
             doubts=tuple(line for line in getattr(m, "degraded", ()) if line.startswith(PLANNER_FAILED)),
         )

@@ -261,7 +261,7 @@ class StoredEdit:
     prompt: str
     instruction: str
     status: str
-    """`observed`: frames of a recording. `verified`: a goal image that was accepted."""
+    """`observed`: frames of a recording. `accepted`: a goal image that was accepted."""
     trust: int
     """1 where a person accepted or chose the picture, else 0."""
 

@@ -93,13 +93,13 @@ def read_goals(
     records: Records,
     episodes: Sequence[int],
     lengths: Mapping[int, int],
-    use_unverified: bool,
+    use_rejected: bool,
     instruction_of: Callable[[int], str] | None = None,
 ) -> dict[int, Goals]:
     """Episode -> goals, for those with a record that holds a plan, or that a person has taken its steps from.
 
     Any other episode stays exactly as it was. Steps without an accepted picture, or tried in vain,
-    give neither picture nor name and are left out of the plan, unless `use_unverified`; steps in words alone,
+    give neither picture nor name and are left out of the plan, unless `use_rejected`; steps in words alone,
     and labels that the dataset had, keep their name. Steps whose words are in doubt give their picture alone.
     Steps that were never aligned to frames have no span; those that were looked for in the recording and not
     found have no name either. A corrected episode whose words have changed takes its instruction from
@@ -111,7 +111,7 @@ def read_goals(
 
     all_goals: dict[int, Goals] = {}
     for episode in episodes:
-        goals = _goals(records, episode, lengths[episode], use_unverified)
+        goals = _goals(records, episode, lengths[episode], use_rejected)
         if goals is None:
             continue
         if goals.corrected and instruction_of and records.outdated(episode):
@@ -120,7 +120,7 @@ def read_goals(
     return all_goals
 
 
-def _goals(records: Records, episode: int, length: int, use_unverified: bool) -> Goals | None:
+def _goals(records: Records, episode: int, length: int, use_rejected: bool) -> Goals | None:
     # Before the rest is read: what is corrected meanwhile is built the next time.
     record = records.digest(episode)
     corrected = records.is_corrected(episode) and _corrected(records.review(episode))
@@ -131,10 +131,10 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
     for step in board.steps:
         if step.segment is None:
             continue
-        done = use_unverified or step.step.outcome == "done"
-        goal = step.goal_image if step.accepted or use_unverified else None
+        done = use_rejected or step.step.outcome == "done"
+        goal = step.goal_image if step.accepted or use_rejected else None
         picture = goal.frame if goal and done else None
-        name = step.step.name if _may_be_named(step, use_unverified) else None
+        name = step.step.name if _may_be_named(step, use_rejected) else None
         failed = step.step.outcome == "failed"
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, failed))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
@@ -145,10 +145,10 @@ def _goals(records: Records, episode: int, length: int, use_unverified: bool) ->
     unsaid = [
         step.segment
         for step in board.steps
-        if step.segment is not None and step.step.doubts and not _may_be_named(step, use_unverified)
+        if step.segment is not None and step.step.doubts and not _may_be_named(step, use_rejected)
     ]
-    plan = tuple(step.step.name for step in board.steps if _may_be_named(step, use_unverified))
-    made_from = digest(record, str(use_unverified), str(corrected))
+    plan = tuple(step.step.name for step in board.steps if _may_be_named(step, use_rejected))
+    made_from = digest(record, str(use_rejected), str(corrected))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
     claims = (f"{TITLES[name]}: {claim.line}" for step in board.steps for name, claim in step.claims.items())
     return Goals(
@@ -185,9 +185,9 @@ def _phase_edges(
         last = phase
 
 
-def _may_be_named(step: StoryboardStep, use_unverified: bool) -> bool:
+def _may_be_named(step: StoryboardStep, use_rejected: bool) -> bool:
     """Tell if a policy may be told that this is what happened."""
     # The owner's labels, and a person's words, hold whether or not a picture was accepted.
     words_hold = step.usable or step.claims.what.by in (ROWS, PERSON)
     done = step.step.outcome == "done" and words_hold and not step.step.doubts
-    return not step.unaligned and (use_unverified or done)
+    return not step.unaligned and (use_rejected or done)

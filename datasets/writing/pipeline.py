@@ -149,7 +149,7 @@ def build(
     camera: str | None = None,
     camera_key: str = SUBGOAL,
     episodes: Collection[int] | None = None,
-    use_unverified: bool = False,
+    use_rejected: bool = False,
     text: TextOptions | None = None,
     form: SubGoalForm = DEFAULT_FORM,
     overwrite: bool = False,
@@ -163,7 +163,7 @@ def build(
     (`goalreel.subgoal_camera.in_form`), with what `camera` saw then as the live frame. Frames without one are
     black, and True in the column `BuildPlan.pad_key`. `episodes` are those whose records count (None: those
     that are `Records.done`). Steps without an accepted picture have no sub-task row
-    either, unless `use_unverified`. An episode of `source` that has sub-task rows already keeps all its
+    either, unless `use_rejected`. An episode of `source` that has sub-task rows already keeps all its
     language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
     written, and where. `overwrite` writes anew what somebody changed in `out`. `follow_links` takes
     over what links out of `source` lead to. `progress(done, total)` counts files.
@@ -180,7 +180,7 @@ def build(
     check_apart(root, out)
     check_links(root, follow=follow_links)
     text = text or TextOptions()
-    job = BuildPlan.prepare(source, out, records, camera, camera_key, episodes, use_unverified, text, form)
+    job = BuildPlan.prepare(source, out, records, camera, camera_key, episodes, use_rejected, text, form)
     annotated = set(job.clock) if not job.had_camera else set(job.goals)
     videos = arrange(job.source, job.clock, annotated, camera_key)
     shards, meta_files = data_files(root), episode_files(root)

@@ -133,7 +133,7 @@ class BuildPlan:
         camera: str | None,
         key: str,
         episodes: Collection[int] | None,
-        use_unverified: bool,
+        use_rejected: bool,
         text: TextOptions,
         form: SubGoalForm,
     ) -> Self:
@@ -154,7 +154,7 @@ class BuildPlan:
         clock = clocks(data_files(source.root), source.fps)
         chosen = sorted(episode for episode in done if episode in clock)
         lengths = {episode: each.frames for episode, each in clock.items()}
-        goals = read_goals(records, chosen, lengths, use_unverified, lambda e: source.episode(e).instruction)
+        goals = read_goals(records, chosen, lengths, use_rejected, lambda e: source.episode(e).instruction)
         size = source.picture_size(key if feature else name, chosen)
         return cls(source, out, records, key, name, size, goals, clock, text, form)
 

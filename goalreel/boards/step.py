@@ -20,7 +20,7 @@ class DeleteStep(Frozen):
 
 
 class ChooseAttempt(Frozen):
-    """Take an attempt's picture as the goal image; it stays as verified as the Critic left it."""
+    """Take an attempt's picture as the goal image; it stays as accepted as the Critic left it."""
 
     kind: Literal["choose"] = "choose"
     step: StepId

@@ -26,7 +26,7 @@ EPILOG = (
     "- `goalreel annotate droid --out droid-goals`, again: goes on after a stop, and where droid grew\n\n"
     "- `goalreel annotate droid --out droid-goals --preset api --planner openai:MODEL@http://HOST:8000/v1`, "
     "and so for the editor and the critic: goes on at another HOST\n\n"
-    "- `goalreel annotate droid --out droid-goals --retry unverified`\n\n"
+    "- `goalreel annotate droid --out droid-goals --retry rejected`\n\n"
     "- `goalreel annotate droid --out droid-more --preset watch --planner watch:openai:MODEL@URL "
     "--critic openai:MODEL@URL --examples 3`: it watches three episodes of each instruction\n\n"
     "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "

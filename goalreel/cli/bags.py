@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import FieldOptions, Json, SubGoalFormChoice, UseUnverified, with_options
+from goalreel.cli.options import FieldOptions, Json, SubGoalFormChoice, UseRejected, with_options
 from goalreel.errors import DatasetError, InputError
 from goalreel.progress import OnProgress
 from goalreel.settings import Settings, setting
@@ -109,7 +109,7 @@ def bag2lerobot(
     topics: BagOptions,
     subgoal_topic: Topic = None,
     storyboard_topic: Topic = None,
-    use_unverified: UseUnverified = False,
+    use_rejected: UseRejected = False,
     subgoal_form: SubGoalFormChoice = "bordered",
     json_output: Json = False,
 ) -> None:
@@ -135,7 +135,7 @@ def bag2lerobot(
                     out,
                     cuts,
                     request,
-                    use_unverified=use_unverified,
+                    use_rejected=use_rejected,
                     form=subgoal_form,
                     progress=lambda done, total: progress("write", done, total),
                 )

@@ -233,8 +233,8 @@ def show_summary(summary: "Summary") -> None:
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("episodes annotated", str(summary.annotated))
-    if summary.unverified:
-        table.add_row("... with unverified steps", str(summary.unverified))
+    if summary.incomplete:
+        table.add_row("... without all goal images", str(summary.incomplete))
     if summary.resumed:
         table.add_row("episodes already done", str(summary.resumed))
     if summary.failures:

@@ -48,11 +48,11 @@ MeasuredSplit = Annotated[
 First = Annotated[int, typer.Option(min=0, help="First seed, counted from 0 in its split.")]
 RUN = "The run"
 """The panel of options that say how a run goes."""
-OnUnverified = Annotated[
+OnRejected = Annotated[
     Literal["continue", "stop"],
     typer.Option(help="What to do after a step without an accepted goal image.", rich_help_panel=RUN),
 ]
-UseUnverified = Annotated[
+UseRejected = Annotated[
     bool, typer.Option(help="Use steps without an accepted goal image as training data, too.")
 ]
 SubGoalFormChoice = Annotated[

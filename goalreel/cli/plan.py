@@ -11,7 +11,7 @@ from goalreel.cli.options import (
     INTERRUPTED,
     RUN,
     FieldOptions,
-    OnUnverified,
+    OnRejected,
     PresetOptions,
     make_workers,
     with_options,
@@ -23,7 +23,7 @@ from goalreel.settings import Settings, setting
 if TYPE_CHECKING:
     from goalreel.annotator.workers import Workers
     from goalreel.models.presets import Preset
-    from goalreel.terms import OnUnverified
+    from goalreel.terms import OnRejected
     from goalreel.types import Storyboard, Task
 
 
@@ -54,7 +54,7 @@ def plan_file(
     workers: "Workers | None" = None,
     *,
     seed: int,
-    on_unverified: "OnUnverified",
+    on_rejected: "OnRejected",
     json_output: bool,
 ) -> None:
     """Plan each row of `options.prompts` and print what came of it; the exit status is 1 where one failed.
@@ -74,7 +74,7 @@ def plan_file(
     rows, faults = read_rows(options.prompts, options.images)
     shares, presets = _mixed(options.mix or [], preset)
     limits = Limits(options.batch_size, in_flight=4 * options.batch_size)
-    order = PlanConfig(rows, presets, shares, seed, on_unverified, limits, shard, faults)
+    order = PlanConfig(rows, presets, shares, seed, on_rejected, limits, shard, faults)
     with progress_bars() as progress:
         summary = plan_rows(order, out, progress, workers)
     if json_output:
@@ -173,7 +173,7 @@ def plan(
             help="With --continue: the number of finished steps. [default: those accepted from the start]",
         ),
     ] = None,
-    on_unverified: OnUnverified = "continue",
+    on_rejected: OnRejected = "continue",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the pictures.", rich_help_panel=RUN)] = 0,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
@@ -199,7 +199,7 @@ def plan(
                 out,
                 workers,
                 seed=seed,
-                on_unverified=on_unverified,
+                on_rejected=on_rejected,
                 json_output=json_output,
             )
             return
@@ -209,7 +209,7 @@ def plan(
             request = _remaining_task(storyboard, arguments, done, out, seed)
         model_set = load(models.load(), roles=())
         with live_view(replies=not json_output) as observe:
-            board = plan_task(request, out, model_set, on_unverified=on_unverified, observe=observe)
+            board = plan_task(request, out, model_set, on_rejected=on_rejected, observe=observe)
         _print_result(board, out / "index.html", json_output)
 
 

@@ -164,14 +164,12 @@ class Examination(Frozen):
         return {**counts, "kinds": kinds, **{name: getattr(self, name) for name in derived}}
 
 
-def word(
-    step: "StoryboardStep", examination: Examination | None
-) -> "Status | Literal['accepted', 'verified']":
+def word(step: "StoryboardStep", examination: Examination | None) -> "Status | Literal['verified']":
     """Name a step's status for a reader: its own, or `verified` for an accepted one that may be called so.
 
     That is one that a person accepted, or a Critic whose `examination` has passed.
     """
-    if step.status != "verified":
+    if step.status != "accepted":
         return step.status
     checked = step.claims.looks.checked if step.claims.looks else None
     passed = examination is not None and examination.passed and examination.critic == checked

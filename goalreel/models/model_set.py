@@ -6,7 +6,7 @@ from functools import cached_property, partial
 from typing import Any, cast
 
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, OnUnverified
+from goalreel.loop import LoopArguments, OnRejected
 from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
 from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
@@ -199,12 +199,12 @@ class ModelSet:
             self, **models, names=names, remote=remote, live_critic=live_critic, critic_steps=limit
         )
 
-    def loop_arguments(self, on_unverified: OnUnverified, *, confirm: bool = True) -> LoopArguments:
+    def loop_arguments(self, on_rejected: OnRejected, *, confirm: bool = True) -> LoopArguments:
         """Return the keywords of the loop; without `confirm` nobody is asked about the end."""
         preset = self.provenance.preset
         return {
             **preset.loop_arguments,
-            "on_unverified": on_unverified,
+            "on_rejected": on_rejected,
             "confirms": lambda steps: confirm and preset.confirms(steps, self.critic_steps),
         }
 

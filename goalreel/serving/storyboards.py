@@ -24,7 +24,7 @@ from goalreel.claims import NOBODY, attributed
 from goalreel.drivers import drive
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, OnUnverified
+from goalreel.loop import LoopArguments, OnRejected
 from goalreel.serving.errors import EVENTS, HEADERS, Wording, responses
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here, ServedModels, Service
@@ -65,7 +65,7 @@ class Job:
         self._changed = asyncio.Event()
         self._models = ServedModels(service, threads, self.id)
 
-    async def run(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> None:
+    async def run(self, task: Task, max_attempts: int, on_rejected: OnRejected) -> None:
         """Make the storyboard; `status` says how it ended.
 
         A storyboard that lost a model on the way is `failed`, and can be fetched all the same.
@@ -74,7 +74,7 @@ class Job:
         options: LoopArguments = {
             **self._models.loop,
             "max_attempts": max_attempts,
-            "on_unverified": on_unverified,
+            "on_rejected": on_rejected,
         }
         try:
             board = await drive(task, self._models.ask, observe=self._observe, **options)
@@ -153,12 +153,12 @@ class Jobs:
         """Check that another storyboard may start. Raises as `check_room`."""
         check_room(self._service, self.counts()["running"])
 
-    def submit(self, task: Task, max_attempts: int, on_unverified: OnUnverified) -> Job:
+    def submit(self, task: Task, max_attempts: int, on_rejected: OnRejected) -> Job:
         """Start a storyboard. Raises as `check_room`."""
         self.check_room()
         job = Job(self._service, self._threads)
         self._jobs[job.id] = job
-        job.running = asyncio.create_task(job.run(task, max_attempts, on_unverified), name=f"job-{job.id}")
+        job.running = asyncio.create_task(job.run(task, max_attempts, on_rejected), name=f"job-{job.id}")
         job.running.add_done_callback(partial(self._finished, job))
         return job
 
@@ -244,7 +244,7 @@ class Submission(BaseModel):
     done: Annotated[list[DoneBody], Field(max_length=MAX_DONE)] = []
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_attempts: Annotated[int, Field(ge=1, le=10)] | None = None
-    on_unverified: OnUnverified = "continue"
+    on_rejected: OnRejected = "continue"
 
 
 class JobState(BaseModel):
@@ -270,7 +270,7 @@ async def submit(body: Submission, request: Request, response: Response, service
     jobs = _jobs(request)
     jobs.check_room()
     task = await submitted_task(body, service.settings.max_pixels)
-    job = jobs.submit(task, body.max_attempts or service.settings.loop.max_attempts, body.on_unverified)
+    job = jobs.submit(task, body.max_attempts or service.settings.loop.max_attempts, body.on_rejected)
     response.headers["Location"] = f"/v1/storyboards/{job.id}"
     return _state(job)
 

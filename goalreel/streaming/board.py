@@ -16,8 +16,12 @@ from goalreel.image import Image
 from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_lines
 
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
-type ImageStatus = Literal["none", "generating", "validating", "verified", "unverified", "failed", "text"]
-EndState = Literal["succeeded", "failed", "canceled", "unverified"]
+type ImageStatus = Literal[
+    "none", "generating", "validating", "accepted", "unjudged", "rejected", "failed", "text"
+]
+SHOWN: tuple[ImageStatus, ...] = ("accepted", "unjudged", "rejected")
+"""The statuses of a picture that is shown. Words in place of a picture are `unjudged` too."""
+EndState = Literal["succeeded", "failed", "canceled", "unconfirmed"]
 type BoardState = Literal["empty", "planning", "rendering", "ready", "executing", "paused", EndState]
 type GoalReason = Literal[
     "no_task", "active", "planning", "paused", "replanning", "blind", "stale", "over", "holding", "not_active"
@@ -49,7 +53,7 @@ class ErrorCode(IntEnum):
     PREEMPTED = 16
     OUT_OF_MEMORY = 17
     NO_TASK = 18
-    UNVERIFIED = 19
+    UNCONFIRMED = 19
 
 
 type CodedText = tuple[ErrorCode, str]
@@ -131,7 +135,7 @@ class StepPanel:
     @property
     def goal_image(self) -> Image | None:
         """The picture to reach; None until it may be shown."""
-        return self.record.goal_image if self.image_status in ("verified", "unverified") else None
+        return self.record.goal_image if self.image_status in SHOWN else None
 
     @property
     def has_picture(self) -> bool:
@@ -141,7 +145,7 @@ class StepPanel:
     @property
     def picture_is_final(self) -> bool:
         """True if no further attempt follows. Where it `failed`, the task ends when the step is due."""
-        return self.image_status in ("verified", "unverified", "failed", "text")
+        return self.image_status in (*SHOWN, "failed", "text")
 
     def shown(self, longest: int = sys.maxsize) -> StoryboardStep:
         """Give the record as far as it is shown, its picture with at most `longest` pixels a side."""
@@ -177,7 +181,7 @@ class StepPanel:
             result = _with_picture(result, Image(image.resized(size).pixels))
         status = "failed" if result.status == "skipped" else result.status
         if status == "text" and self.written_by == "person":  # nobody planned it
-            status = "unverified"
+            status = "unjudged"
         assert status != "observed"
         return replace(self, record=result, image_status=status, attempts=attempts, created=created)
 
@@ -242,14 +246,14 @@ class Board:
     @property
     def unaccepted(self) -> str:
         """The number of steps whose picture no critic accepted, in one line; empty where there is none."""
-        number = sum(p.image_status in ("unverified", "failed") for p in self.steps)
+        number = sum(p.image_status in ("unjudged", "rejected", "failed") for p in self.steps)
         return f"no critic accepted the goal of {number} of {len(self.steps)} steps" if number else ""
 
     def doubt(self, panel: StepPanel) -> str:
-        """Say why a step's goal, which is final, is not verified; empty where it is."""
+        """Say why a step's goal, which is final, is not accepted; empty where it is."""
         if self.planner_failure is not None:
             return failure_lines([self.planner_failure])[0]
-        if panel.image_status == "verified":
+        if panel.image_status == "accepted":
             return ""
         return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
 

@@ -191,13 +191,13 @@ class StepFollower(Follower):
         return None
 
     def _hold_back(self, panel: StepPanel, doubt: str) -> StepEnd | None:
-        """Keep a goal that is not verified from the policy; in the end, ask for a new plan."""
+        """Keep a goal that is not accepted from the policy; in the end, ask for a new plan."""
         now, limit = time.monotonic(), self._settings.stall_timeout
         if self._doubt_time is None:
             self._doubt_time = now
             self._live.publish_goal(panel, "holding")
         rest = self._doubt_time + limit - now
-        reason = f"the goal is not verified (require_verified): {doubt}"
+        reason = f"the goal is not accepted (require_verified): {doubt}"
         self.message = f"{reason}; set_active_step goes on, or a re-plan in {max(0.0, rest):.0f} s"
         return StepEnd("replan", self._index, reason=reason) if rest <= 0 else None
 
@@ -272,7 +272,7 @@ class TaskFollower(Follower):
     """Asks the critic on live frames whether the task is done: each step may have been accepted wrongly.
 
     The policy keeps the last goal meanwhile. An operator may go back to a step, or have the rest planned.
-    It ends with a `verdict`, or by a TaskEnded: UNVERIFIED where the task is too long, the
+    It ends with a `verdict`, or by a TaskEnded: UNCONFIRMED where the task is too long, the
     critic says no or cannot be asked, or there is no frame; the model's own code where `on_model_failure` is
     "fail".
     """
@@ -351,4 +351,4 @@ class TaskFollower(Follower):
 def _unconfirmed(reason: str, verdict: Verdict | None = None) -> TaskEnded:
     line = reason.strip().splitlines()[0] if reason.strip() else "it gives no reason"
     text = f"every step was accepted as done, but the critic does not confirm the task: {line}"
-    return TaskEnded(ErrorCode.UNVERIFIED, text, verdict)
+    return TaskEnded(ErrorCode.UNCONFIRMED, text, verdict)

@@ -19,7 +19,7 @@ _FINAL_STATES: dict[ErrorCode, EndState] = {
     ErrorCode.NONE: "succeeded",
     ErrorCode.CANCELED: "canceled",
     ErrorCode.PREEMPTED: "canceled",
-    ErrorCode.UNVERIFIED: "unverified",
+    ErrorCode.UNCONFIRMED: "unconfirmed",
 }
 
 

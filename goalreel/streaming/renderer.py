@@ -160,12 +160,12 @@ class Renderer:
         if end is not None:
             panel = replace(panel, image_status="failed")
         elif panel.image_status == "failed":  # the step continues in words
-            panel = replace(panel, image_status="unverified")
+            panel = replace(panel, image_status="unjudged")
         self._live.put_panel(panel)
         self._live.report_phase("validating", panel)
 
 
 def _as_text(panel: StepPanel, now: int) -> StepPanel:
-    """The panel without a picture: `text` where it was planned so, else unverified."""
+    """The panel without a picture: `text` where it was planned so, else unjudged."""
     planned_as_text = panel.step.prompt is None and panel.written_by == "planner"
-    return replace(panel, image_status="text" if planned_as_text else "unverified", created=now)
+    return replace(panel, image_status="text" if planned_as_text else "unjudged", created=now)

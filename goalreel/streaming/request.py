@@ -110,7 +110,7 @@ def end_from_step(result: StoryboardStep, settings: EngineSettings) -> TaskEnded
     attempt = result.attempts[-1]
     if attempt.failure is not None:
         return end_from_failure(attempt.failure) if settings.on_model_failure == "fail" else None
-    if settings.on_unverified == "publish":
+    if settings.on_rejected == "publish":
         return None
     reason = reader_text(attempt.verdict.reasoning) if attempt.verdict is not None else ""
     text = f"the critic rejected all {len(result.attempts)} pictures of {result.step.name!r}. {reason}"
@@ -201,9 +201,9 @@ def _problem_of_storyboard(
     if settings.on_model_failure == "fail" and board.failures:
         end = end_from_failure(board.failures[0])
         return end.error, end.message
-    for panel in board.steps if settings.on_unverified != "publish" else ():
-        if panel.step.prompt is not None and panel.image_status != "verified":
-            text = f"no critic accepted a picture of step {panel.index} (on_unverified)"
+    for panel in board.steps if settings.on_rejected != "publish" else ():
+        if panel.step.prompt is not None and panel.image_status != "accepted":
+            text = f"no critic accepted a picture of step {panel.index} (on_rejected)"
             return ErrorCode.ATTEMPTS_EXHAUSTED, text
     return None
 

@@ -161,7 +161,7 @@ class Session:
             self.live.update(state="rendering", steps=self._panels(plan.steps))
             return
         (panel,) = self._panels(single_step_plan(plan, self._request.task, self._settings).steps)
-        panel = replace(panel, image_status="unverified", created=self.live.now(), written_by="person")
+        panel = replace(panel, image_status="unjudged", created=self.live.now(), written_by="person")
         self.live.update(state="rendering", steps=(panel,), planner_failure=plan)
 
     def _panels(self, steps: Sequence[Step], previous: tuple[StepPanel, ...] = ()) -> tuple[StepPanel, ...]:
@@ -289,14 +289,14 @@ class Session:
     # -- the end
 
     def _end_of_steps(self) -> CodedText:
-        """Say how a task ends whose steps are all done: UNVERIFIED where a model failed without a stand-in.
+        """Say how a task ends whose steps are all done: UNCONFIRMED where a model failed without a stand-in.
 
         A robot reaches the steps without an editor, but nobody else stands in for planner and critic.
         """
         board, executes, is_checked = self.live.board, self.live.executes, self._verdict is not None
         failed = {ROLE_OF_STAGE[failure.stage] for failure in board.failures}
         if not is_checked and (failed & _SOLE_JUDGES if executes else failed):
-            return ErrorCode.UNVERIFIED, board.degraded
+            return ErrorCode.UNCONFIRMED, board.degraded
         not_checked = "" if is_checked else NOT_CHECKED if executes else board.unaccepted
         return ErrorCode.NONE, "; ".join(filter(None, (not_checked, board.degraded)))
 

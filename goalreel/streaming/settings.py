@@ -40,12 +40,11 @@ class EngineSettings(Settings):
     )
     on_model_failure: Literal["text_only", "fail"] = setting(
         "text_only",
-        "When a model cannot be asked: continue in words, marked UNVERIFIED, or end the task.",
+        "When a model cannot be asked: continue in words, marked as such, or end the task.",
     )
-    on_unverified: Literal["publish", "fail"] = setting(
+    on_rejected: Literal["publish", "fail"] = setting(
         "publish",
-        "When all pictures of a step were rejected: publish one (see keep), marked UNVERIFIED, or end the "
-        "task.",
+        "When all pictures of a step were rejected: publish one (see keep), marked as such, or end the task.",
     )
     require_verified: bool = setting(
         False,

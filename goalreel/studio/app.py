@@ -100,7 +100,7 @@ async def submit_board(body: BoardSubmission, boards: Boards, response: Response
         task=Task(id=task.id, instruction=task.instruction),
         max_attempts=body.max_attempts or models.settings.loop.max_attempts,
         variants=body.variants,
-        on_unverified=body.on_unverified,
+        on_rejected=body.on_rejected,
         preset=body.preset,
     )
     board = await boards.submit(task, submitted)

@@ -12,7 +12,7 @@ from goalreel.boards.step import ChooseAttempt, DeleteStep, RedoChange, UndoChan
 from goalreel.boards.words import Phrase, StepId
 from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
-from goalreel.terms import OnUnverified, Role
+from goalreel.terms import OnRejected, Role
 from goalreel.types import Attempt, Failure, Step, Task, Verdict
 
 type BoardStatus = JobStatus | Literal["interrupted"]
@@ -130,7 +130,7 @@ class Submitted(Frozen):
     task: Task
     max_attempts: Annotated[int, Field(ge=1)]
     variants: Annotated[int, Field(ge=1)] = 1
-    on_unverified: OnUnverified = "continue"
+    on_rejected: OnRejected = "continue"
     preset: str | None = None
     """The preset that makes it; None for the models that the server was started with."""
 

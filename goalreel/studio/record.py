@@ -31,7 +31,7 @@ def with_pictures(task: Task, change: Callable[[Image], Image]) -> Task:
 def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storyboard | None:
     """The record, its pictures by `get_image` of their names; None where there is neither plan nor failure.
 
-    A picture that is stale is not verified, whatever the Critic said of it. A person's word counts more than
+    A picture that is stale is not accepted, whatever the Critic said of it. A person's word counts more than
     the Critic's, for the words and the picture before that it was said of. So with the end of the whole task.
     """
     if state.needs_plan:

@@ -18,7 +18,7 @@ from goalreel.boards.words import stand_in
 from goalreel.errors import InputError
 from goalreel.planners.rows import labelled_step, one_wording
 from goalreel.studio import events
-from goalreel.terms import OnUnverified, Role
+from goalreel.terms import OnRejected, Role
 from goalreel.types import Attempt, DoneStep, Failure
 
 type EditedPart = Literal["words", "prompt"]
@@ -122,7 +122,7 @@ class StudioState(EditedBoard[BoardStep]):
     """The time of the last event that stands."""
     max_attempts: int
     variants: int
-    on_unverified: OnUnverified
+    on_rejected: OnRejected
     preset: str | None
     """The preset that makes it; None for the models that the server was started with."""
     plan_round: int
@@ -197,7 +197,7 @@ def after(state: StudioState | None, event: events.BoardEvent) -> StudioState:
     if isinstance(what, events.Submitted) != (state is None):
         raise ValueError("the first line, and no other, says what is to be made")
     if isinstance(what, events.Submitted):
-        names = ("task", "max_attempts", "variants", "on_unverified", "preset")
+        names = ("task", "max_attempts", "variants", "on_rejected", "preset")
         fields = {name: getattr(what, name) for name in names}
         return StudioState(created=event.at, updated_at=event.at, plan_round=number, **fields)
     assert state is not None

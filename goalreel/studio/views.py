@@ -50,7 +50,7 @@ def board_view(board: "StudioBoard") -> Json:
         "seed": task.seed,
         "max_attempts": state.max_attempts,
         "variants": state.variants,
-        "on_unverified": state.on_unverified,
+        "on_rejected": state.on_rejected,
         "preset": state.preset,
         "models": model_names(state.models),
         "waiting": waiting,
@@ -80,7 +80,7 @@ def summary_row(board: "StudioBoard") -> Json:
         "created": state.created,
         "steps": [step.step.name for step in state.steps],
         "pictures": [url(goal) for goal in goals if goal is not None],
-        "verified": sum(step.status == "verified" for step in (record.steps if record else ())),
+        "accepted": sum(step.status == "accepted" for step in (record.steps if record else ())),
         "complete": record is not None and record.complete,
         "degraded": board.said_trouble or ("" if record is None else record.degraded),
     }
@@ -113,7 +113,7 @@ def _step(state: StudioState, place: int, url: Url, waiting: Json) -> Json:
 
 
 def _reasons(recorded: StoryboardStep) -> list[str]:
-    """List why a step is not verified, and why its words may be untrue."""
+    """List why a step is not accepted, and why its words may be untrue."""
     lines = [reader_text(doubt) for _, claim in recorded.claims.items() for doubt in claim.doubts]
     if recorded.failure is not None:
         lines.append(f"{recorded.failure.stage}: {recorded.failure.line}")

@@ -104,7 +104,7 @@ class BoardWork:
         if place is None:
             end = end_key(state)
             return None if end is None or (state.end is not None and state.end.key == end) else ("end", end)
-        if place and state.on_unverified == "stop" and not recorded_step(state, place - 1).usable:
+        if place and state.on_rejected == "stop" and not recorded_step(state, place - 1).usable:
             return None
         step = state.steps[place]
         words = (step.step.name, step.step.instruction, step.step.prompt)

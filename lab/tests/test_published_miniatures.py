@@ -67,7 +67,7 @@ def test_rise_from_data_to_scores(tmp_path, editor):
     board = load_storyboard(out / "samples/causal_reasoning_2")
     file = out / "export/images/causal_reasoning/causal_reasoning_2.png"
     assert Image.decode(file.read_bytes()) == board.steps[0].goal_image
-    assert [step.status for step in board.steps] == ["verified", "text"]
+    assert [step.status for step in board.steps] == ["accepted", "text"]
 
 
 @pytest.mark.parametrize("task", [3, 4])

@@ -16,7 +16,7 @@ from goalreel.image import Image
 from goalreel.tabletop.scene import SubGoal
 from goalreel.tabletop.truth import TrueEpisode, TrueSegment
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Verdict
-from goalreel_lab.bench.job import measure_verified, observed_truth
+from goalreel_lab.bench.job import measure_accepted, observed_truth
 from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import walk
 from goalreel_lab.bench.written_names import EpisodeTruth, grasp_events
@@ -95,7 +95,7 @@ def observed(name: str, frame: int, recorded: bool = True) -> StoryboardStep:
     verdict = Verdict(success=True, pictures_only=True)
     attempt = Attempt(prompt=name, seed=0, image=image, verdict=verdict)
     step = Step(name=name, instruction=name, prompt=name)
-    status = "observed" if recorded else "unverified"
+    status = "observed" if recorded else "rejected"
     return StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
 
 
@@ -118,7 +118,7 @@ def test_what_an_observed_frame_shows_is_compared_with_the_simulator(tmp_path, n
     assert observed_truth(observed(name, frame, recorded=False), truth(tmp_path), slack=5) is None
 
 
-def test_of_verified_pictures_those_that_do_not_show_their_step_count():
+def test_of_accepted_pictures_those_that_do_not_show_their_step_count():
     scene = walk(SEED)
     right, before = scene.moments[1].picture, scene.moments[0].picture
 
@@ -127,12 +127,12 @@ def test_of_verified_pictures_those_that_do_not_show_their_step_count():
         for i, picture in enumerate(pictures):
             verdict = Verdict(success=success)
             attempt = Attempt(prompt="p", seed=0, image=picture, verdict=verdict)
-            status = "verified" if success else "unverified"
+            status = "accepted" if success else "rejected"
             steps.append(StoryboardStep(step=step_of(scene, i), attempts=(attempt,), status=status, chosen=0))
         return Storyboard(task=scene.task, steps=tuple(steps))
 
     def values(board: Storyboard) -> list[float | None]:
-        return [m.value for m in measure_verified([scene], [board]).values()]
+        return [m.value for m in measure_accepted([scene], [board]).values()]
 
     assert len(scene.goals) == 1
     assert values(board(right)) == [1, 0, 0]

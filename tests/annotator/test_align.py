@@ -92,7 +92,7 @@ def board(*goals: Image | None) -> Storyboard:
         if goal is None:
             return StoryboardStep(step=wait, status="text")
         attempt = Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True))
-        return StoryboardStep(step=step, attempts=(attempt,), status="verified", chosen=0)
+        return StoryboardStep(step=step, attempts=(attempt,), status="accepted", chosen=0)
 
     return Storyboard(task=Task(id="t", instruction="go"), steps=tuple(map(made, goals)))
 

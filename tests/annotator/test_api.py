@@ -47,8 +47,8 @@ def test_annotating_with_a_model_of_ones_own(video_dataset, tmp_path):
     limits = goalreel.Limits(2, 2)
     summary = goalreel.annotate(source, tmp_path / "out", options=options, critic=critic, limits=limits)
     assert summary.annotated == 3
-    assert summary.steps.keys() == {"verified"}
-    assert critic.asked["judge"] == summary.steps["verified"]
+    assert summary.steps.keys() == {"accepted"}
+    assert critic.asked["judge"] == summary.steps["accepted"]
 
 
 @pytest.fixture

@@ -141,7 +141,7 @@ def test_the_review_page_and_its_queue_follow_a_person(run, tmp_path):
     assert line(step, "what") == CHECKED
     assert step["doubts"] == []
     board = Records(out / FOLDER, "").outline(0)
-    assert {step.status for step in board.steps} == {"verified"}, "a person compared picture and words"
+    assert {step.status for step in board.steps} == {"accepted"}, "a person compared picture and words"
     assert board.end_checked == "person"
     assert len(listed("checked by person")) == 1
 

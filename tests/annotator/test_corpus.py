@@ -310,7 +310,7 @@ def test_what_a_person_said_reaches_the_rows(tmp_path):
 
 @pytest.mark.long
 def test_that_a_person_said_so_is_no_reasoning_to_learn(video_dataset, annotated, tmp_path):
-    out = annotated(video_dataset, tmp_path / "in", {0: {"statuses": ("unverified",) * 3}, 1: {}})
+    out = annotated(video_dataset, tmp_path / "in", {0: {"statuses": ("rejected",) * 3}, 1: {}})
     frame = TakeFrame(step="1", camera=Source.open(video_dataset).camera(None), frame=1)
     says(out, 0, frame, GiveVerdict(verdict="accept"))
     says(out, 1, FlagIssue(step="0", issue="wrong_picture", on=True), frame)

@@ -29,7 +29,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.datasets.writing.video import encoding, recording_encoder
 
-STATUSES = ("verified", "unverified", "verified")
+STATUSES = ("accepted", "rejected", "accepted")
 RECORDED = "put the red block in the blue bowl"
 TOLD = {"instruction": RECORDED}
 EPISODES = {0: {"tail": 2, "drawn": (2,), **TOLD}, 1: {"statuses": STATUSES, **TOLD}}

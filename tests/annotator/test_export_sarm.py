@@ -16,7 +16,7 @@ from support.recordings import renamed
 from goalreel.annotator.exports.sarm import SarmStage, export_sarm, in_order, proportions
 from goalreel.files import atomic_folder
 
-STATUSES = ("verified", "unverified", "verified")
+STATUSES = ("accepted", "rejected", "accepted")
 NAMES = ["reach the block", "grasp the block", "put it in the bowl"]
 EPISODES = {0: {"tail": 3}, 1: {"vain": (2,)}, 2: {"statuses": STATUSES}}
 """Of 12, 9 and 15 frames. The last one has none."""
@@ -187,7 +187,7 @@ def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(
     half = tmp_path / "half"
     (half / "meta" / "goalreel").mkdir(parents=True)
     assert "not written yet" in refused(half)
-    vain = annotated(video_dataset, tmp_path / "vain", {0: {"statuses": ["unverified"]}})
+    vain = annotated(video_dataset, tmp_path / "vain", {0: {"statuses": ["rejected"]}})
     assert "so there are no stages" in refused(vain)
     (tmp_path / "full").mkdir()
     (tmp_path / "full" / "mine.txt").write_text("mine")
@@ -233,9 +233,9 @@ def test_a_state_of_another_name_and_what_is_told_in_spite_of_its_pictures(
     video_dataset, annotated, tmp_path, caplog
 ):
     source = renamed(video_dataset, tmp_path / "in", {"observation.state": "state"})
-    goals = annotated(source, tmp_path / "goals", {0: {"statuses": STATUSES}}, use_unverified=True)
+    goals = annotated(source, tmp_path / "goals", {0: {"statuses": STATUSES}}, use_rejected=True)
     settings = goals / "meta" / "goalreel" / "settings.json"
-    settings.write_text(settings.read_text().replace('"test": 1', '"use_unverified": true'))
+    settings.write_text(settings.read_text().replace('"test": 1', '"use_rejected": true'))
     export_sarm(goals, tmp_path / "out")
     assert "SARM looks for observation.state: set its state_key to state" in caplog.text
     shares = json.loads((tmp_path / "out" / "meta" / "temporal_proportions_dense.json").read_text())

@@ -67,9 +67,9 @@ def test_a_dataset_that_grew_is_annotated_where_it_grew(
 ):
     """Together with what is tried again."""
     root = shutil.copytree(recorded, tmp_path / "in")
-    assert work(root, tmp_path / "out", rejects).unverified == 2 * rejects
+    assert work(root, tmp_path / "out", rejects).incomplete == 2 * rejects
     grow(root)
-    summary = work(root, tmp_path / "out", retry="unverified" if rejects else None)
+    summary = work(root, tmp_path / "out", retry="rejected" if rejects else None)
     assert (summary.annotated, summary.resumed, summary.clean) == (new, 2 * (not rejects), True)
     work(root, tmp_path / "once")
     assert contents(tmp_path / "out") == contents(tmp_path / "once")

@@ -153,11 +153,11 @@ def test_a_dead_model_stops_the_run_and_the_same_call_goes_on(
 def test_recorded_episodes_are_tried_again_when_asked(sharded_dataset, whole, tmp_path):
     out = tmp_path / "out"
     first = work(sharded_dataset, out, Server(accepts=0))
-    assert (first.annotated, first.unverified, first.clean) == (4, 4, True)
+    assert (first.annotated, first.incomplete, first.clean) == (4, 4, True)
     assert work(sharded_dataset, out, Server()).resumed == 4
     assert work(sharded_dataset, out, Server(), retry="failed").resumed == 4, "rejected is not failed"
-    again = work(sharded_dataset, out, Server(), retry="unverified")
-    assert (again.annotated, again.unverified, again.resumed) == (4, 0, 0)
+    again = work(sharded_dataset, out, Server(), retry="rejected")
+    assert (again.annotated, again.incomplete, again.resumed) == (4, 0, 0)
     assert contents(out) == contents(whole), "no picture of the first run is left"
 
 
@@ -168,11 +168,11 @@ def test_a_second_try_never_takes_an_accepted_picture_away(sharded_dataset, whol
     step, middle = records.outline(0).steps[0].model_copy(update={"alignment": None}), 6
     refused = tuple(a.model_copy(update={"verdict": Verdict(success=False)}) for a in step.attempts)
     good = step.model_copy(update={"segment": Segment(start=0, end=middle)})
-    bad = {"segment": Segment(start=middle, end=12), "status": "unverified", "attempts": refused}
+    bad = {"segment": Segment(start=middle, end=12), "status": "rejected", "attempts": refused}
     board = records.outline(0).model_copy(update={"steps": (good, step.model_copy(update=bad))})
     records.path(0).write_text(board.model_dump_json(indent=1, context={"put_image": lambda i: i.frame}))
     before = records.path(0).read_bytes()
-    summary = work(sharded_dataset, out, Server(accepts=0), retry="unverified")
+    summary = work(sharded_dataset, out, Server(accepts=0), retry="rejected")
     assert (summary.annotated, summary.resumed) == (0, 4)
     assert records.path(0).read_bytes() == before
 
@@ -333,7 +333,7 @@ def test_all_episodes_are_planned_before_another_model_is_loaded(sharded_dataset
             sharded_dataset, out, models, batch_size=2, progress=lambda *news: heard.append(news)
         )
         planned = [done for stage, done, _ in heard if stage == "plan"]
-        assert planned == ([2, 4] if memory.events == FREED else [])
+        assert planned == ([1, 2, 3, 4] if memory.events == FREED else [])
         return memory, summary
 
     together, _ = run(tmp_path / "together")

@@ -44,7 +44,7 @@ def test_pictures_at_their_marks(files, models, planner, tmp_path):
     assert f"# from  {first}  to  {second}" in asked, "each picture stands at its mark"
     printed = goalreel("plan", files[0], "# tidy <image>", "--out", tmp_path / "q", *models)
     end = "The end fulfils the whole instruction, says model server."
-    assert printed.splitlines()[0] == f"Steps: 1 verified. {end}"
+    assert printed.splitlines()[0] == f"Steps: 1 accepted. {end}"
     assert end in (tmp_path / "q" / "index.html").read_text()
     task = load_storyboard(tmp_path / "q").task
     assert (task.images, task.image) == ((A,), A), "one picture is the scene too"
@@ -118,16 +118,16 @@ def step_of(status: str) -> StoryboardStep:
     step = Step(name="s", instruction="s is so", prompt=None if status == "text" else "p", auxiliary_text="t")
     if status in ("text", "skipped"):
         return StoryboardStep(step=step, status=status)
-    attempt = Attempt(prompt="p", seed=0, image=B, verdict=Verdict(success=status == "verified"))
+    attempt = Attempt(prompt="p", seed=0, image=B, verdict=Verdict(success=status == "accepted"))
     return StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
 
 
 @pytest.mark.parametrize(
     ("statuses", "number"),
     [
-        (("verified", "text", "unverified", "verified"), 2),
-        (("unverified", "verified"), 0),
-        (("verified", "verified"), 2),
+        (("accepted", "text", "rejected", "accepted"), 2),
+        (("rejected", "accepted"), 0),
+        (("accepted", "accepted"), 2),
         (("text",), 1),
     ],
 )
@@ -142,7 +142,7 @@ def test_what_is_behind_us_unless_one_says_otherwise(statuses, number):
 def test_continue_task_keeps_the_cameras_size_where_the_editor_has_its_own():
     large = B.resized((72, 40))
     attempt = Attempt(prompt="p", seed=0, image=large, verdict=Verdict(success=True))
-    step = StoryboardStep(step=step_of("verified").step, attempts=(attempt,), status="verified", chosen=0)
+    step = StoryboardStep(step=step_of("accepted").step, attempts=(attempt,), status="accepted", chosen=0)
     board = Storyboard(task=Task(id="task", instruction="i", image=A), steps=(step,))
     task = continue_task(board)
     assert task.image == task.done[0].image == board.goal_images()[0]
@@ -152,7 +152,7 @@ def test_continue_task_keeps_the_cameras_size_where_the_editor_has_its_own():
 
 
 def test_more_steps_than_there_are(tmp_path):
-    save_storyboard(board_of("verified"), tmp_path / "first")
+    save_storyboard(board_of("accepted"), tmp_path / "first")
     said = fails("plan", "--continue", tmp_path / "first", "--done", 2, "--out", tmp_path / "rest")
     assert "2 steps done, but the plan has 1" in said
     none = Storyboard(task=Task(id="t", instruction="i"), failure=Failure(stage="plan", message="no"))

@@ -167,7 +167,7 @@ def test_predicted_goals_that_resemble_nothing_are_unaligned(models, video_datas
 def test_predicted_goals_for_segments_that_are_known(models, video_dataset, tmp_path):
     out = tmp_path / "out"
     known = ["--planner", "kinematic", *models[2:], "--episodes", "0"]
-    how = ("--on-unverified", "continue", "--use-unverified", "--subgoal-form", "plain")
+    how = ("--on-rejected", "continue", "--use-rejected", "--subgoal-form", "plain")
     goalreel("annotate", video_dataset, "--out", out, "--preset", "api", *known, *how)
     records = Records(out / FOLDER, source="")
 
@@ -193,7 +193,7 @@ def test_a_critic_that_is_locked_stops_annotate_and_the_same_command_goes_on(
     stopped = invoke(*command)
     assert stopped.exit_code == 1
     summary = json.loads(stopped.stdout.splitlines()[-1])
-    counts = ("annotated", "unverified", "failed", "not_begun", "resumed")
+    counts = ("annotated", "incomplete", "failed", "not_begun", "resumed")
     assert [summary[name] for name in counts] == [0, 0, 3, 0, 0]
     said = [line for line in stopped.stderr.splitlines() if line.startswith("goalreel: ")]
     assert len(said) == 1

@@ -48,8 +48,8 @@ def board(index: int, text: str) -> Storyboard:
     down = Failure(stage="edit", message=f"editor down {text}", reply="<b>busy</b>")
     blurred = attempt(50, success=False, text=f"too blurred {text}")
     parts = (
-        {"attempts": (blurred, attempt(200, success=True)), "status": "verified", "chosen": 1},
-        {"attempts": (attempt(90, success=False),), "status": "unverified", "chosen": 0},
+        {"attempts": (blurred, attempt(200, success=True)), "status": "accepted", "chosen": 1},
+        {"attempts": (attempt(90, success=False),), "status": "rejected", "chosen": 0},
         {"attempts": (Attempt(prompt="p", seed=1, failure=down),), "status": "failed"},
         {},
     )
@@ -72,12 +72,12 @@ def episode(index: int, text: str = "stack the blocks") -> EpisodeView:
 
 
 def plain(index: int) -> EpisodeView:
-    """The smallest complete episode: one verified step."""
+    """The smallest complete episode: one accepted step."""
     step = StoryboardStep(
         step=Step(name="lift", instruction="the block is up", prompt="lift"),
         segment=Segment(start=0, end=20),
         attempts=(attempt(index % 200, success=True),),
-        status="verified",
+        status="accepted",
         chosen=0,
     )
     task = Task(id=str(index), instruction=f"lift block {index}", image=picture(index % 256, (16, 16)))
@@ -128,7 +128,7 @@ def test_a_small_report_is_one_page_that_carries_everything(tmp_path):
         "front · frame 99",
     )
     assert [word for word in words if word not in page.text] == []
-    for status in ("verified", "unverified", "failed", "skipped", "rejected", "accepted"):
+    for status in ("accepted", "rejected", "failed", "skipped", "rejected", "accepted"):
         assert page.with_class(status), status
     assert (tmp_path / "sheets" / "episode_000002.png").is_file()
 
@@ -217,7 +217,7 @@ def test_episodes_stream_through(tmp_path):
 def test_the_time_line_is_proportional_and_its_ticks_are_few_round_and_inside():
     found = list(bars(episode(0)))
     assert [(b.left, b.width) for b in found] == [(0, 25), (25, 25), (50, 25), (75, 25)]
-    assert found[1].text == "stack the blocks 1 · 2.5–5.0 s · unverified"
+    assert found[1].text == "stack the blocks 1 · 2.5–5.0 s · rejected"
     for seconds in (0.01, 0.5, 1, 7.3, 59, 3600, 1e6):
         marks = list(ticks(seconds))
         assert 2 <= len(marks) <= 7
@@ -231,7 +231,7 @@ def test_what_was_tried_in_vain_is_not_shown_as_done(tmp_path):
     tried = first.model_copy(update={"step": first.step.model_copy(update={"outcome": "failed"})})
     steps = (tried, *view.storyboard.steps[1:])
     view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": steps}))
-    assert next(bars(view)).text.endswith("verified, tried in vain")
+    assert next(bars(view)).text.endswith("accepted, tried in vain")
     write_report([view], tmp_path, title="t", summary={})
     assert "2.5 s · tried in vain</p>" in (tmp_path / "index.html").read_text()
     assert contact_sheet(view).pixels.tobytes() != contact_sheet(episode(0)).pixels.tobytes()
@@ -272,7 +272,7 @@ def test_a_contact_sheet_shows_every_goal_image_and_its_status():
         assert shares(pixels, (255 - shade, shade, shade)) > 0.02, shade
     assert shares(pixels, (205, 50, 50)) == 0, "a rejected attempt has no place on the sheet"
     assert shares(pixels, (0xEF, 0xED, 0xE7), 2) > 0.05, "steps without a picture are grey fields"
-    for colour in ((0x17, 0x60, 0x3C), (0x8A, 0x5A, 0x00), (0x9A, 0x23, 0x23), (0x53, 0x5A, 0x62)):
+    for colour in ((0x17, 0x60, 0x3C), (0x9A, 0x23, 0x23), (0x53, 0x5A, 0x62)):
         assert shares(pixels, colour, 6) > 0.0001, colour
 
 
@@ -395,7 +395,7 @@ def test_a_reader_hears_of_a_background_only_where_it_moved(tmp_path):
     step = Step(name="a", instruction="a is done", prompt="do a")
     board = Storyboard(
         task=Task(id="t", instruction="tidy", image=picture(9)),
-        steps=(StoryboardStep(step=step, attempts=attempts, status="unverified", chosen=2),),
+        steps=(StoryboardStep(step=step, attempts=attempts, status="rejected", chosen=2),),
     )
     write_report([EpisodeView(0, "t", "tidy", board)], tmp_path, title="t", summary={}, sheets=False)
     page = (tmp_path / "index.html").read_text()

@@ -34,14 +34,14 @@ def attempt(shade: int, *, success: bool) -> Attempt:
 
 
 def episode(index: int, steps: int = 3) -> EpisodeView:
-    """Three pictures a step but the first, which has two and two attempts; every third is unverified."""
-    verified = index % 3 != 0
+    """Three pictures a step but the first, which has two and two attempts; every third is rejected."""
+    accepted = index % 3 != 0
     board = tuple(
         StoryboardStep(
             step=Step(name=f"step {n} {LONG}", instruction=LONG, prompt=LONG, auxiliary_text=LONG),
             segment=Segment(start=n * 10, end=n * 10 + 10),
-            attempts=(attempt(40, success=False), attempt(90 + n, success=verified)),
-            status="verified" if verified else "unverified",
+            attempts=(attempt(40, success=False), attempt(90 + n, success=accepted)),
+            status="accepted" if accepted else "rejected",
             chosen=1,
         )
         for n in range(steps)
@@ -175,10 +175,10 @@ def test_a_click_enlarges_and_keys_move(browser, reports):
     eventually(browser, image.is_displayed)
     assert image.size["width"] > small
     assert overflow(browser) <= 0
-    eventually(browser, lambda: caption(browser), "goal image, unverified")
+    eventually(browser, lambda: caption(browser), "goal image, rejected")
     for key, text in [
         (keys.ARROW_RIGHT, "real end frame"),
-        (keys.ARROW_LEFT, "goal image, unverified"),
+        (keys.ARROW_LEFT, "goal image, rejected"),
         (keys.ARROW_LEFT, "First frame"),
         (keys.ARROW_LEFT, "attempt 2, rejected"),  # the row of pictures is a ring
     ]:
@@ -210,7 +210,7 @@ def test_the_time_line_speaks_on_focus_and_leads_to_the_step(browser, reports):
     press(browser, webdriver.Keys.TAB)
     eventually(browser, lambda: browser.switch_to.active_element, segment)
     eventually(
-        browser, lambda: [tip.text[-22:] for tip in shown(browser, ".tip")], ["· 1.0–2.0 s · verified"]
+        browser, lambda: [tip.text[-22:] for tip in shown(browser, ".tip")], ["· 1.0–2.0 s · accepted"]
     )
     assert overflow(browser) <= 0
     press(browser, webdriver.Keys.ENTER)
@@ -237,7 +237,7 @@ def test_the_list_is_searched_filtered_and_paged(browser, reports):
     find(browser, "#query").send_keys("fold TASK")
     eventually(browser, lambda: find(browser, "#count").text, f"{(count + 1) // 2} of {count} episodes")
     eventually(browser, lambda: find(browser, "#where").text, "Page 1 of 2")
-    find(browser, "#status option[value=unverified]").click()
+    find(browser, "#status option[value=rejected]").click()
     both = [f"episode {i}" for i in range(0, count, 6)]
     eventually(browser, lambda: rows(browser), both)
     click(browser, shown(browser, ".row a")[4])

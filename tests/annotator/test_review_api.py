@@ -27,7 +27,7 @@ from goalreel.types import Edit, Failure
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
 EPISODES = {
     0: {},
-    1: {"statuses": ("verified", "unverified", "verified")},
+    1: {"statuses": ("accepted", "rejected", "accepted")},
     2: {"drawn": (1,), "tail": 3, "instruction": "stack the cups"},
 }
 
@@ -105,7 +105,7 @@ def test_the_dataset_is_described_and_the_list_ordered_searched_filtered_and_pag
         "instruction": "put the block in the bowl",
         "seconds": 0.9,
         "steps": 3,
-        "status": "unverified",
+        "status": "rejected",
         "verdict": "unsure",
         "by": "ann",
         "unseen": False,

@@ -22,7 +22,7 @@ def judged(board: Storyboard, number: int, probability: float) -> Storyboard:
 
 
 def test_what_counts_most_comes_first():
-    sure, plain = storyboard(12), storyboard(12, ("verified", "unverified", "verified"))
+    sure, plain = storyboard(12), storyboard(12, ("accepted", "rejected", "accepted"))
     failed = Storyboard(task=Task(id="t", instruction="i"), failure=Failure(stage="plan", message="m"))
     lost = with_step(sure, 2, segment=None, alignment=Alignment(reason="not there"))
     found = priorities(dict(enumerate(map(facts, (sure, plain, failed, judged(sure, 1, 0.25), lost)))))
@@ -34,7 +34,7 @@ def test_what_counts_most_comes_first():
     assert found[3].reasons == ("probability 0.25 of step 2",)
     assert found[4].reasons == ("step 3 not found in the recording",)
     assert found[2].value > found[3].value > found[1].value == found[4].value > 0
-    twice = priorities({0: facts(storyboard(12, ("unverified", "unverified", "verified")))})[0]
+    twice = priorities({0: facts(storyboard(12, ("rejected", "rejected", "accepted")))})[0]
     assert found[1].value < twice.value < 1
     assert priorities({0: facts(judged(sure, 0, 0.97))})[0].reasons == (), "a Critic that is sure"
 

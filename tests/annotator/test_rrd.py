@@ -30,7 +30,7 @@ STEP = ("lanes/step", "StateChange:state")
 def shown(video_dataset, annotated, tmp_path_factory):
     """The annotated dataset, and the folder of its recordings."""
     out = tmp_path_factory.mktemp("rrd")
-    keywords = {"statuses": ("verified", "unverified"), "drawn": (1,), "vain": (1,), "tail": 3}
+    keywords = {"statuses": ("accepted", "rejected"), "drawn": (1,), "vain": (1,), "tail": 3}
     phases = [("reach", 0, 4), ("grasp", 4, 8)]
     annotated(video_dataset, out / "data", {0: {}, 2: {**keywords, "phases": phases}})
     goalreel("show", out / "data", "--rerun", out / "seen")
@@ -148,7 +148,7 @@ def test_a_storyboard_is_a_recording_with_a_tick_an_attempt(tmp_path):
         Attempt(prompt="again", seed=2, image=plain(90), verdict=Verdict(success=True)),
     )
     first = StoryboardStep(
-        step=Step(name="pick", instruction="held", prompt="p"), attempts=attempts, status="verified", chosen=2
+        step=Step(name="pick", instruction="held", prompt="p"), attempts=attempts, status="accepted", chosen=2
     )
     told = Step(name="wait", instruction="it is dry", prompt=None, auxiliary_text="Let it dry.")
     steps = (first, StoryboardStep(step=told, status="text"))

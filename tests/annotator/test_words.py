@@ -75,7 +75,7 @@ def planned(tmp_path_factory) -> tuple[Path, Storyboard]:
 def test_a_plan_keeps_words_and_numbers(planned):
     out, board = planned
     assert load_storyboard(out) == board
-    assert [s.status for s in board.steps] == ["verified", "text", "verified"]
+    assert [s.status for s in board.steps] == ["accepted", "text", "accepted"]
     assert board.complete
     assert board.steps[0].attempts[0].verdict.probability == SURE
     assert board.steps[2].goal_image.size == (144, 96), "it starts from the first one's own picture"
@@ -86,7 +86,7 @@ def test_a_plan_keeps_words_and_numbers(planned):
     assert page.count(SAID) == 1
     assert "In words only" in page
     assert page.count('class="badge text"') == 1
-    assert "2 of 2 steps verified, 1 in words alone" in page
+    assert "2 of 2 steps accepted, 1 in words alone" in page
     assert f"probability of success {SURE}" in page
 
 
@@ -106,8 +106,8 @@ def view(*worded: bool) -> EpisodeView:
     ("worded", "status", "tally"),
     [
         ((True, True), "text", "2 in words alone"),
-        ((True, False), "skipped", "0 of 1 steps verified, 1 in words alone"),
-        ((False,), "skipped", "0 of 1 steps verified"),
+        ((True, False), "skipped", "0 of 1 steps accepted, 1 in words alone"),
+        ((False,), "skipped", "0 of 1 steps accepted"),
     ],
 )
 def test_what_the_list_says_of_a_storyboard(worded, status, tally):
@@ -153,11 +153,11 @@ def test_an_episode_has_words_between_its_pictures(annotated, tmp_path):
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     out, summary = annotated
-    assert summary.steps == Counter(verified=6, text=3)
+    assert summary.steps == Counter(accepted=6, text=3)
     source, records = open_dataset(out), Records(out / FOLDER, source="")
     for index in source.indices:
         steps = records.outline(index).steps
-        assert [s.status for s in steps] == ["verified", "text", "verified"]
+        assert [s.status for s in steps] == ["accepted", "text", "accepted"]
         assert steps[0].segment.end == steps[1].segment.start < steps[1].segment.end == steps[2].segment.start
         assert steps[0].attempts[0].verdict.probability == SURE
     first, words, _ = records.outline(0).steps
@@ -181,4 +181,4 @@ def test_annotate_keeps_the_picture_that_it_is_told_to(video_dataset, tmp_path, 
     models = model_set(Cook(0.4, 0.2), keep=keep, max_attempts=2)
     annotate(open_dataset(video_dataset), tmp_path / "out", models, Options(), episodes=[0])
     step = Records(tmp_path / "out" / FOLDER, source="").outline(0).steps[0]
-    assert (step.status, step.chosen) == ("unverified", kept)
+    assert (step.status, step.chosen) == ("rejected", kept)

@@ -91,7 +91,7 @@ def test_a_killed_worker_loses_nothing(sharded_dataset, tmp_path):
         summary = work(server, sharded_dataset, tmp_path / "out", workers=2)
         assert killed
         assert (summary.annotated, summary.not_begun, summary.clean) == (4, 0, True)
-        assert dict(summary.steps) == {"verified": 8}
+        assert dict(summary.steps) == {"accepted": 8}
         assert contents(tmp_path / "out") == contents(tmp_path / "whole")
         assert len(server.requests) < 3 * asked, "what had an answer is not asked again"
 
@@ -119,15 +119,15 @@ def test_workers_plan_prompts_as_one_process_does(tmp_path):
 
 def test_what_workers_could_not_do_is_counted():
     lost = {"failures": {3: "no reply"}, "stopped": "stopped: x"}
-    part = Summary(Path("out"), "front", annotated=2, unverified=1, **lost)
-    part.steps["verified"] += 5
+    part = Summary(Path("out"), "front", annotated=2, incomplete=1, **lost)
+    part.steps["accepted"] += 5
     part.unaligned = 2
     whole = Summary(Path("out"), "front", annotated=1)
     whole.add(part.as_json())
     whole.add(Summary(Path("out"), "front", resumed=1).as_json())
-    assert (whole.annotated, whole.unverified, whole.resumed, whole.ended) == (3, 1, 1, 5)
+    assert (whole.annotated, whole.incomplete, whole.resumed, whole.ended) == (3, 1, 1, 5)
     assert (whole.failures, whole.stopped, whole.clean) == ({3: "no reply"}, "stopped: x", False)
-    assert (dict(whole.steps), whole.unaligned) == ({"verified": 5}, 2)
+    assert (dict(whole.steps), whole.unaligned) == ({"accepted": 5}, 2)
 
 
 def test_what_models_answered_is_kept_when_workers_stop_early(sharded_dataset, tmp_path):

@@ -18,12 +18,10 @@ def config(tmp_path):
 
 def test_a_file_gives_options_and_the_command_line_goes_first(config, video_dataset, tmp_path):
     out = tmp_path / "out"
-    file = config(
-        f"out: {out}\nepisodes: 0\nmax_attempts: 2\non-unverified: stop\nlanguage: false\nseed: 4\n"
-    )
+    file = config(f"out: {out}\nepisodes: 0\nmax_attempts: 2\non-rejected: stop\nlanguage: false\nseed: 4\n")
     goalreel("annotate", video_dataset, "--config", file, "--seed", 7)
     settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
-    wanted = {"max_attempts": 2, "on_unverified": "stop", "language": False, "seed": 7}
+    wanted = {"max_attempts": 2, "on_rejected": "stop", "language": False, "seed": 7}
     assert {name: settings[name] for name in wanted} == wanted
 
 

@@ -93,7 +93,7 @@ def test_a_threshold_decides(frame, models):
     with ChatServer(unsure) as server:
         chats = ["--planner", f"openai:planner@{server.url}", "--critic", f"openai:critic@{server.url}"]
         named = [*chats, *models[-2:]]
-        for threshold, status in ((0.5, "verified"), (0.7, "unverified")):
+        for threshold, status in ((0.5, "accepted"), (0.7, "rejected")):
             (step,) = planned(frame, named, "--critic-threshold", threshold, "--max-attempts", 1).steps
             assert step.status == status
             assert step.attempts[0].verdict.probability == pytest.approx(0.6, abs=0.01)

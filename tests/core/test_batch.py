@@ -23,13 +23,13 @@ def boards(model: Scripted, n: int, **kwargs) -> list[Storyboard]:
     salt=st.integers(0, 2**32),
     n=st.integers(0, 12),
     max_attempts=st.integers(1, 5),
-    on_unverified=st.sampled_from(["stop", "continue"]),
+    on_rejected=st.sampled_from(["stop", "continue"]),
     batch_size=st.integers(1, 20),
     in_flight=st.integers(1, 20),
 )
-def test_whatever_the_models_answer(salt, n, max_attempts, on_unverified, batch_size, in_flight):
+def test_whatever_the_models_answer(salt, n, max_attempts, on_rejected, batch_size, in_flight):
     model = Scripted(salt)
-    common = {"max_attempts": max_attempts, "on_unverified": on_unverified}
+    common = {"max_attempts": max_attempts, "on_rejected": on_rejected}
     got = boards(model, n, limits=Limits(batch_size, in_flight), **common)
     one_at_a_time = boards(Scripted(salt), n, limits=Limits(1, 1), **common)
     assert [b.task.id for b in one_at_a_time] == [f"t{i}" for i in range(n)]
@@ -50,10 +50,10 @@ def test_whatever_the_models_answer(salt, n, max_attempts, on_unverified, batch_
     assert all(size <= batch_size for sizes in model.calls.values() for size in sizes)
 
 
-def test_every_step_that_is_not_verified_used_all_its_attempts():
+def test_every_step_that_is_not_accepted_used_all_its_attempts():
     for board in boards(Scripted(3), 40):
         for step in board.steps:
-            assert step.status == "verified" or len(step.attempts) == 3
+            assert step.status == "accepted" or len(step.attempts) == 3
 
 
 def test_requests_of_one_kind_go_out_together():

@@ -107,7 +107,8 @@ def verdict(score: float | None = None, probability: float | None = None) -> Ver
 def test_of_rejected_pictures_one_is_kept_and_the_next_step_starts_from_it(keep, judged, kept):
     answers = [a for number, said in enumerate(judged, 1) for a in (picture(number), said)]
     board, requests = drive([plan(2), *answers, picture(9), YES], keep=keep)
-    assert (board.steps[0].status, board.steps[0].chosen) == ("unverified", kept)
+    status = "unjudged" if judged[kept] is BROKEN_JUDGE else "rejected"
+    assert (board.steps[0].status, board.steps[0].chosen) == (status, kept)
     assert [r.image for r in requests if isinstance(r, Edit)][-1] == picture(kept + 1)
 
 
@@ -115,7 +116,7 @@ def test_of_rejected_pictures_one_is_kept_and_the_next_step_starts_from_it(keep,
 def test_an_accepted_picture_always_wins(keep):
     sure = Verdict(success=False, semantics=9, quality=9, probability=0.5)
     board, _ = drive([plan(1), picture(1), sure, picture(2), Verdict(success=True, semantics=1)], keep=keep)
-    assert (board.steps[0].status, board.steps[0].chosen) == ("verified", 1)
+    assert (board.steps[0].status, board.steps[0].chosen) == ("accepted", 1)
 
 
 def test_a_last_attempt_without_a_picture_leaves_the_one_before():
@@ -125,7 +126,7 @@ def test_a_last_attempt_without_a_picture_leaves_the_one_before():
 
 def test_a_step_in_words_alone_changes_no_picture():
     board, requests = drive([plan(4, words=frozenset({0, 2})), picture(1), YES, picture(3), YES])
-    assert [s.status for s in board.steps] == ["text", "verified", "text", "verified"]
+    assert [s.status for s in board.steps] == ["text", "accepted", "text", "accepted"]
     assert [r.image for r in requests if isinstance(r, Edit)] == [TASK.image, picture(1)]
     assert [r.step for r in requests if isinstance(r, Edit)] == [1, 3]
     assert board.steps[0].goal_image is None
@@ -134,9 +135,9 @@ def test_a_step_in_words_alone_changes_no_picture():
 
 def test_stop_does_not_stop_at_words_and_does_stop_behind_them():
     board, requests = drive(
-        [plan(4, words=frozenset({0, 2})), picture(1), NO], max_attempts=1, on_unverified="stop"
+        [plan(4, words=frozenset({0, 2})), picture(1), NO], max_attempts=1, on_rejected="stop"
     )
-    assert [s.status for s in board.steps] == ["text", "unverified", "skipped", "skipped"]
+    assert [s.status for s in board.steps] == ["text", "rejected", "skipped", "skipped"]
     assert sum(isinstance(r, Edit) for r in requests) == 1
     assert not board.complete
 
@@ -145,13 +146,13 @@ def test_a_failure_is_neither_acceptance_nor_rejection():
     board, _ = drive([plan(1), picture(1), BROKEN_JUDGE, BROKEN_EDIT, picture(3), NO])
     step = board.steps[0]
     assert [a.failure for a in step.attempts] == [BROKEN_JUDGE, BROKEN_EDIT, None]
-    assert step.status == "unverified"
+    assert step.status == "rejected"
     assert step.chosen == 2
 
 
 def test_no_picture_at_all_fails_the_step_and_the_next_starts_from_the_previous_image():
     board, requests = drive([plan(2), BROKEN_EDIT, picture(2), YES], max_attempts=1)
-    assert [s.status for s in board.steps] == ["failed", "verified"]
+    assert [s.status for s in board.steps] == ["failed", "accepted"]
     assert [r.image for r in requests if isinstance(r, Edit)][-1] == TASK.image
 
 
@@ -180,7 +181,7 @@ def test_a_second_editor_is_asked_where_all_that_the_first_drew_was_rejected(fir
     assert len({e.seed for e in edits}) == 3
     (step,) = board.steps
     assert [a.by for a in step.attempts] == ["model a", "model a", "model b"]
-    assert (step.status, step.chosen) == ("verified", 2)
+    assert (step.status, step.chosen) == ("accepted", 2)
     assert step.claims.looks is not None
     assert step.claims.looks.by == "model b"
 
@@ -198,10 +199,10 @@ def test_no_second_editor_is_asked_where_nobody_rejected_a_picture(first):
     assert board.degraded
 
 
-def test_what_no_editor_could_draw_is_unverified_and_each_step_begins_with_the_first():
+def test_what_no_editor_could_draw_is_rejected_and_each_step_begins_with_the_first():
     rejected = [picture(1), NO, picture(2), NO]
     board, requests = drive([plan(2), *rejected, picture(3), YES], max_attempts=1, editors=EDITORS)
-    assert [s.status for s in board.steps] == ["unverified", "verified"]
+    assert [s.status for s in board.steps] == ["rejected", "accepted"]
     assert [r.editor for r in requests if isinstance(r, Edit)] == [0, 1, 0]
 
 

@@ -249,18 +249,18 @@ PICTURE = Image(np.zeros((2, 2, 3), np.uint8))
         lambda: StoryboardStep(
             step=WORDS,
             attempts=(Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=True)),),
-            status="verified",
+            status="accepted",
             chosen=0,
         ),
         lambda: Attempt(prompt="p", seed=0),
         lambda: Attempt(prompt="p", seed=0, verdict=Verdict(success=True)),
         lambda: Storyboard(task=Task(id="t", instruction="go")),
-        lambda: StoryboardStep(step=STEP, status="verified"),
+        lambda: StoryboardStep(step=STEP, status="accepted"),
         lambda: StoryboardStep(step=STEP, status="failed"),
         lambda: StoryboardStep(
             step=STEP,
             attempts=(Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=False)),),
-            status="verified",
+            status="accepted",
             chosen=0,
         ),
     ],
@@ -277,21 +277,21 @@ FRAME = Image(PICTURE.pixels, frame="camera#3")
 @pytest.mark.parametrize(
     ("image", "verdict", "status"),
     [
-        (PICTURE, Verdict(success=True), "verified"),
-        (FRAME, Verdict(success=True), "verified"),
+        (PICTURE, Verdict(success=True), "accepted"),
+        (FRAME, Verdict(success=True), "accepted"),
         (FRAME, Verdict(success=True, pictures_only=True), "observed"),
-        (PICTURE, Verdict(success=True, pictures_only=True), "unverified"),
-        (FRAME, Verdict(success=False, pictures_only=True), "unverified"),
+        (PICTURE, Verdict(success=True, pictures_only=True), "unjudged"),
+        (FRAME, Verdict(success=False, pictures_only=True), "rejected"),
     ],
 )
 def test_only_who_compares_picture_and_words_verifies(image, verdict, status):
     attempt = Attempt(prompt="p", seed=0, image=image, verdict=verdict)
     assert attempt.status == status
     step = StoryboardStep(step=STEP, attempts=(attempt,), status=status, chosen=0)
-    assert step.accepted is (status in ("verified", "observed"))
+    assert step.accepted is (status in ("accepted", "observed"))
     # A picture that was stored in full has lost the name of its frame, so its record's word counts.
     lost_name = {"observed"} if verdict.success and verdict.pictures_only else set()
-    for other in {"observed", "unverified", "failed"} - {status} - lost_name:
+    for other in {"observed", "rejected", "failed"} - {status} - lost_name:
         with pytest.raises(ValidationError):
             StoryboardStep(step=STEP, attempts=(attempt,), status=other, chosen=0)
 
@@ -303,7 +303,7 @@ def test_a_storyboard_says_which_models_it_lost():
     board = Storyboard(task=Task(id="t", instruction="go"), steps=steps)
     assert board.degraded == "the editor failed: server gone"
     rejected = Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=False))
-    refused = StoryboardStep(step=STEP, attempts=(tried, rejected), status="unverified", chosen=1)
+    refused = StoryboardStep(step=STEP, attempts=(tried, rejected), status="rejected", chosen=1)
     assert board.model_copy(update={"steps": (refused,)}).degraded == "", "a rejection is an answer"
     none = Storyboard(task=board.task, failure=Failure(stage="plan", message="no words"))
     assert none.degraded == "no plan: no words"

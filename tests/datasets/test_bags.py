@@ -184,7 +184,7 @@ def streamed(tmp_path_factory) -> tuple[Path, Source]:
         b.subgoal(450 * MS, 0, "pick", picture=b.moving(25), degraded=["the critic failed: busy"]),
         b.subgoal(795 * MS, 0, "pick", picture=b.moving(25), active=False),
         b.storyboard(800 * MS, NAMES, 1),
-        b.subgoal(995 * MS, 1, "place", picture=b.moving(30), verified=False, claims=CLAIMS, degraded=[LOST]),
+        b.subgoal(995 * MS, 1, "place", picture=b.moving(30), accepted=False, claims=CLAIMS, degraded=[LOST]),
         b.subgoal(1595 * MS, 0, "", task="", active=False),
     ]
     folder = tmp_path_factory.mktemp("streamed")
@@ -204,7 +204,7 @@ def test_the_record_holds_what_was_shown_at_which_frames(streamed):
     frames = lambda reference: source.episode(0).frames(CAMERA, [int(reference.rpartition("#")[2])])[0]  # noqa: E731
     pick, place, push = records.load(0, frames).steps
     assert [(s.segment.start, s.segment.end) for s in (pick, place)] == [(0, 6), (8, 14)]
-    assert [s.status for s in (pick, place, push)] == ["verified", "unverified", "skipped"]
+    assert [s.status for s in (pick, place, push)] == ["accepted", "unjudged", "skipped"]
     words = (pick.step.name, pick.step.instruction, pick.step.prompt)
     assert words == ("pick", "pick is done", "make it so that pick")
     verdict = pick.attempts[0].verdict
@@ -236,7 +236,7 @@ def test_the_sub_goal_camera_and_the_language_rows_are_those_of_annotate(streame
     told = [(r["style"], r["content"], round(r["timestamp"], 4)) for r in rows]
     subtasks = [("subtask", "pick", 0.0), ("subtask", "tidy the table", 0.6)]
     assert sorted(told) == [("plan", "1. pick", 0.0), *subtasks]
-    loose = convert(bag, tmp_path / "out", *TOPICS, "--use-unverified")
+    loose = convert(bag, tmp_path / "out", *TOPICS, "--use-rejected")
     assert numbers(loose, 0, SUBGOAL)[8:] == [30] * 6
     rows = load(loose.root)[0]["language_persistent"]
     assert [r["content"] for r in rows if r["style"] == "subtask"] == ["pick", "tidy the table", "place"]
@@ -262,8 +262,8 @@ def test_a_replan_words_only_and_a_better_picture(tmp_path):
     board = Records(source.root / FOLDER, "").outline(0)
     assert [(s.step.name, s.status, s.segment.start, s.segment.end) for s in board.steps] == [
         ("pick", "failed", 0, 4),
-        ("pick", "verified", 4, 8),
-        ("place", "verified", 8, 20),
+        ("pick", "accepted", 4, 8),
+        ("place", "accepted", 8, 20),
     ]
     assert [n for n, _ in itertools.groupby(numbers(source, 0, SUBGOAL)[4:])] == [25, 30]
 
@@ -275,13 +275,13 @@ def test_steps_that_were_planned_in_words(tmp_path):
         b.storyboard(-30 * MS, ("pick", "wait", "push", "sign"), 0, words=words),
         b.subgoal(-5 * MS, 0, "pick", picture=b.moving(25)),
         b.subgoal(395 * MS, 1, "wait", words=words["wait"]),
-        b.subgoal(795 * MS, 2, "push", words="A picture that never came.", verified=False),
+        b.subgoal(795 * MS, 2, "push", words="A picture that never came.", accepted=False),
     ]
     bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
     source = convert(bag, tmp_path / "out", *TOPICS)
     board = Records(source.root / FOLDER, "").outline(0)
     told = {s.step.name: s.status for s in board.steps}
-    assert told == {"pick": "verified", "wait": "text", "push": "failed", "sign": "skipped"}
+    assert told == {"pick": "accepted", "wait": "text", "push": "failed", "sign": "skipped"}
     assert [s.step.prompt is None for s in board.steps] == [False, True, False, True]
     assert (board.steps[1].segment.start, board.steps[1].segment.end) == (4, 8)
     assert board.steps[1].step.auxiliary_text == "Wait for the glue."

@@ -82,7 +82,7 @@ def test_the_streamed_sub_goals_are_the_true_segments_and_their_last_frames(fold
     ]
     board = Records(folder / "converted" / FOLDER, "").outline(0)
     got = [(s.step.name, s.segment.start, s.segment.end, s.status) for s in board.steps]
-    assert got == [(t["text"], t["start"], t["end"], "verified") for t in truth]
+    assert got == [(t["text"], t["start"], t["end"], "accepted") for t in truth]
     episode = Source.open(folder / "converted").episode(0)
     for segment in truth:
         (goal,) = episode.frames("observation.images.subgoal", [segment["start"]])

@@ -133,7 +133,7 @@ def _progress(row):
         StoryboardStep(
             step=step,
             attempts=(Attempt(prompt="x", seed=0, image=image, verdict=good),),
-            status="verified",
+            status="accepted",
             chosen=0,
         )
         for step, image in zip(steps, known, strict=False)

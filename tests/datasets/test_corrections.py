@@ -173,7 +173,7 @@ def test_words_outcomes_and_goal_images_are_set(records, person):
         "Show the cup in the hand.",
     )
     assert review.steps[2].goal == f"frame:{FRONT}#3"
-    goals = read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0]
+    goals = read_goals(records, [0], {0: LENGTH}, use_rejected=False)[0]
     assert [(s.name, s.picture) for s in goals.spans] == [
         ("grasp the cup", review.steps[0].goal),
         (None, None),
@@ -181,7 +181,7 @@ def test_words_outcomes_and_goal_images_are_set(records, person):
     ]
     again = person.does(ChooseAttempt(step="2", attempt=0), BlankGoal(step="0"))
     assert again.steps[2].chosen == 0
-    goals = read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0]
+    goals = read_goals(records, [0], {0: LENGTH}, use_rejected=False)[0]
     assert (goals.spans[0].name, goals.spans[0].picture) == ("grasp the cup", None)
 
 
@@ -195,7 +195,7 @@ def test_pictures_of_a_new_prompt_are_stored_and_chosen_only_by_the_person(recor
     assert step.attempts[-1].image.frame.startswith("images/")
     person.does(ChooseAttempt(step="0", attempt=len(step.attempts) - 1))
     board = records.load(0, lambda reference: Image(board_picture(), frame=reference))
-    assert board.steps[0].status == "verified"  # a person's word stands over the Critic's
+    assert board.steps[0].status == "accepted"  # a person's word stands over the Critic's
     assert board.steps[0].goal_image == drawn
     records.drop_unused_images()
     assert records.load(0, lambda reference: Image(board_picture(), frame=reference)) == board
@@ -282,7 +282,7 @@ def test_a_step_in_words_alone_can_be_given_a_picture(records, person, board):
     records.commit(0, in_words(board(LENGTH), 0, 1))
     person.does(TakeFrame(step="0", camera=FRONT, frame=2))
     first, second, _ = records.outline(0).steps
-    assert (first.status, first.step.prompt, second.status) == ("verified", first.step.instruction, "text")
+    assert (first.status, first.step.prompt, second.status) == ("accepted", first.step.instruction, "text")
     assert boards.plan(person.reviews.look(0, LENGTH).review).steps == tuple(
         step.step for step in records.outline(0).steps
     )
@@ -298,24 +298,24 @@ def test_a_step_in_words_alone_can_be_given_a_picture(records, person, board):
 
 def test_what_is_flagged_or_rejected_is_no_training_data_whatever_is_used(records, person):
     person.does(FlagIssue(step="1", issue="wrong_object", on=True))
-    goals = read_goals(records, [0], {0: LENGTH}, use_unverified=True)[0]
+    goals = read_goals(records, [0], {0: LENGTH}, use_rejected=True)[0]
     assert [(s.start, s.end) for s in goals.spans] == [(0, 4), (8, 12)]
     assert "wrong object" in records.outline(0).steps[1].alignment.reason
     person.does(UndoChange(), GiveVerdict(verdict="reject"))
-    goals = read_goals(records, [0], {0: LENGTH}, use_unverified=True)[0]
+    goals = read_goals(records, [0], {0: LENGTH}, use_rejected=True)[0]
     assert (goals.spans, goals.plan) == ((), ())
     person.does(GiveVerdict(verdict="unsure"))
-    assert len(read_goals(records, [0], {0: LENGTH}, use_unverified=False)[0].spans) == 3
+    assert len(read_goals(records, [0], {0: LENGTH}, use_rejected=False)[0].spans) == 3
 
 
 def test_an_accepted_episode_is_in_no_doubt_and_a_change_takes_that_back(records, person, board):
-    records.commit(0, board(LENGTH, ("unverified",) * 3, doubts=["two hands move"]))
+    records.commit(0, board(LENGTH, ("rejected",) * 3, doubts=["two hands move"]))
     person.does(RenameStep(step="1", name="grasp the red block"))
     assert [bool(s.step.doubts) for s in records.outline(0).steps] == [True, False, True]
     accepted = person.does(GiveVerdict(verdict="accept"))
     assert (accepted.verdict, accepted.by) == ("accept", "ann")
     outline = records.outline(0)
-    assert {(s.status, s.step.doubts) for s in outline.steps} == {("verified", ())}
+    assert {(s.status, s.step.doubts) for s in outline.steps} == {("accepted", ())}
     assert {boards.opinion(accepted, s) for s in accepted.steps} == {"accepted"}
     changed = person.does(RenameStep(step="0", name="other"))
     assert changed.verdict is None
@@ -482,7 +482,7 @@ def test_what_was_answered_as_saved_is_there_after_a_kill(tmp_path, board):
 def test_a_persons_steps_stay_when_the_episode_is_annotated_again(records, person, board):
     person.does(MoveBoundary(step="0", edge="end", frame=2), TakeFrame(step="2", camera=FRONT, frame=9))
     mine = person.reviews.look(0, LENGTH).review
-    records.commit(0, board(LENGTH, ("verified",) * 2))  # other steps altogether
+    records.commit(0, board(LENGTH, ("accepted",) * 2))  # other steps altogether
     review = person.reviews.look(0, LENGTH).review
     assert review.steps == mine.steps
     plan = boards.plan(review)
@@ -571,7 +571,7 @@ CHANGES = st.one_of(
 
 def every_kind(board):
     """Steps with a picture, in words alone, that failed, with a picture, and that was found nowhere."""
-    told = in_words(board(LENGTH, ("verified",) * 5, names="abcde"), 1)
+    told = in_words(board(LENGTH, ("accepted",) * 5, names="abcde"), 1)
     first, words, failed, last, lost = told.steps
     attempts = (FAILED,)
     failed = StoryboardStep(step=failed.step, segment=failed.segment, attempts=attempts, status="failed")

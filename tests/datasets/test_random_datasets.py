@@ -43,7 +43,7 @@ def choices(draw: st.DrawFn) -> tuple[str, Options]:
         task_per_frame=draw(st.booleans()),
         task_aug=language and draw(st.booleans()),
         motion_rows=language and draw(st.booleans()),
-        use_unverified=draw(st.booleans()),
+        use_rejected=draw(st.booleans()),
         subgoal_form=draw(st.sampled_from(FORMS)),
         granularity=draw(st.sampled_from(("event", "phase"))),
     )
@@ -159,14 +159,14 @@ def spans(board: Storyboard) -> Iterator[tuple[int, StoryboardStep]]:
 def may_be_named(step: StoryboardStep, options: Options) -> bool:
     words_hold = step.usable or step.claims.what.by == "rows"
     done = step.step.outcome == "done" and words_hold and not step.step.doubts
-    return not step.unaligned and (options.use_unverified or done)
+    return not step.unaligned and (options.use_rejected or done)
 
 
 def check_goal(after: Item, before: Item, step: StoryboardStep | None, camera: str, options: Options) -> None:
     """The sub-goal camera shows what the record says, in the size of the camera that it is of."""
     assert after[SUBGOAL].shape == before[camera].shape
     shown = pixels(after[SUBGOAL]).astype(int)
-    usable = options.use_unverified or (step and step.accepted and step.step.outcome == "done")
+    usable = options.use_rejected or (step and step.accepted and step.step.outcome == "done")
     goal = step.goal_image if step and usable else None
     assert bool(after[PAD]) == (goal is None)
     if goal is None:

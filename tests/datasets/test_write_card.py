@@ -37,7 +37,7 @@ def card(root):
 
 def test_a_card_is_written_where_there_is_none(video_dataset, annotated, tmp_path):
     out = annotated(
-        video_dataset, tmp_path / "out", {0: {}, 1: {"statuses": ("verified", "unverified", "verified")}}
+        video_dataset, tmp_path / "out", {0: {}, 1: {"statuses": ("accepted", "rejected", "accepted")}}
     )
     found = card(out)
     assert found.data.license is None, "nobody said"
@@ -45,7 +45,7 @@ def test_a_card_is_written_where_there_is_none(video_dataset, annotated, tmp_pat
     assert found.data.tags == ["LeRobot", "goalreel", "visual-sub-goals"]
     assert found.data.to_dict()["configs"][0]["data_files"] == "data/*/*.parquet"
     assert "2 of 3 episodes" in found.text
-    assert "Their steps: 1 unverified, 5 verified." in found.text
+    assert "Their steps: 5 accepted, 1 rejected." in found.text
     assert "lerobot_collate_fn" in found.text
     assert " --dataset.repo_id=OWNER/NAME --dataset.root=FOLDER\n" in found.text
 

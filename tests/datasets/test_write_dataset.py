@@ -14,7 +14,7 @@ from goalreel.datasets.source import Source
 
 KEY = "observation.images.subgoal"
 PAD = "subgoal_is_pad"
-STATUSES = ("verified", "unverified", "verified")
+STATUSES = ("accepted", "rejected", "accepted")
 EPISODES = {0: {"tail": 2, "drawn": (2,)}, 1: {"statuses": STATUSES}}
 """Episode 2 (and 3) is left alone."""
 
@@ -32,7 +32,7 @@ def expected_goals(source: Path, board, episode: int, keywords: dict) -> list[np
     frames: list[np.ndarray | None] = [None] * len(recording)
     for step in board(len(recording), **keywords).steps:
         image, span = step.goal_image, step.segment
-        if step.status != "verified":
+        if step.status != "accepted":
             continue
         if image.frame:
             (image,) = recording.frames("observation.images.front", [span.end - 1])
@@ -119,10 +119,10 @@ def test_language_rows_are_those_of_lerobots_own_writer(pair, board, tmp_path):
     for record in records[: len(EPISODES)]:
         times = record.frame_timestamps
         mine = board(len(times), **EPISODES[record.episode_index])
-        said = [step.step.name for step in mine.steps if step.status == "verified"]
+        said = [step.step.name for step in mine.steps if step.status == "accepted"]
         texts = [("plan", "\n".join(f"{i}. {name}" for i, name in enumerate(said, start=1)), 0)]
         for step in mine.steps:
-            name = step.step.name if step.status == "verified" else mine.task.instruction
+            name = step.step.name if step.status == "accepted" else mine.task.instruction
             texts.append(("subtask", name, step.segment.start))
         if (end := mine.steps[-1].segment.end) < len(times):
             texts.append(("subtask", mine.task.instruction, end))

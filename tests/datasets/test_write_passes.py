@@ -164,15 +164,15 @@ def test_another_disk_gets_copies(video_dataset, annotated, tmp_path, monkeypatc
 STORY = "put the block in the bowl"
 STEPS = ("reach the block", "grasp the block", "put it in the bowl")
 NAMED = [(STEPS[i], 4 * i) for i in range(3)]
-UNSURE = ("verified", "unverified", "unverified")
+UNSURE = ("accepted", "rejected", "rejected")
 SAID = {
     "those that were accepted": ({"statuses": UNSURE}, {}, [NAMED[0], (STORY, 4)], "FTT", [0]),
-    "all where that is wanted": ({"statuses": UNSURE}, {"use_unverified": True}, NAMED, "FFF", [0, 1, 2]),
+    "all where that is wanted": ({"statuses": UNSURE}, {"use_rejected": True}, NAMED, "FFF", [0, 1, 2]),
     "one in the middle": (
-        {"statuses": ("unverified", "verified", "unverified")}, {}, [NAMED[1], (STORY, 8)], "TFT", [1]
+        {"statuses": ("rejected", "accepted", "rejected")}, {}, [NAMED[1], (STORY, 8)], "TFT", [1]
     ),
     "one in vain": ({"vain": (1,)}, {}, [NAMED[0], (STORY, 4), NAMED[2]], "FTF", [0, 2]),
-    "none": ({"statuses": ("unverified",) * 3}, {}, [], "TTT", []),
+    "none": ({"statuses": ("rejected",) * 3}, {}, [], "TTT", []),
 }  # fmt: skip
 """Episode, options; sub-tasks and their first frames, the mask of each third, steps of the plan."""
 
@@ -253,7 +253,7 @@ def test_rows_of_others_are_kept(spoken, annotated, tmp_path):
     schema = pq.read_schema(next((out / "data").glob("*/*.parquet")))
     assert schema.field("language_persistent").type == language_persistent_arrow_type()
     assert schema.field("language_events").type == language_events_arrow_type()
-    none = annotated(spoken, tmp_path / "none", {1: {"statuses": ("unverified",) * 3}})
+    none = annotated(spoken, tmp_path / "none", {1: {"statuses": ("rejected",) * 3}})
     said = rows(none)[1][0]["language_persistent"]
     assert [r["content"] for r in said if r["style"] == "subtask"] == ["theirs"]
 

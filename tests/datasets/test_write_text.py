@@ -28,7 +28,7 @@ LANGUAGE = {"language_persistent", "language_events"}
 STORY = "put the block in the bowl"
 TASK = "put the red block in the blue bowl"
 STEPS = ("reach the block", "grasp the block", "put it in the bowl")
-SOME = ("verified", "unverified", "verified")
+SOME = ("accepted", "rejected", "accepted")
 DOUBT = {"doubts": ["no rule reads the whole instruction"]}
 PER_FRAME, AUGMENTED = TextOptions(task_per_frame=True), TextOptions(task_aug=True)
 WITH = TextOptions(replace_rows=True, progress=True)
@@ -109,7 +109,7 @@ def test_every_frame_may_have_its_subtask_as_its_task(sharded_dataset, annotated
 
 def test_a_second_pass_gives_frames_their_instruction_back(video_dataset, annotated, tmp_path):
     first = annotated(video_dataset, tmp_path / "first", {0: {}}, text=PER_FRAME)
-    other = {"statuses": ("verified", "unverified", "unverified"), "instruction": TASK}
+    other = {"statuses": ("accepted", "rejected", "rejected"), "instruction": TASK}
     second = annotated(first, tmp_path / "second", {0: other}, text=PER_FRAME)
     assert tasks(second)[:12] == [STEPS[0]] * 4 + [TASK] * 8
 
@@ -129,7 +129,7 @@ def test_more_episodes_give_the_same_bytes_as_all_at_once(sharded_dataset, annot
 
 def test_words_in_doubt_are_no_subtask_and_their_pictures_are_goals(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "out", {0: {}, 1: DOUBT}, text=PER_FRAME)
-    goals = read_goals(Records(out / FOLDER, ""), (0, 1), {0: 12, 1: 9}, use_unverified=False)
+    goals = read_goals(Records(out / FOLDER, ""), (0, 1), {0: 12, 1: 9}, use_rejected=False)
     assert [len(goals[0].plan), len(goals[1].plan)] == [3, 0]
     assert [span.name for span in goals[1].spans] == [None] * 3
     assert all(span.picture for span in goals[1].spans)
@@ -137,7 +137,7 @@ def test_words_in_doubt_are_no_subtask_and_their_pictures_are_goals(video_datase
     assert set(tasks(out)[12:21]) == {TASK}
 
 
-SEVERAL = {"instruction": TASK, "statuses": ("verified", "verified", "unverified")}
+SEVERAL = {"instruction": TASK, "statuses": ("accepted", "accepted", "rejected")}
 
 
 @pytest.mark.parametrize(("text", "task"), [(PER_FRAME, STEPS[0]), (TextOptions(), TASK)])

@@ -69,7 +69,7 @@ def test_annotate_with_the_editor_of_a_package(installed, video_dataset, tmp_pat
     assert done.returncode == 0, done.stderr
     summary = json.loads(done.stdout.splitlines()[-1])
     assert (summary["annotated"], summary["failures"]) == (3, {})
-    assert set(summary["steps"]) == {"unverified"}, "nobody compared a predicted picture with the words"
+    assert set(summary["steps"]) == {"unjudged"}, "nobody compared a predicted picture with the words"
     settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
     assert settings["editor"] == ModelName.parse("mine:8?shade=250").identity()
     assert list((out / "meta/goalreel/images").rglob("*.png")), "a predicted picture is kept with the records"

@@ -126,7 +126,7 @@ def test_a_storyboard_under_way_goes_on_from_its_goal_images(clone):
     board = Storyboard(
         task=Task(id="t", instruction="cook", image=picture(8)),
         steps=(
-            StoryboardStep(step=step, attempts=(attempt,), status="verified", chosen=0),
+            StoryboardStep(step=step, attempts=(attempt,), status="accepted", chosen=0),
             StoryboardStep(step=step),
         ),
     )

@@ -51,7 +51,7 @@ def board(image: Image | None) -> Storyboard:
     return Storyboard(
         task=Task(id="t", instruction="clear the table", image=image),
         steps=(
-            StoryboardStep(step=steps[0], attempts=(attempt,), status="verified", chosen=0),
+            StoryboardStep(step=steps[0], attempts=(attempt,), status="accepted", chosen=0),
             StoryboardStep(step=steps[1]),
         ),
     )

@@ -57,7 +57,7 @@ def test_it_tells_no_probability():
         build_critic("openai:m@http://h/v1", dialect=ObservedDialect(), threshold=0.5)
 
 
-def test_hindsight_tries_the_next_frame_and_ends_unverified_with_the_reason(video_dataset, tmp_path):
+def test_hindsight_tries_the_next_frame_and_ends_rejected_with_the_reason(video_dataset, tmp_path):
     """Chosen by itself, since the editor takes frames of the recording."""
     out = tmp_path / "out"
     with ChatServer(lambda request: said(answer("cannot tell"))) as server:
@@ -65,8 +65,8 @@ def test_hindsight_tries_the_next_frame_and_ends_unverified_with_the_reason(vide
         done = goalreel("annotate", video_dataset, "--out", out, "--episodes", "0", *critic, "--json")
     summary = json.loads(done.splitlines()[-1])
     steps = Records(out / FOLDER, source="").outline(0).steps
-    assert summary["steps"] == {"unverified": len(steps)}
-    assert summary["unverified"] == 1
+    assert summary["steps"] == {"rejected": len(steps)}
+    assert summary["incomplete"] == 1
     first, second = steps[-1].attempts  # of the first the hand shows its claim in one frame alone
     assert first.image.frame != second.image.frame
     assert second.verdict.reasoning == "Cannot see: the arm is in front of it"

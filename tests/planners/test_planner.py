@@ -54,7 +54,7 @@ def board(*statuses: str, instruction: str = "clear the table", image: Image | N
     for i, status in enumerate(statuses, 1):
         step = Step(name=f"s{i}", instruction=f"state {i}", prompt=f"do {i}")
         attempt = Attempt(
-            prompt="p", seed=0, image=picture(10 + i), verdict=Verdict(success=status == "verified")
+            prompt="p", seed=0, image=picture(10 + i), verdict=Verdict(success=status == "accepted")
         )
         steps.append(
             StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
@@ -153,7 +153,7 @@ def test_broken_use_and_broken_back_ends_are_refused():
     with pytest.raises(ValueError, match="sent 2 conversations and gave 1"):
         ChatPlanner(ScriptedChat([reply("a")])).plan([task(), task()])
     with pytest.raises(ValueError, match="storyboard has 1"):
-        ReplanContext(board("verified"), 2)
+        ReplanContext(board("accepted"), 2)
     assert ChatPlanner(ScriptedChat()).plan([]) == []
 
 
@@ -202,7 +202,7 @@ def test_several_images_go_to_their_marks_and_from_five_on_are_capped():
 
 def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
     chat = ScriptedChat([reply("c", "d", first=3)])
-    progress = ReplanContext(board("verified", "unverified", "skipped", image=picture(10)), 2, picture(20))
+    progress = ReplanContext(board("accepted", "rejected", "skipped", image=picture(10)), 2, picture(20))
     (plan,) = ChatPlanner(chat).continue_plan([progress])
     assert names(plan) == ["c", "d"]
     text = words(chat.calls[0][0][1:])
@@ -223,7 +223,7 @@ def test_continuing_without_pictures_or_steps_done():
     )
     pictureless = Storyboard(task=task(), steps=(failed,))
     plans = ChatPlanner(chat).continue_plan(
-        [ReplanContext(board("verified"), 0), ReplanContext(pictureless, 1)]
+        [ReplanContext(board("accepted"), 0), ReplanContext(pictureless, 1)]
     )
     assert [names(p) for p in plans] == [["a"], ["b"]]
     fresh, going = (words(c[1:]) for c in chat.calls[0])
@@ -274,7 +274,7 @@ def test_capped_images_have_the_area_keep_their_shape_and_never_grow(width, heig
 
 def test_continuing_is_asked_again_with_the_right_number():
     chat = ScriptedChat(['{"execution_plan": []}'], [reply("b", first=2)])
-    (plan,) = ChatPlanner(chat).continue_plan([ReplanContext(board("verified"), 1, picture())])
+    (plan,) = ChatPlanner(chat).continue_plan([ReplanContext(board("accepted"), 1, picture())])
     assert names(plan) == ["b"]
     assert '"step_number": 2' in words(chat.calls[1][0][3:])
 

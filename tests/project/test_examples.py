@@ -73,7 +73,7 @@ def test_an_editor_of_ones_own(scene, preset, tmp_path):
     words = (tmp_path / "scene.png", "tidy up", tmp_path / "out", "--preset", preset)
     printed = example("own_editor.py", *words)
     assert (tmp_path / "out" / "index.html").is_file()
-    assert printed.count("verified") == 2
+    assert printed.count("accepted") == 2
     drawn = cv2.imread(str(next((tmp_path / "out" / "images").glob("step_01_*"))))
     assert np.array_equal(drawn[:12], scene[:12]), "outside the part, the source's own pixels"
     assert np.array_equal(drawn[13:, 4:60], 255 - scene[13:, 4:60])
@@ -88,4 +88,4 @@ def test_a_storyboard_from_a_camera(scene, preset, tmp_path):
         "plan_from_webcam.py", tmp_path / "film.avi", "tidy up", tmp_path / "out", "--preset", preset
     )
     assert (tmp_path / "out" / "index.html").is_file()
-    assert printed.count("verified") == 2
+    assert printed.count("accepted") == 2

@@ -53,7 +53,7 @@ def test_every_option_is_described_and_every_field_of_presets_a_parameter():
         (lambda: Options(subgoal_form="round"), "subgoal_form: Input should be"),
         (lambda: Options(layout="gripper"), "layout 'gripper' cannot be read"),
         (lambda: Options(colour="red"), "colour: there is no such setting"),
-        (lambda: Options.of({"on_unverified": "weep"}), "on_unverified: Input should be"),
+        (lambda: Options.of({"on_rejected": "weep"}), "on_rejected: Input should be"),
         (lambda: LoopOptions(max_attempts=0), "max_attempts: Input should be greater than or equal to 1"),
         (lambda: LoopOptions(max_attempts=1, critic_threshold=2), "critic_threshold: Input should be less"),
         (lambda: ModelChoice.of("nano", keep="first"), "keep: Input should be 'best' or 'last'"),

@@ -45,7 +45,7 @@ def test_every_field_of_a_storyboard_is_in_a_table():
     section = tables.partition("\n## StoryboardStep\n")[2].partition("\n## ")[0]
     assert re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE) == list(fields)
     assert "| `attempts` | list of [Attempt](#attempt) | Default: `[]`. |" in section
-    assert "- `verified`: a model or a person" in section
+    assert "- `accepted`: a model or a person" in section
     [block] = re.findall(r"```json\n(.*)\n```", schema, re.DOTALL)
     assert json.loads(block) == goalreel.Storyboard.model_json_schema()
 

@@ -82,7 +82,7 @@ def test_every_tutorial_is_run():
 def test_a_first_storyboard(folder):
     printed = run_page("docs/tutorials/first-storyboard.md")
     assert "2 (128, 128, 3) uint8" in printed
-    assert printed.count("verified - ") == 2
+    assert printed.count("accepted - ") == 2
     assert "True Move the orange block in front of the yellow block. Do not lose the orange block." in printed
     assert "True ['blue block in blue bowl']" in printed
     assert (folder / "predicted/index.html").is_file()

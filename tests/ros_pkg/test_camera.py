@@ -204,11 +204,11 @@ def test_a_plan_that_lost_a_model_is_a_warning_of_the_task_and_of_the_models():
 def test_goals_that_no_critic_accepted_are_among_the_values():
     step = Step(name="a", instruction="b", prompt="c")
     goals = (
-        StepPanel(0, record(step), 1, image_status="verified"),
-        StepPanel(1, record(step), 1, image_status="unverified"),
+        StepPanel(0, record(step), 1, image_status="accepted"),
+        StepPanel(1, record(step), 1, image_status="rejected"),
     )
     _, _, values = diagnostics.task(BoardProgress(Board(state="executing", steps=goals)), "")
-    assert values["not verified"] == "no critic accepted the goal of 1 of 2 steps"
+    assert values["not accepted"] == "no critic accepted the goal of 1 of 2 steps"
 
 
 # -- the camera

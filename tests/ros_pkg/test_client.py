@@ -53,7 +53,7 @@ def test_generate_from_the_camera_and_from_a_picture_reports_in_the_callers_thre
     assert {f.step[0].name for f in feedback if f.step} == {RED, GREEN}
     board = client.generate(BLUE, scene(size=(96, 32)), timeout=60)
     assert decode(board.steps[0].goal_image).pixels.shape == (32, 96, 3)
-    assert client.generate(RED, text_only=True).steps[0].image_status == StoryboardStep.IMAGE_UNVERIFIED
+    assert client.generate(RED, text_only=True).steps[0].image_status == StoryboardStep.IMAGE_UNJUDGED
     assert until(lambda: client.storyboard() and client.storyboard().state == Storyboard.STATE_READY)
 
 

@@ -48,7 +48,7 @@ PICTURE = Image(np.full((48, 64, 3), (200, 30, 40), np.uint8))
 STEP = Step(name="grasp", instruction="the gripper holds the block", prompt="close it", auxiliary_text="Now!")
 YES = Attempt(prompt="close it gently", seed=1, image=PICTURE, verdict=Verdict(success=True, reasoning="so"))
 SHOWN = StepPanel(
-    0, record(STEP, YES), 3, status="active", image_status="verified", attempts=2,
+    0, record(STEP, YES), 3, status="active", image_status="accepted", attempts=2,
     source_stamp=5, created=6, started=7, ended=8,
 )  # fmt: skip
 
@@ -80,7 +80,7 @@ def test_a_storyboard_keeps_everything(board, jpegs):
     first, second = message.steps
     assert (first.index, first.name, first.instruction) == (0, "grasp", "the gripper holds the block")
     assert (first.auxiliary_text, first.prompt) == ("Now!", "close it gently")
-    assert (first.status, first.image_status) == (StoryboardStep.STATUS_ACTIVE, StoryboardStep.IMAGE_VERIFIED)
+    assert (first.status, first.image_status) == (StoryboardStep.STATUS_ACTIVE, StoryboardStep.IMAGE_ACCEPTED)
     assert (first.attempts, first.max_attempts) == (2, 3)
     stamps = first.goal_image.header.stamp, first.created_stamp, first.start_stamp, first.end_stamp
     assert [from_time(s) for s in stamps] == [5, 6, 7, 8]
@@ -121,7 +121,7 @@ def test_a_step_that_is_done_says_who_took_it_for_done(board, jpegs, by, who):
 
 def test_a_refused_picture_says_why(jpegs):
     no = Attempt(prompt="p", seed=1, image=PICTURE, verdict=Verdict(success=False, reasoning="too far"))
-    panel = replace(SHOWN, image_status="unverified", record=record(STEP, no))
+    panel = replace(SHOWN, image_status="rejected", record=record(STEP, no))
     message = wired(convert.step(panel, "", jpegs, ModelNames("p", "e", "c")))
     assert claims_of(message)["looks"] == ("model e", "model c", "too far")
     assert convert.from_claims(message.claims) == panel.claims(ModelNames("p", "e", "c"))
@@ -207,9 +207,9 @@ def test_a_step_in_words_has_no_prompt_and_no_picture(board, jpegs):
     told = wired(convert.subgoal(Goal(board, panel, "active", 9), jpegs, NOW))
     assert (told.active, told.instruction) == (True, "the glue is dry")
     assert (told.auxiliary_text, bytes(told.goal_image.data)) == ("Wait for the glue.", b"")
-    lost = replace(SHOWN, image_status="unverified", record=record(STEP))
+    lost = replace(SHOWN, image_status="rejected", record=record(STEP))
     told = wired(convert.subgoal(Goal(board, lost, "active", 9), jpegs, NOW))
-    assert told.image_status == StoryboardStep.IMAGE_UNVERIFIED
+    assert told.image_status == StoryboardStep.IMAGE_REJECTED
     assert not told.goal_image.data
 
 
@@ -311,14 +311,14 @@ def test_the_critics_numbers_are_shown_as_far_as_there_are_any(score, probabilit
     critic = CriticVerdict(
         verdict=CriticVerdict.ACCEPTED, score=score, probability=probability, reasoning="so"
     )
-    assert says in printed(critic=critic, prompt="close it", image_status=StoryboardStep.IMAGE_VERIFIED)
+    assert says in printed(critic=critic, prompt="close it", image_status=StoryboardStep.IMAGE_ACCEPTED)
 
 
 def test_a_step_in_words_has_no_picture_to_wait_for():
-    verified = StoryboardStep.IMAGE_VERIFIED
+    accepted = StoryboardStep.IMAGE_ACCEPTED
     words = StoryboardStep.IMAGE_TEXT
     assert "no picture: planned in words" in printed(auxiliary_text="Wait.", image_status=words)
-    assert "picture verified" in printed(auxiliary_text="Wait.", prompt="p", image_status=verified)
+    assert "picture accepted" in printed(auxiliary_text="Wait.", prompt="p", image_status=accepted)
     assert "picture none" in printed(auxiliary_text="Wait.", image_status=StoryboardStep.IMAGE_NONE)
 
 
@@ -330,9 +330,9 @@ def test_who_made_and_who_checked_a_step_and_what_is_in_doubt_is_shown():
     critic = CriticVerdict(
         verdict=CriticVerdict.REJECTED, score=math.nan, probability=math.nan, reasoning="No."
     )
-    unverified = StoryboardStep.IMAGE_UNVERIFIED
-    shown = printed(prompt="p", image_status=unverified, critic=critic, claims=claims)
-    assert "picture unverified" in shown
+    rejected = StoryboardStep.IMAGE_REJECTED
+    shown = printed(prompt="p", image_status=rejected, critic=critic, claims=claims)
+    assert "picture rejected" in shown
     assert "Words: by some-planner, not checked" in shown
     assert "Goal image: by e, checked by c, in doubt" in shown
     assert "in doubt: The block is not there." in shown

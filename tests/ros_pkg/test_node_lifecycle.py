@@ -170,12 +170,12 @@ def test_a_model_that_cannot_be_reached(served, robot):
         ):
             process.say(stage)
             until(lambda: f"{stage} is dead" in process.lines)  # noqa: B023
-            # Words and whatever pictures there are, marked as unverified...
+            # Words and whatever pictures there are, marked as rejected...
             on_failure("text_only")
             begin(robot, task)
             until(lambda: goals and goals[-1].active and goals[-1].task == task)  # noqa: B023
             assert task in goals[-1].instruction
-            assert goals[-1].image_status == StoryboardStep.IMAGE_UNVERIFIED
+            assert goals[-1].image_status == StoryboardStep.IMAGE_UNJUDGED
             assert bool(goals[-1].goal_image.data) == (stage == "judge")
             assert goals[-1].degraded[0].startswith(f"the {ROLE_OF_STAGE[stage]} failed: ")
             # ... or a clear failure, by parameter.

@@ -102,7 +102,7 @@ def test_generate_plans_renders_and_tells_of_it(robot):
     assert decode(board.source_image).size == (64, 48)
     assert [s.instruction for s in board.steps] == [RED, GREEN]
     for step, wanted in zip(board.steps, (RED, GREEN), strict=True):
-        assert step.image_status == StoryboardStep.IMAGE_VERIFIED
+        assert step.image_status == StoryboardStep.IMAGE_ACCEPTED
         assert step.critic.verdict == CriticVerdict.ACCEPTED
         assert (step.attempts, step.prompt) == (1, f"paint {wanted}")
         assert close(colour(step.goal_image), rgb(wanted))
@@ -133,7 +133,7 @@ def test_annotate_streams_every_sub_goal_until_the_task_is_done(robot):
     for goal in active:
         assert goal.header.stamp.sec > 0
         assert goal.header.frame_id == "camera_optical"
-        assert goal.image_status == StoryboardStep.IMAGE_VERIFIED
+        assert goal.image_status == StoryboardStep.IMAGE_ACCEPTED
         assert close(colour(goal.goal_image), rgb(goal.instruction))
     until(lambda: texts and texts[-1].data == "")
     assert [t.data for t in texts if t.data] == [RED, GREEN, BLUE]
@@ -158,7 +158,7 @@ def test_a_storyboard_made_before_is_executed_by_its_id(robot, scripted):
 def test_whoever_joins_late_sees_the_present_state(robot):
     handle = robot.send(ExecuteTask, "execute_task", task=f"{BLUE} {GREEN}")
     until(lambda: state(robot).state == Storyboard.STATE_EXECUTING)
-    until(lambda: all(s.image_status == StoryboardStep.IMAGE_VERIFIED for s in state(robot).steps))
+    until(lambda: all(s.image_status == StoryboardStep.IMAGE_ACCEPTED for s in state(robot).steps))
     late = Robot()
     try:
         kinds = {
@@ -229,7 +229,7 @@ def test_cancelling_is_acknowledged_at_once_in_every_phase(robot, scripted, kind
             handle = robot.send(kind, name, task=f"{RED} {GREEN}")
             until(lambda: goals and goals[-1].active)
             # Else the server has a picture to judge beside the live frame, and does both.
-            until(lambda: {s.image_status for s in state(robot).steps} == {StoryboardStep.IMAGE_VERIFIED})
+            until(lambda: {s.image_status for s in state(robot).steps} == {StoryboardStep.IMAGE_ACCEPTED})
             stack.enter_context(gate.shut())
             robot.colour = RED  # worth asking the critic, which hangs
             calls = gate.calls
@@ -371,7 +371,7 @@ def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_d
     assert (status, result.error_code) == (SUCCEEDED, ErrorCode.NONE), "its critic saw that it is done"
     assert line in result.error_msg
     assert (goal.instruction, goal.degraded, len(goal.goal_image.data)) == (GREEN, [line], 0)
-    assert goal.image_status == StoryboardStep.IMAGE_UNVERIFIED
+    assert goal.image_status == StoryboardStep.IMAGE_UNJUDGED
     assert result.storyboard.degraded == state(robot).degraded == [line]
     until(lambda: reports and warnings(reports[-1]) == {"models": line, "task": line})
     until(lambda: any("WARN" in text and line in text for text in node.lines))
@@ -424,13 +424,13 @@ def test_nothing_was_logged_as_an_error(node):
     assert not [line for line in lines if "ERROR" in line or "FATAL" in line or "Traceback" in line]
 
 
-def test_what_the_critic_never_accepts_is_shown_as_unverified(robot):
+def test_what_the_critic_never_accepts_is_shown_as_rejected(robot):
     status, result = robot.result(
         robot.send(GenerateStoryboard, "generate_storyboard", task=f"never {RED}", max_attempts=2)
     )
     assert status == SUCCEEDED
     [step] = result.storyboard.steps
-    assert (step.image_status, step.attempts, step.max_attempts) == (StoryboardStep.IMAGE_UNVERIFIED, 2, 2)
+    assert (step.image_status, step.attempts, step.max_attempts) == (StoryboardStep.IMAGE_REJECTED, 2, 2)
     assert step.critic.verdict == CriticVerdict.REJECTED
     assert step.critic.refined_prompt == f"carefully paint {RED}"
     assert step.goal_image.data
@@ -474,7 +474,7 @@ def test_parameters_while_it_runs(robot):
     assert refused("preset", "server") == ""  # as it is
     assert "max_replans" in refused("max_replans", -1)
     assert "'text_only' or 'fail'" in refused("on_model_failure", "weep")
-    assert refused("on_unverified", "fail") == ""
+    assert refused("on_rejected", "fail") == ""
     task = f"never {RED}"
     status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=task))
     assert (status, result.error_code) == (ABORTED, ErrorCode.ATTEMPTS_EXHAUSTED)
@@ -482,4 +482,4 @@ def test_parameters_while_it_runs(robot):
     sheets = robot.listen(RawImage, "goalreel/storyboard/image")
     robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
     until(lambda: sheets and sheets[-1].width == 640)
-    assert refused("on_unverified", "publish") == refused("contact_sheet_width", 1280) == ""
+    assert refused("on_rejected", "publish") == refused("contact_sheet_width", 1280) == ""

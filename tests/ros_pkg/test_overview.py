@@ -179,7 +179,7 @@ def test_each_step_has_its_state_and_its_own_words():
     array = build(under_way(), frame_id=FRAME)
     texts = [m.text for m in array.markers if m.type == Marker.TEXT_VIEW_FACING]
     assert texts[0].startswith("executing: put the green block")
-    states = ["1 completed, verified", "2 active, verified", "3 pending, generating", "4 pending"]
+    states = ["1 completed, accepted", "2 active, accepted", "3 pending, generating", "4 pending"]
     assert [t for t in texts if t[0].isdigit()] == states
     for panel in under_way().steps:
         lines = [m.text for m in array.markers if m.ns == "r0/text" and m.id // 4 == panel.index]
@@ -194,7 +194,7 @@ def test_each_step_says_who_made_and_who_checked_it_and_what_is_in_doubt():
     board = replace(under_way(), models=ModelNames("openai:some-planner", "flux", "größer"))
     verdict = Verdict(success=False, reasoning="The block is not there.")
     refused = board.steps[1].attempt.model_copy(update={"verdict": verdict})
-    active = replace(board.steps[1], image_status="unverified", record=record(board.steps[1].step, refused))
+    active = replace(board.steps[1], image_status="rejected", record=record(board.steps[1].step, refused))
     steps = board.with_panel(active).leave_step(0, "completed", 1, 5, "operator")
     array = build(replace(board, steps=steps), frame_id=FRAME)
     said = [
@@ -278,7 +278,7 @@ def attempts(draw: st.DrawFn) -> Attempt | None:
 def step_panels(draw: st.DrawFn, index: int) -> StepPanel:
     attempt = draw(attempts())
     image_status = draw(st.sampled_from(get_args(ImageStatus.__value__)))
-    if attempt is not None and attempt.image is not None and image_status in ("verified", "unverified"):
+    if attempt is not None and attempt.image is not None and image_status in ("accepted", "rejected"):
         image_status = attempt.status
     return StepPanel(
         index=index,

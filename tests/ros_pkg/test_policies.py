@@ -385,7 +385,7 @@ def trained_on(tmp_path) -> list[np.ndarray]:
     """The sub-goal camera of a dataset with the goal that the node will have, frame by frame."""
     folder = tmp_path
     source = Source.open(make_dataset(folder / "in", (12,), cameras=("front",)))
-    board = storyboard(12, ("verified",), drawn=(0,))
+    board = storyboard(12, ("accepted",), drawn=(0,))
     (step,) = board.steps
     goal = step.attempts[0].model_copy(update={"image": Image(painted(moving_square(0, 0), RED))})
     board = board.model_copy(update={"steps": (step.model_copy(update={"attempts": (goal,)}),)})

@@ -105,7 +105,7 @@ def test_the_task_is_an_episode_with_every_sub_goal_at_its_frames(recorded, tmp_
     out = tmp_path / "out"
     result = CliRunner().invoke(app, ["bag2lerobot", str(recorded[0]), "--out", str(out), "--json"])
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["steps"] == {"verified": 3}
+    assert json.loads(result.stdout)["steps"] == {"accepted": 3}
     source = Source.open(out)
     assert source.indices == (0,)
     episode = source.episode(0)
@@ -139,7 +139,7 @@ def test_the_file_for_rerun_has_sub_goals_camera_verdicts_and_progress(recorded)
     for (_, blob), wanted in zip(goals, COLOURS, strict=True):
         assert shows(blob, wanted)
     words = [text for _, text in values(recorded, "subgoal/words", "TextDocument:text", "time")]
-    shown = f"1. {RED}\n\n{RED}\n\nverified\n\nWords: by server, not checked\n"
+    shown = f"1. {RED}\n\n{RED}\n\naccepted\n\nWords: by server, not checked\n"
     assert any(text.startswith(shown) for text in words)
     assert shows(values(recorded, *CAMERA)[-1][1], COLOURS[-1])
     told = values(recorded, *VERDICTS)

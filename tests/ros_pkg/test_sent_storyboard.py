@@ -79,7 +79,12 @@ def test_statuses_verdicts_and_claims_come_through_as_they_are():
     failed = StoryboardStep(step=refused.step, attempts=(undrawn,), status="failed")
     sent = plan(checked(), refused, ruled, unjudged, failed, words())
     board = execute_request(ExecuteTask.Goal(storyboard=[storyboard_message(sent)])).storyboard
-    assert [panel.image_status for panel in board.steps] == ["verified", *["unverified"] * 4, "text"]
+    assert [panel.image_status for panel in board.steps] == [
+        "accepted",
+        "rejected",
+        *["unjudged"] * 3,
+        "text",
+    ]
     assert [panel.goal_image for panel in board.steps] == [step.goal_image for step in sent.steps]
     assert [panel.step for panel in board.steps] == [step.step for step in sent.steps]
     for panel, step in zip(board.steps, sent.steps, strict=True):
@@ -160,7 +165,7 @@ def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client, scri
     accepted = Verdict(success=True, reasoning="so")
     task = client.execute(storyboard=plan(checked(), pictured(GREEN, accepted), source=False))
     first = client.wait_for_subgoal(60)
-    assert (first.instruction, first.image_status) == (RED, StepMessage.IMAGE_VERIFIED)
+    assert (first.instruction, first.image_status) == (RED, StepMessage.IMAGE_ACCEPTED)
     assert [(c.claim, c.by, c.checked) for c in first.claims] == [
         ("what", PERSON, PERSON),
         ("looks", Claim().by, PERSON),
@@ -186,7 +191,7 @@ def test_a_node_plans_the_rest_of_it_anew(robot, client):
     client.replan("the bowl was moved")
     until(lambda: client.subgoal().active and client.subgoal().revision == 1)
     goal = client.subgoal()
-    assert (goal.index, goal.instruction, goal.image_status) == (1, GREEN, StepMessage.IMAGE_VERIFIED)
+    assert (goal.index, goal.instruction, goal.image_status) == (1, GREEN, StepMessage.IMAGE_ACCEPTED)
     assert not shows(goal, GREEN), "the node's editor sets no mark"
     assert all("server:" in c.by for c in goal.claims), goal.claims
     robot.colour = GREEN

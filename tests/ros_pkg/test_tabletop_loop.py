@@ -96,7 +96,7 @@ def test_an_instruction_goes_in_and_the_blocks_are_where_it_says(robot):
     board = result.storyboard
     assert board.state == Storyboard.STATE_SUCCEEDED
     assert [s.status for s in board.steps] == [StoryboardStep.STATUS_COMPLETED] * len(EPISODE.goals)
-    assert [s.image_status for s in board.steps] == [StoryboardStep.IMAGE_VERIFIED] * len(EPISODE.goals)
+    assert [s.image_status for s in board.steps] == [StoryboardStep.IMAGE_ACCEPTED] * len(EPISODE.goals)
     assert [s.attempts for s in board.steps] == [1] * len(EPISODE.goals)
     assert {s.critic.verdict for s in board.steps} == {CriticVerdict.ACCEPTED}
     assert result.replans == 0

@@ -100,7 +100,7 @@ def test_what_is_not_on_the_table_is_refused_in_one_line(text, why):
     assert "\n" not in str(refused.value)
 
 
-def test_a_storyboard_of_the_scenes_own_instruction_is_verified(world, live):
+def test_a_storyboard_of_the_scenes_own_instruction_is_accepted(world, live):
     (board,) = run_batch([task(world, live)], *model_set(world), max_attempts=3)
     assert [s.step.instruction for s in board.steps] == [state_of(g) for g in world.episode.goals]
     assert [len(s.attempts) for s in board.steps] == [1] * len(world.episode.goals)

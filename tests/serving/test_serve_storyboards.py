@@ -284,7 +284,7 @@ def test_which_picture_of_a_rejected_step_is_kept_is_the_servers_choice(models, 
     with talking(models, loop=loop) as client:
         watch(client, job := submit(client))
         step = fetch(client, job).steps[0]
-    assert (step.status, step.chosen) == ("unverified", chosen)
+    assert (step.status, step.chosen) == ("rejected", chosen)
 
 
 def test_a_second_editor_is_asked_for_what_the_first_could_not_draw(models):

@@ -33,7 +33,7 @@ def test_it_is_drawn_from_the_candidate_and_shown_once_that_is_accepted(start):
     assert [p.image_status for p in engine.board.steps] == ["validating", "none", "none"]
     world.hold["judge"].set()
     outcome = result(ticket)
-    assert [p.image_status for p in outcome.board.steps] == ["verified"] * 3
+    assert [p.image_status for p in outcome.board.steps] == ["accepted"] * 3
     assert sorted(prompts(world)) == sorted(
         f"{a}move to {i}{b}" for i in (1, 2, 3) for a, b in (("", ""), ("(", ")"))
     )
@@ -48,7 +48,7 @@ def test_it_is_thrown_away_where_the_critic_rejects_its_source(start):
     until(lambda: "move to 2" in prompts(world))
     world.hold["judge"].set()
     outcome = result(ticket)
-    assert [(p.image_status, p.attempts) for p in outcome.board.steps] == [("verified", 2), ("verified", 1)]
+    assert [(p.image_status, p.attempts) for p in outcome.board.steps] == [("accepted", 2), ("accepted", 1)]
     asked = [p for p in prompts(world) if "(" not in p]
     assert asked == ["move to 1", "move to 2", "move to 1 exactly", "move to 2"], "one a step at most"
 
@@ -78,7 +78,7 @@ def test_the_first_goal_waits_for_as_many_more_as_are_asked_for(start):
     world.hold["judge"].set()
     until(lambda: heard.told == [0])
     first = next(goal for goal in heard.goals if goal.active)
-    assert [p.image_status for p in first.board.steps[:2]] == ["verified"] * 2
+    assert [p.image_status for p in first.board.steps[:2]] == ["accepted"] * 2
     world.scene = picture(1)
     until(lambda: heard.told == [0, 1])
 
@@ -86,7 +86,7 @@ def test_the_first_goal_waits_for_as_many_more_as_are_asked_for(start):
 def test_a_picture_that_ends_the_task_does_not_hold_the_first_goal_for_ever(begin):
     world = World(steps=2)
     world.refuse = {"move to 2", "move to 2 exactly"}
-    _engine, _, ticket = begin(world, goals_ahead=5, on_unverified="fail", max_attempts=2)
+    _engine, _, ticket = begin(world, goals_ahead=5, on_rejected="fail", max_attempts=2)
     world.scene = picture(1)
     assert result(ticket).error is ErrorCode.ATTEMPTS_EXHAUSTED
 

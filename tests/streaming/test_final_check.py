@@ -43,12 +43,12 @@ def test_the_critic_is_asked_about_the_task_as_a_whole_on_a_live_frame(start):
     assert (outcome.verdict.success, outcome.verdict.probability) == (True, 0.75)
 
 
-def test_what_it_does_not_confirm_ends_as_unverified_and_says_why(start):
+def test_what_it_does_not_confirm_ends_as_unconfirmed_and_says_why(start):
     world = World(2)
     world.whole = False
     engine, heard = start(world, rerender=1.0)
     outcome = result(done(world, engine, heard))
-    assert (outcome.error, outcome.board.state) == (ErrorCode.UNVERIFIED, "unverified")
+    assert (outcome.error, outcome.board.state) == (ErrorCode.UNCONFIRMED, "unconfirmed")
     assert outcome.message.endswith("the critic does not confirm the task: looked at all")
     assert outcome.verdict is not None
     assert not outcome.verdict.success
@@ -69,7 +69,7 @@ def test_while_it_is_asked_that_is_said_and_the_task_can_be_cancelled(begin):
 
 
 @pytest.mark.parametrize(
-    ("on_failure", "error"), [("text_only", ErrorCode.UNVERIFIED), ("fail", ErrorCode.CRITIC_FAILED)]
+    ("on_failure", "error"), [("text_only", ErrorCode.UNCONFIRMED), ("fail", ErrorCode.CRITIC_FAILED)]
 )
 def test_a_critic_that_cannot_be_asked_confirms_nothing(begin, on_failure, error):
     world = World(1)
@@ -90,7 +90,7 @@ def test_a_critic_of_pictures_alone_takes_neither_a_step_nor_the_task_for_done(b
     assert engine.progress().board.steps[0].status == "active"
     engine.set_step(0, "completed")
     outcome = result(ticket)
-    assert (outcome.error, outcome.verdict) == (ErrorCode.UNVERIFIED, None)
+    assert (outcome.error, outcome.verdict) == (ErrorCode.UNCONFIRMED, None)
     assert PICTURES_ALONE in outcome.message
 
 
@@ -109,7 +109,7 @@ def test_a_task_of_more_steps_than_the_critic_can_judge_is_never_called_done(sta
     world = World(2)
     engine, heard = start(world, rerender=1.0, confirm_steps=1)
     outcome = result(done(world, engine, heard))
-    assert (outcome.error, outcome.verdict, wholes(world)) == (ErrorCode.UNVERIFIED, None, [])
+    assert (outcome.error, outcome.verdict, wholes(world)) == (ErrorCode.UNCONFIRMED, None, [])
     assert outcome.message.endswith("it cannot judge one of 2 steps (confirm_steps)")
     world.plans, world.scene, heard.goals[:] = [world.plan_of([0])], picture(0), []
     outcome = result(done(world, engine, heard))
@@ -152,7 +152,7 @@ def test_without_a_frame_nothing_is_confirmed(begin):
     world.scene = None
     engine.set_step(0, "completed")
     outcome = result(ticket)
-    assert outcome.error is ErrorCode.UNVERIFIED
+    assert outcome.error is ErrorCode.UNCONFIRMED
     assert "no camera frame" in outcome.message
 
 
@@ -163,7 +163,7 @@ def test_an_answer_that_cannot_be_read_is_no_confirmation(start):
     world.judge = lambda cs: [garbage] if wholes_in(cs) else told(cs)
     engine, heard = start(world)
     outcome = result(done(world, engine, heard))
-    assert (outcome.error, outcome.verdict) == (ErrorCode.UNVERIFIED, None)
+    assert (outcome.error, outcome.verdict) == (ErrorCode.UNCONFIRMED, None)
     assert "no verdict in the reply" in outcome.message
 
 

@@ -57,12 +57,12 @@ def test_what_a_server_says_that_is_no_answer_never_looks_like_a_good_plan(start
         outcome = result(ticket)
         board = outcome.board
         if board.steps:
-            assert (outcome.error, board.degraded) == (ErrorCode.UNVERIFIED, outcome.message)
+            assert (outcome.error, board.degraded) == (ErrorCode.UNCONFIRMED, outcome.message)
             assert board.degraded.startswith(f"the {role} failed: ")
         else:
             assert outcome.error is ErrorCode.PLANNER_FAILED
-        assert [p.image_status for p in board.steps] in ([], ["unverified"])
-        assert not any(p.image_status in ("verified", "text") for b in heard.boards for p in b.steps)
+        assert [p.image_status for p in board.steps] in ([], ["unjudged"])
+        assert not any(p.image_status in ("accepted", "text") for b in heard.boards for p in b.steps)
 
 
 @pytest.mark.parametrize("stage", ["plan", "edit", "judge"])
@@ -173,11 +173,11 @@ DOUBTS = {
 
 
 @pytest.mark.parametrize("kind", DOUBTS)
-def test_a_goal_that_no_critic_accepted_is_held_back_where_only_verified_ones_may_pass(start, kind):
+def test_a_goal_that_no_critic_accepted_is_held_back_where_only_accepted_ones_may_pass(start, kind):
     world = doubtful(World(2), kind)
     engine, heard = start(world, require_verified=True, max_attempts=1)
     ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: "not verified" in engine.progress().message)
+    until(lambda: "not accepted" in engine.progress().message)
     assert f"(require_verified): {DOUBTS[kind]}; set_active_step goes on" in engine.progress().message
     assert (heard.goals[-1].reason, heard.goals[-1].panel.index, heard.told) == ("holding", 0, [])
     engine.set_step(0, "completed")
@@ -188,7 +188,7 @@ def test_a_goal_that_no_critic_accepted_is_held_back_where_only_verified_ones_ma
     else:
         until(lambda: heard.goals[-1].panel.index == 1 and heard.goals[-1].reason == "holding")
     ticket.cancel()
-    assert all(g.panel.image_status == "verified" for g in heard.goals if g.active)
+    assert all(g.panel.image_status == "accepted" for g in heard.goals if g.active)
 
 
 def test_what_is_held_back_is_planned_anew_and_ends_the_task_after_the_last_plan(start):
@@ -197,7 +197,7 @@ def test_what_is_held_back_is_planned_anew_and_ends_the_task_after_the_last_plan
     outcome = result(engine.submit(TaskRequest("move it", max_replans=2)))
     assert (outcome.error, outcome.replans) == (ErrorCode.REPLANS_EXHAUSTED, 2)
     assert outcome.message.startswith(
-        "the goal is not verified (require_verified): it is in words alone, and"
+        "the goal is not accepted (require_verified): it is in words alone, and"
     )
     assert heard.told == []
     world = doubtful(World(1), "in words")
@@ -205,7 +205,7 @@ def test_what_is_held_back_is_planned_anew_and_ends_the_task_after_the_last_plan
     world.plans[1:] = [world.plan_of([0])]
     ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
-    assert heard.goals[-1].panel.image_status == "verified"
+    assert heard.goals[-1].panel.image_status == "accepted"
     ticket.cancel()
 
 
@@ -216,7 +216,7 @@ def test_a_plan_that_is_kept_for_want_of_a_better_one_is_degraded_still(start):
     engine, heard = start(world, stall_timeout=0.2)
     ticket = engine.submit(TaskRequest("at 7", max_replans=1))
     assert result(ticket).error is ErrorCode.REPLANS_EXHAUSTED
-    assert [g.panel.image_status for g in heard.goals if g.active] == ["unverified"] * 2
+    assert [g.panel.image_status for g in heard.goals if g.active] == ["unjudged"] * 2
     assert all(g.board.degraded for g in heard.goals if g.active)
 
 
@@ -238,7 +238,7 @@ def test_nobody_confirms_a_task_whose_critic_is_gone(begin):
     until(lambda: engine.board.degraded)
     engine.set_step(0, "completed")
     outcome = result(ticket)
-    assert (outcome.error, outcome.message) == (ErrorCode.UNVERIFIED, "the critic failed: server gone")
+    assert (outcome.error, outcome.message) == (ErrorCode.UNCONFIRMED, "the critic failed: server gone")
 
 
 def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_pictures(begin):
@@ -247,7 +247,7 @@ def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_
     world.fails["plan"] = "server gone"
     engine.command("replan")
     until(lambda: heard.goals[-1].reason == "holding")
-    assert engine.board.steps[0].image_status == "verified"
+    assert engine.board.steps[0].image_status == "accepted"
     del world.fails["plan"]
     world.plans = [world.plan_of(range(2))]
     engine.command("replan")

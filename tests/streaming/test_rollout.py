@@ -115,7 +115,7 @@ def test_a_policy_is_led_through_a_plan(bench):
     assert done.stdout.splitlines()[-1].startswith(f"done: {len(goals)} sub-goals in "), done.stdout
     assert len(bench.tasks) == len(goals)
     for number, name in enumerate(bench.tasks, 1):
-        assert f"{number}/{len(goals)}: {name} (verified)\n" in done.stderr
+        assert f"{number}/{len(goals)}: {name} (accepted)\n" in done.stderr
         assert " is " not in name, "the step's name, as annotated datasets have it, not the state it leads to"
     assert EPISODE.instruction not in bench.tasks
     *acted, last = bench.actions
@@ -191,7 +191,7 @@ def goal_of(text: str, active: bool = True, colour: int = 200) -> Goal:
     step = Step(name=text, instruction=text, prompt=text)
     picture = Image(np.full((24, 64, 3), colour, np.uint8))
     attempt = Attempt(prompt=text, seed=0, image=picture, verdict=Verdict(success=True))
-    panel = StepPanel(0, record(step, attempt), 1, image_status="verified")
+    panel = StepPanel(0, record(step, attempt), 1, image_status="accepted")
     return Goal(Board(steps=(panel,)), panel, "active" if active else "paused", 1)
 
 
@@ -210,7 +210,7 @@ def test_the_camera_shows_the_goal_as_datasets_do():
         assert camera.read_latest().max() == 200, "and never changed by who reads"
         goals.on_goal(goal_of("red", active=False))
         assert camera.read_latest().max() == 0
-    assert said == ["1/1: red (verified)", "1/1: hold still"]
+    assert said == ["1/1: red (accepted)", "1/1: hold still"]
     goals.on_goal(goal_of("red"))
     marked = SubgoalCameraConfig(width=64, height=24, fps=10, goals=goals, form="bordered")
     with SubgoalCamera(marked) as camera:

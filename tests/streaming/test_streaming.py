@@ -34,7 +34,7 @@ def test_a_task_from_instruction_to_success(start):
     assert (outcome.error, outcome.message) == (ErrorCode.NONE, "")
     assert heard.told == [0, 1, 2]
     assert [p.status for p in outcome.board.steps] == ["completed"] * 3
-    assert [p.image_status for p in outcome.board.steps] == ["verified"] * 3
+    assert [p.image_status for p in outcome.board.steps] == ["accepted"] * 3
     assert outcome.board.state == "succeeded"
     assert not heard.goals[-1].active
     assert all(b.stamp > a.stamp for a, b in zip(heard.boards, heard.boards[1:], strict=False))
@@ -47,7 +47,7 @@ def test_a_rejected_picture_is_tried_again_with_the_critics_prompt(finish):
     world = World(1)
     world.refuse.add("move to 1")
     panel = finish(world, "generate").board.steps[0]
-    assert (panel.attempts, panel.image_status) == (2, "verified")
+    assert (panel.attempts, panel.image_status) == (2, "accepted")
     assert panel.attempt.prompt == "move to 1 exactly"
 
 
@@ -55,7 +55,7 @@ def test_rejected_pictures_are_shown_or_end_the_task_by_setting(finish):
     for choice, state in (("publish", "ready"), ("fail", "failed")):
         world = World(1)
         world.refuse = {"move to 1", "move to 1 exactly"}
-        outcome = finish(world, "generate", on_unverified=choice, max_attempts=2)
+        outcome = finish(world, "generate", on_rejected=choice, max_attempts=2)
         assert outcome.board.state == state
         assert (outcome.error is ErrorCode.ATTEMPTS_EXHAUSTED) == (choice == "fail")
         assert outcome.board.steps[0].attempts == 2
@@ -173,8 +173,8 @@ def test_a_dead_planner_leaves_the_task_itself_in_words(finish):
     world.fails["plan"] = "server gone"
     outcome = finish(world, "generate")
     (panel,) = outcome.board.steps
-    assert (panel.step.instruction, panel.image_status, panel.goal_image) == ("move it", "unverified", None)
-    assert (outcome.error, outcome.board.state) == (ErrorCode.UNVERIFIED, "unverified")
+    assert (panel.step.instruction, panel.image_status, panel.goal_image) == ("move it", "unjudged", None)
+    assert (outcome.error, outcome.board.state) == (ErrorCode.UNCONFIRMED, "unconfirmed")
     assert outcome.message == outcome.board.degraded == "the planner failed: server gone"
     outcome = finish(world, "execute", on_model_failure="fail")
     assert (outcome.error, outcome.message) == (ErrorCode.PLANNER_FAILED, "server gone")
@@ -193,7 +193,7 @@ def test_a_planner_that_comes_back_ends_what_is_degraded(start):
         until(lambda n=number: heard.told == [0] * n)
         assert heard.goals[-1].board.degraded == lost
         assert heard.goals[-1].panel.claims(heard.goals[-1].board.models).what.by == "person"
-        assert heard.goals[-1].panel.image_status == "unverified"
+        assert heard.goals[-1].panel.image_status == "unjudged"
         if number == 2:
             del world.fails["plan"]
         assert engine.command("replan") == (ErrorCode.NONE, "")
@@ -214,7 +214,7 @@ def test_a_dead_editor_leaves_words(finish, begin):
     world.fails["edit"] = "server gone"
     _, heard, ticket = begin(world)
     panel = heard.goals[-1].panel
-    assert (panel.image_status, panel.goal_image) == ("unverified", None)
+    assert (panel.image_status, panel.goal_image) == ("unjudged", None)
     world.scene = picture(1)
     until(lambda: heard.told == [0, 1])
     world.scene = picture(2)
@@ -225,7 +225,7 @@ def test_a_dead_editor_leaves_words(finish, begin):
     world = World(2)
     world.fails["edit"] = "server gone"
     generated = finish(world, "generate")
-    assert generated.error is ErrorCode.UNVERIFIED, "its pictures are what was asked for"
+    assert generated.error is ErrorCode.UNCONFIRMED, "its pictures are what was asked for"
 
 
 def test_orders_about_a_plan_that_is_made_anew_are_refused(begin):
@@ -285,14 +285,14 @@ def test_a_dead_critic_shows_pictures_and_waits_for_an_override(begin):
     world = World(1)
     world.fails["judge"] = "server gone"
     engine, heard, ticket = begin(world, stall_timeout=0.1, max_replans=0)
-    assert heard.goals[-1].panel.image_status == "unverified"
+    assert heard.goals[-1].panel.image_status == "unjudged"
     assert heard.goals[-1].panel.goal_image == picture(1)
     world.scene = picture(1)
     until(lambda: "critic cannot be asked" in engine.progress().message)
     time.sleep(0.3)
     assert not ticket.outcome.done(), "nobody can say that it was reached"
     engine.set_step(0, "completed")
-    assert result(ticket).error is ErrorCode.UNVERIFIED, "nor that the task is done"
+    assert result(ticket).error is ErrorCode.UNCONFIRMED, "nor that the task is done"
 
 
 def test_a_model_that_hangs_counts_as_failed(begin):

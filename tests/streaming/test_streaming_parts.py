@@ -336,7 +336,7 @@ def test_a_look_at_the_robot_holds_up_what_is_rendered_only_where_one_model_does
     asyncio.run(main())
 
 
-def test_a_frame_that_only_picture_checks_accepted_is_an_unverified_goal_to_a_robot():
+def test_a_frame_that_only_picture_checks_accepted_is_an_unjudged_goal_to_a_robot():
     """Whatever the editor took it from: it is what is to come, and nobody compared it with the words."""
     step = Step(name="grasp", instruction="it is held", prompt="grasp it")
     frame = Image(picture(1).pixels, frame="front#3")
@@ -344,7 +344,7 @@ def test_a_frame_that_only_picture_checks_accepted_is_an_unverified_goal_to_a_ro
     attempt = Attempt(prompt="grasp it", seed=0, image=frame, verdict=verdict)
     result = StoryboardStep(step=step, attempts=(attempt,), status="observed", chosen=0)
     panel = StepPanel(0, StoryboardStep(step=step), 3).finish(result, 1, frame.size)
-    assert panel.image_status == "unverified"
+    assert panel.image_status == "unjudged"
     looks = panel.claims(ModelNames(editor="mine")).looks
     assert looks is not None
     assert looks.line == "by model mine, checked by picture checks"
@@ -355,8 +355,8 @@ def test_a_panel_holds_its_chosen_picture_and_what_failed_last():
     no, gone = Verdict(success=False), Failure(stage="edit", message="server gone")
     rejected = tuple(Attempt(prompt="x", seed=i, image=picture(i), verdict=no) for i in range(3))
     failed = Attempt(prompt="x", seed=3, failure=gone)
-    result = StoryboardStep(step=step, attempts=(*rejected, failed), status="unverified", chosen=1)
+    result = StoryboardStep(step=step, attempts=(*rejected, failed), status="rejected", chosen=1)
     panel = StepPanel(0, StoryboardStep(step=step), 4).finish(result, 1, picture(1).size)
-    assert (panel.attempts, panel.image_status, panel.record.failure) == (4, "unverified", gone)
+    assert (panel.attempts, panel.image_status, panel.record.failure) == (4, "rejected", gone)
     assert panel.record.attempts == (rejected[1], failed)
     assert panel.goal_image == picture(1)

@@ -29,18 +29,18 @@ def worded() -> World:
 
 
 def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
-    engine, heard = start(worded, on_unverified="fail")
+    engine, heard = start(worded, on_rejected="fail")
     phases = []
     board = result(engine.submit(TaskRequest("move it", "generate"), phases.append)).board
     assert board.state == "ready"
     assert [(p.image_status, p.attempts) for p in board.steps] == [
-        ("verified", 1),
+        ("accepted", 1),
         ("text", 0),
-        ("verified", 1),
+        ("accepted", 1),
     ]
     assert [p.goal_image is None for p in board.steps] == [False, True, False]
     assert board.steps[1].created
-    assert [p.shown().status for p in board.steps] == ["verified", "text", "verified"]
+    assert [p.shown().status for p in board.steps] == ["accepted", "text", "accepted"]
     assert [e.image for e in edits(worded)] == [picture(0), picture(1)]
     assert phases[-1].completion == 1.0
     untouched = next(b for b in heard.boards if b.steps).steps[1]
@@ -76,10 +76,10 @@ def test_after_words_the_next_goal_is_imagined_from_the_scene_that_they_led_to(w
     result(ticket)
 
 
-def test_where_all_is_in_words_only_what_lost_its_picture_is_unverified(worded, start):
+def test_where_all_is_in_words_only_what_lost_its_picture_is_unjudged(worded, start):
     engine, _ = start(worded)
     board = result(engine.submit(TaskRequest("move it", "generate", text_only=True))).board
-    assert [p.image_status for p in board.steps] == ["unverified", "text", "unverified"]
+    assert [p.image_status for p in board.steps] == ["unjudged", "text", "unjudged"]
     assert not edits(worded)
 
 
@@ -185,7 +185,7 @@ class LessAndLessSure(World):
 @pytest.mark.parametrize(("keep", "kept"), [(None, 0), ("best", 0), ("last", 2)])
 def test_of_rejected_pictures_the_one_is_shown_that_is_asked_for(finish, keep, kept):
     (panel,) = finish(LessAndLessSure(1), "generate", keep=keep, max_attempts=3).board.steps
-    assert (panel.image_status, panel.attempts) == ("unverified", 3)
+    assert (panel.image_status, panel.attempts) == ("rejected", 3)
     assert panel.attempt.prompt == "move to 1" + " exactly" * kept
 
 
@@ -211,7 +211,7 @@ def test_a_second_editor_and_the_first_frame_go_with_the_tasks_of_a_robot(finish
     assert [(e.step, e.editor, e.attempt) for e in world.edits] == [
         (n, e, a) for n in (0, 1) for e, a in ((0, 0), (0, 1), (1, 2))
     ]
-    assert (first.attempts, first.max_attempts, first.image_status) == (3, 4, "verified")
+    assert (first.attempts, first.max_attempts, first.image_status) == (3, 4, "accepted")
     assert second.attempt.by == "model openai:m"
     assert second.shown().claims.looks.by == "model openai:m"
     source = world.edits[0].image

@@ -52,7 +52,7 @@ def test_a_storyboard_equals_the_offline_drivers_and_is_told_event_by_event(clie
     assert unnamed == [step.model_copy(update={"claims": None}) for step in offline.steps]
     assert record.task == offline.task
     step = fetched["steps"][0]
-    assert (step["status"], step["chosen"], step["stale"], step["open"]) == ("verified", 1, [], False)
+    assert (step["status"], step["chosen"], step["stale"], step["open"]) == ("accepted", 1, [], False)
     assert [a["outcome"] for a in step["attempts"]] == ["rejected", "accepted"]
     assert step["claim_lines"] == [
         "Words: by planner, not checked",
@@ -71,24 +71,24 @@ def test_words_that_change_make_a_picture_stale_until_a_person_or_the_critic_acc
     assert (step["instruction"], step["edited"], step["status"]) == (
         "the drawer is open",
         ["words"],
-        "unverified",
+        "rejected",
     )
     assert step["stale"] == ["The words were changed after this picture was made."]
     assert step["claims"]["what"] == {"by": "person", "checked": "person", "doubts": []}
     assert step["claims"]["looks"]["checked"] == "nobody"
-    assert now["steps"][1]["status"] == "verified"
+    assert now["steps"][1]["status"] == "accepted"
     accepted = edit(client, now, "judge", step=first, attempt=1, accept=True)["steps"][0]
-    assert (accepted["status"], accepted["stale"]) == ("verified", [])
+    assert (accepted["status"], accepted["stale"]) == ("accepted", [])
     assert accepted["claims"]["looks"]["checked"] == "person"
     now = edit(client, state(client, now["id"]), "undo")
-    assert now["steps"][0]["status"] == "unverified"
+    assert now["steps"][0]["status"] == "rejected"
     client.post(f"/v1/storyboards/{now['id']}/resume")
     now = finished(client, now["id"])
     drawn = now["steps"][0]
-    assert (drawn["status"], drawn["stale"], len(drawn["attempts"])) == ("verified", [], 4)
+    assert (drawn["status"], drawn["stale"], len(drawn["attempts"])) == ("accepted", [], 4)
     assert [len(step["attempts"]) for step in now["steps"]] == [4, 4], "it was the second one's source"
     now = edit(client, now, "choose", step=first, attempt=2)
-    assert [step["status"] for step in now["steps"]] == ["unverified"] * 2
+    assert [step["status"] for step in now["steps"]] == ["rejected"] * 2
     assert now["steps"][1]["stale"] == ["The picture that this one was drawn from is another one now."]
     assert [line["words"] for line in now["history"]] == [
         "changed the instruction",
@@ -132,7 +132,7 @@ def test_an_end_that_the_critic_refuses_or_cannot_judge_is_not_complete(tmp_path
     ]
     with studio(tmp_path, models) as client:
         now = made(client)
-        assert [step["status"] for step in now["steps"]] == ["verified"] * 2
+        assert [step["status"] for step in now["steps"]] == ["accepted"] * 2
         assert (now["complete"], now["end_checked"]) == (False, "model critic")
         assert now["end_doubt"].startswith("the end was refused")
     with studio(tmp_path / "short", replace(scripted(), critic_steps=lambda: 1)) as client:
@@ -145,17 +145,17 @@ def test_a_persons_word_stands_over_the_critics_for_the_picture_before_that_they
     first, second = now["steps"]
     now = edit(client, now, "judge", step=second["id"], attempt=1, accept=False)
     step = now["steps"][1]
-    assert (step["status"], step["reasons"]) == ("unverified", ["A person refused it."])
+    assert (step["status"], step["reasons"]) == ("rejected", ["A person refused it."])
     assert step["attempts"][1]["outcome"] == "person_refused"
     assert step["attempts"][1]["verdict"]["success"], "the Critic's own word stays"
     assert now["complete"] is False
     now = edit(client, now, "judge", step=second["id"], attempt=0, accept=True)
     now = edit(client, now, "choose", step=first["id"], attempt=0)
     step = now["steps"][1]
-    assert (step["status"], step["attempts"][0]["outcome"]) == ("unverified", "rejected")
+    assert (step["status"], step["attempts"][0]["outcome"]) == ("rejected", "rejected")
     assert step["stale"] == ["The picture that this one was drawn from is another one now."]
     assert step["claims"]["looks"]["checked"] == "nobody"
-    assert edit(client, now, "undo")["steps"][1]["status"] == "verified"
+    assert edit(client, now, "undo")["steps"][1]["status"] == "accepted"
 
 
 def test_steps_are_added_moved_and_removed_and_each_change_can_be_taken_back(client):
@@ -180,7 +180,7 @@ def test_steps_are_added_moved_and_removed_and_each_change_can_be_taken_back(cli
     assert [step["id"] for step in now["steps"]] == [first, added["id"], second]
     client.post(f"/v1/storyboards/{now['id']}/resume")
     now = finished(client, now["id"])
-    assert [step["status"] for step in now["steps"]] == ["verified"] * 3
+    assert [step["status"] for step in now["steps"]] == ["accepted"] * 3
 
 
 def test_a_step_is_drawn_again_by_another_prompt_and_all_that_follow(client):
@@ -218,7 +218,7 @@ def test_it_goes_on_from_a_later_real_picture(client, folder):
     now = finished(client, now["id"])
     assert [done["instruction"] for done in now["done"]] == ["i0"]
     assert Image.decode(client.get(now["image"]).content) == picture(5)
-    assert [step["status"] for step in now["steps"]] == ["verified"] * 2
+    assert [step["status"] for step in now["steps"]] == ["accepted"] * 2
     assert edit(client, now, "continue", 422, image=LATER, done=3)["error"]["message"] == (
         "3 steps done, but the plan has 2"
     )

@@ -51,7 +51,7 @@ def test_it_says_what_it_waits_for_and_cancel_keeps_what_is_there(tmp_path):
         models.critic.gate.set()
         client.post(f"/v1/storyboards/{board}/resume")
         now = finished(client, board)
-        assert [step["status"] for step in now["steps"]] == ["verified"] * 2
+        assert [step["status"] for step in now["steps"]] == ["accepted"] * 2
         assert len(models.planner.batches) == 1
         assert sum(map(len, models.editor.batches)) == 4, "the picture that was there is not drawn again"
 
@@ -70,7 +70,7 @@ def test_a_change_while_a_step_is_drawn_is_heeded_at_once(tmp_path):
         models.critic.gate.set()
         now = finished(client, board)
         assert [(s["id"], s["instruction"], s["status"]) for s in now["steps"]] == [
-            (second, "something else", "verified")
+            (second, "something else", "accepted")
         ]
 
 
@@ -108,7 +108,7 @@ def test_a_server_that_is_killed_in_the_middle_loses_nothing(tmp_path):
         assert [a["picture"] for a in now["steps"][0]["attempts"]] == pictures
         client.post(f"/v1/storyboards/{board}/resume")
         now = finished(client, board)
-        assert [step["status"] for step in now["steps"]] == ["verified"] * 2
+        assert [step["status"] for step in now["steps"]] == ["accepted"] * 2
         assert [a["picture"] for a in now["steps"][0]["attempts"]] == pictures
         assert (models.planner.batches, sum(map(len, models.editor.batches))) == ([], 2)
     assert [json.loads(line)["number"] for line in log.read_text().splitlines()] == list(

@@ -98,7 +98,7 @@ def renamed(root: Path, out: Path, names: dict[str, str]) -> Path:
 
 def storyboard(
     length: int,
-    statuses: Sequence[str] = ("verified", "verified", "verified"),
+    statuses: Sequence[str] = ("accepted", "accepted", "accepted"),
     *,
     camera: str = "observation.images.front",
     names: Sequence[str] = ("reach the block", "grasp the block", "put it in the bowl"),
@@ -123,7 +123,7 @@ def storyboard(
         frame, pixels = f"{camera}#{cuts[i + 1] - 1}", np.zeros((48, 48, 3), np.uint8)
         if i in drawn:
             pixels[:, :, i % 3], frame = 40 * (i + 1), None
-        verdict = Verdict(success=status == "verified")
+        verdict = Verdict(success=status == "accepted")
         attempt = Attempt(prompt="p", seed=i, image=Image(pixels, frame=frame), verdict=verdict)
         outcome = "failed" if i in vain else "done"
         step = Step(

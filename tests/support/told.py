@@ -40,7 +40,7 @@ def step(name: str, *attempts: Attempt) -> StoryboardStep:
     pictured = [i for i, a in enumerate(attempts) if a.image is not None]
     good = [i for i in pictured if (v := attempts[i].verdict) is not None and v.success]
     chosen = good[-1] if good else pictured[-1] if pictured else None
-    status = "verified" if good else "unverified" if pictured else "failed"
+    status = "accepted" if good else "rejected" if pictured else "failed"
     return StoryboardStep(step=plan, attempts=attempts, status=status, chosen=chosen)
 
 

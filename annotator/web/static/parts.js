@@ -4,8 +4,8 @@ import { fill, find, h } from "./dom.js";
 import { attempt } from "./server.js";
 
 const MARK = {
-  accept: "✓", accepted: "✓", observed: "◉", verified: "✓", person: "✓", unsure: "?", unverified: "!", reject: "✕",
-  rejected: "✕", failed: "✕", skipped: "–", text: "≡", edited: "✎", stale: "↻", drawn: "…", person_accepted: "✓", person_refused: "✕",
+  accept: "✓", accepted: "✓", observed: "◉", person: "✓", unsure: "?", unjudged: "!", rejected: "✕", reject: "✕",
+  failed: "✕", skipped: "–", text: "≡", edited: "✎", stale: "↻", drawn: "…", person_accepted: "✓", person_refused: "✕",
 };
 
 export const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;

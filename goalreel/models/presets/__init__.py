@@ -61,13 +61,13 @@ class LoopOptions(Settings):
     confirm: bool = setting(
         True,
         "Ask the critic at the end whether the whole task is done. Where it does not confirm, a "
-        "storyboard is not complete, and a robot's task ends as UNVERIFIED, not SUCCEEDED.",
+        "storyboard is not complete, and a robot's task ends as UNCONFIRMED, not SUCCEEDED.",
         panel=LIVE,
     )
     confirm_steps: int | None = setting(
         None,
         "Most steps of a task that the critic can judge as a whole. A longer "
-        "task is not judged, and ends as UNVERIFIED.",
+        "task is not judged, and ends as UNCONFIRMED.",
         ge=1,
         le=1000,
         panel=LIVE,

@@ -44,7 +44,7 @@ function menu({ id, state, studio }) {
     h("li", {}, button(act, words, null, { disabled: !ability.available }), ability.reason && h("span", { class: "muted" }, ability.reason));
   return h(
     "details",
-    { class: state.status === "done" && standing(state)[0] === "verified" ? "menu ready" : "menu", "data-key": "menu", "data-keep": "open" },
+    { class: state.status === "done" && standing(state)[0] === "accepted" ? "menu ready" : "menu", "data-key": "menu", "data-keep": "open" },
     h("summary", {}, "Share"),
     h("ul", {},
       none

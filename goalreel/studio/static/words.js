@@ -12,7 +12,7 @@ export const caution = ({ planner }) =>
 export const START = "start";
 
 export const STATUS = {
-  observed: "observed", verified: "verified", unverified: "unverified", failed: "failed", skipped: "not drawn yet",
+  observed: "observed", accepted: "accepted", unjudged: "not judged", rejected: "rejected", failed: "failed", skipped: "not drawn yet",
   text: "words alone", stale: "stale",
 };
 export const OUTCOME = {
@@ -62,17 +62,17 @@ export function standing(state) {
   const tally = (worths) => steps.filter((step) => worths.includes(worth(step))).length;
   const [stale, open] = [tally(["stale"]), tally(["skipped"])];
   if (stale + open) return [stale ? "stale" : "skipped", `${count(stale + open, "step")} of ${steps.length} ${stale + open === 1 ? "is" : "are"} to be drawn${stale ? " again" : ""}`];
-  const bad = tally(["unverified", "failed"]);
-  if (bad) return ["unverified", `${count(bad, "step")} of ${steps.length} ${bad === 1 ? "is" : "are"} not verified`];
-  if (state.end_doubt) return ["unverified", `${state.end_doubt[0].toUpperCase()}${state.end_doubt.slice(1)}`];
+  const bad = tally(["unjudged", "rejected", "failed"]);
+  if (bad) return ["rejected", `${count(bad, "step")} of ${steps.length} ${bad === 1 ? "is" : "are"} not accepted`];
+  if (state.end_doubt) return ["rejected", `${state.end_doubt[0].toUpperCase()}${state.end_doubt.slice(1)}`];
   const told = tally(["text"]);
   if (told === steps.length) return ["text", `${count(told, "step")} in words alone, without a picture`];
   const pictured = steps.length - told;
-  const all = pictured === 1 ? "The picture of the one step is verified" : `The pictures of all ${pictured} steps are verified`;
+  const all = pictured === 1 ? "The picture of the one step is accepted" : `The pictures of all ${pictured} steps are accepted`;
   const missing = state.asked.flatMap(({ missing }) => missing);
-  if (missing.length) return ["unverified", `No step mentions the ${missing.join(" or the ")}`];
+  if (missing.length) return ["rejected", `No step mentions the ${missing.join(" or the ")}`];
   const end = state.end_checked === "nobody" ? "; the whole instruction was not judged" : "";
-  return ["verified", (told ? `${all}; ${count(told, "step")} in words alone` : all) + end];
+  return ["accepted", (told ? `${all}; ${count(told, "step")} in words alone` : all) + end];
 }
 
 // What is told aloud while models work: the milestones, not every word that is written.

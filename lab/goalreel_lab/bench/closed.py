@@ -17,7 +17,7 @@ from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.reach import Reacher, at_home, homeward
 from goalreel.tabletop.variety import PLAIN, View, seen
 from goalreel.types import Failure, Plan, Planner, Task
-from goalreel_lab.bench.job import measure_verified
+from goalreel_lab.bench.job import measure_accepted
 from goalreel_lab.bench.loop import boards
 from goalreel_lab.bench.plan import tersely
 from goalreel_lab.bench.scenes import SIZE, Walk
@@ -121,7 +121,7 @@ def measure_closed_loop(
     """Measure `success` on predicted goal images, `truth` on true ones, and the `gap` between them.
 
     The first two are shares of episodes that end with all predicates true; the gap is in points (0-100).
-    `measure_verified` says how often the storyboards' word *verified* is untrue. With
+    `measure_accepted` says how often the storyboards' word *accepted* is untrue. With
     `register` terse the Planner's orders are said tersely; else they stay as it gave them.
     """
     planner = TersePlanner(model_set.planner, {w.task.id: w for w in walks})
@@ -146,5 +146,5 @@ def measure_closed_loop(
         "success": share_with_interval(zip(seeds, ours, strict=True)),
         "truth": share_with_interval(zip(seeds, best, strict=True)),
         "gap": with_interval([(b, o, 1) for b, o in zip(best, ours, strict=True)], points),
-        **measure_verified(walks, storyboards),
+        **measure_accepted(walks, storyboards),
     }

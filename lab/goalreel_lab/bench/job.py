@@ -1,4 +1,4 @@
-"""Share of untrue statuses: what was observed or verified, and the simulator says otherwise."""
+"""Share of untrue statuses: what was observed or accepted, and the simulator says otherwise."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -31,13 +31,13 @@ type ObservedTruth = Literal["true", "early", "untrue"]
 """`early`: it is true half a second sooner or later, as where the hand has not let go yet."""
 
 
-def measure_verified(walks: Sequence[Walk], boards: Sequence[Storyboard]) -> dict[str, Measurement]:
-    """Measure how far to trust the word *verified* of made pictures.
+def measure_accepted(walks: Sequence[Walk], boards: Sequence[Storyboard]) -> dict[str, Measurement]:
+    """Measure how far to trust the word *accepted* of made pictures.
 
-    - `verified`: the share of the steps that have it.
-    - `verified_untrue`: of these, the share whose picture, read back, does not show what the step says, or
+    - `accepted`: the share of the steps that have it.
+    - `accepted_untrue`: of these, the share whose picture, read back, does not show what the step says, or
       shows that something else moved.
-    - `boards_untrue`: of the storyboards all of whose steps are verified, the share whose last picture does
+    - `boards_untrue`: of the storyboards all of whose steps are accepted, the share whose last picture does
       not show all that was asked for.
     """
     statuses: list[tuple[int, bool]] = []
@@ -46,18 +46,18 @@ def measure_verified(walks: Sequence[Walk], boards: Sequence[Storyboard]) -> dic
     for walk, board in zip(walks, boards, strict=True):
         scene, layout = walk.episode.scene, walk.moments[0].layout
         for step in board.steps:
-            goal, verified = read_step(step.step, walk.names), step.status == "verified"
+            goal, accepted = read_step(step.step, walk.names), step.status == "accepted"
             drawn = None if goal is None else look_rendered(step.goal_image, scene, layout, goal.object)
             right = goal is not None and outcome(drawn, layout, goal).right
-            statuses.append((walk.seed, verified))
-            if verified:
+            statuses.append((walk.seed, accepted))
+            if accepted:
                 wrong.append((walk.seed, not right))
             layout = layout if drawn is None else drawn
-        if board.steps and all(step.status == "verified" for step in board.steps):
+        if board.steps and all(step.status == "accepted" for step in board.steps):
             ends.append((walk.seed, not all(shown(layout, goal) for goal in walk.goals)))
     return {
-        "verified": share_with_interval(statuses),
-        "verified_untrue": share_with_interval(wrong),
+        "accepted": share_with_interval(statuses),
+        "accepted_untrue": share_with_interval(wrong),
         "boards_untrue": share_with_interval(ends),
     }
 

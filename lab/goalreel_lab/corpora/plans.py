@@ -171,4 +171,4 @@ def _row(episode: TabletopEpisode, walked: Sequence[Done]) -> ContinuationRow:
 
 def _behind(step: Step, picture: Image) -> StoryboardStep:
     attempt = Attempt(prompt=step.instruction, seed=0, image=picture, verdict=Verdict(success=True))
-    return StoryboardStep(step=step, attempts=(attempt,), status="verified", chosen=0)
+    return StoryboardStep(step=step, attempts=(attempt,), status="accepted", chosen=0)

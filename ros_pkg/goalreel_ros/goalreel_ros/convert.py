@@ -16,6 +16,7 @@ from goalreel.claims import Claim as StepClaim
 from goalreel.image import Image
 from goalreel.streaming.board import (
     NO_ID,
+    SHOWN,
     Board,
     BoardProgress,
     ErrorCode,
@@ -329,16 +330,16 @@ def received_storyboard(message: Storyboard) -> Board:
 def _panel(index: int, message: StoryboardStep) -> StepPanel:
     status: Any = IMAGES.get(message.image_status)
     prompt = message.prompt.strip()
-    has_picture, is_verified = bool(message.goal_image.data), status == "verified"
-    may_have_picture = status in ("verified", "unverified")
+    has_picture, is_accepted = bool(message.goal_image.data), status == "accepted"
+    may_have_picture = status in SHOWN
     problems = {
         "is not pending: send every step as STATUS_PENDING": message.status != StoryboardStep.STATUS_PENDING,
         "has no goal image yet: finish it first": status in UNFINISHED,
         f"has the unknown image status {message.image_status}": status is None,
-        "has a picture, a prompt and an image status that do not fit": (is_verified and not has_picture)
+        "has a picture, a prompt and an image status that do not fit": (is_accepted and not has_picture)
         or (has_picture and not (may_have_picture and prompt)),
         "is in words alone, but has a prompt": prompt and status == "text",
-        "is verified, but its critic did not accept it": is_verified
+        "is accepted, but its critic did not accept it": is_accepted
         and message.critic.verdict != CriticVerdict.ACCEPTED,
     }
     for problem, holds in problems.items():
@@ -363,7 +364,7 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         record=record,
         max_attempts=0,
         # One that failed goes on in words, as a step of the node's own does.
-        image_status="unverified" if status == "failed" else status,
+        image_status="unjudged" if status == "failed" else status,
         attempts=message.attempts,
         source_stamp=from_time(message.goal_image.header.stamp),
         created=from_time(message.created_stamp),
@@ -384,8 +385,8 @@ def _attempt(message: StoryboardStep) -> Attempt:
             probability=None if math.isnan(critic.probability) else critic.probability,
             semantics=scores.get("semantics"),
             quality=scores.get("quality"),
-            # Who accepts a picture that is not verified has not compared it with the words.
-            pictures_only=accepted and message.image_status != StoryboardStep.IMAGE_VERIFIED,
+            # Who accepts a picture that is not accepted has not compared it with the words.
+            pictures_only=accepted and message.image_status != StoryboardStep.IMAGE_ACCEPTED,
         )
     else:
         reason = "no critic was asked" if critic.verdict == CriticVerdict.NOT_EVALUATED else "no reason given"

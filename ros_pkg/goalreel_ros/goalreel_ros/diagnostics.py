@@ -107,14 +107,14 @@ def task(progress: BoardProgress, refusal: str, cue: str = "") -> Diagnosis:
         "state": board.state,
         "task": excerpt(board.task),
         "steps": len(board.steps),
-        "not verified": board.unaccepted,
+        "not accepted": board.unaccepted,
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,
         "message": progress.message,
         "labelled episodes": cue,
         "refused instruction": refusal,
     }
-    if board.state in ("failed", "unverified"):
+    if board.state in ("failed", "unconfirmed"):
         return WARN, progress.message or board.state, values
     if board.degraded:
         return WARN, board.degraded, values

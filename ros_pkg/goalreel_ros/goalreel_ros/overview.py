@@ -66,8 +66,9 @@ _NOTES = {
     "generating": "rendering …",
     "validating": "being checked …",
     "text": "no picture: words only",
-    "verified": "no picture",
-    "unverified": "no picture: words only",
+    "accepted": "no picture",
+    "unjudged": "no picture: words only",
+    "rejected": "no picture",
     "failed": "no picture came about",
 }
 

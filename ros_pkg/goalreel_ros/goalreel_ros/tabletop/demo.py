@@ -157,7 +157,7 @@ def main(
     if problem is not None:
         typer.echo(f"the task ended as {problem}")
     typer.echo(f"look at {out / 'film.mp4'} and {out / 'strip.png'}")
-    ended_well = problem is None or problem.code is ErrorCode.UNVERIFIED
+    ended_well = problem is None or problem.code is ErrorCode.UNCONFIRMED
     raise typer.Exit(0 if ended_well and all(goal["holds"] for goal in truth["goals"]) else 1)
 
 
