@@ -35,7 +35,7 @@ from goalreel.chat.hf import HfChat
 from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.models.load import build_chat, build_planner
+from goalreel.models.load import build_chat, build_planner, confirm_steps
 from goalreel.serving.loading import build_models
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure, Task
@@ -534,6 +534,14 @@ def test_a_client_asks_the_planner_with_the_number_of_steps_that_it_was_trained_
             with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {TOKEN}"}) as client:
                 cards = client.get("/v1/models").json()["data"]
                 assert {c["id"]: c["trained_steps"] for c in cards} == {"planner": steps, "vlm": steps}
+
+
+def test_a_server_tells_how_long_a_task_its_critic_can_judge():
+    """Where it cannot be reached, no task is judged as a whole."""
+    assert confirm_steps(f"server:http://127.0.0.1:{closed_port()}?retries=0")() == 0
+    for limit in (1, None):
+        with serving(Models(critic=EchoChat(), critic_steps=lambda limit=limit: limit)) as url:
+            assert confirm_steps(f"server:{url}")() == limit
 
 
 def closed_port() -> int:

@@ -104,10 +104,11 @@ def test_who_does_not_want_it_is_not_asked_and_the_result_says_so(start):
     assert engine.progress().message == outcome.message
 
 
-def test_a_task_of_more_steps_than_the_critic_can_judge_is_never_called_done(start):
+@pytest.mark.parametrize("limit", [{"confirm_steps": 1}, {"critic_steps": lambda: 1}], ids=["set", "told"])
+def test_a_task_of_more_steps_than_the_critic_can_judge_is_never_called_done(start, limit):
     """Its yes would be worth as little as its no."""
     world = World(2)
-    engine, heard = start(world, rerender=1.0, confirm_steps=1)
+    engine, heard = start(world, rerender=1.0, **limit)
     outcome = result(done(world, engine, heard))
     assert (outcome.error, outcome.verdict, wholes(world)) == (ErrorCode.UNCONFIRMED, None, [])
     assert outcome.message.endswith("it cannot judge one of 2 steps (confirm_steps)")

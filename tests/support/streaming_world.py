@@ -10,7 +10,7 @@ import numpy as np
 from goalreel.errors import BackendError
 from goalreel.http.calls import report_retry
 from goalreel.image import Image
-from goalreel.models.model_set import ModelSet
+from goalreel.models.model_set import ModelSet, no_limit
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import EngineSettings
@@ -137,10 +137,13 @@ QUICK = {
 }
 
 
-def make(world: World, live_critic=None, remote=(), **settings) -> tuple[Engine, Listening]:
-    """`remote`: the stages whose models answer from servers."""
+def make(
+    world: World, live_critic=None, remote=(), critic_steps=no_limit, **settings
+) -> tuple[Engine, Listening]:
+    """`remote`: the stages whose models answer from servers; `critic_steps`: what the critic can judge."""
     heard = Listening()
-    model_set = ModelSet(world, world, world, live_critic=live_critic, remote=frozenset(remote))
+    places = {"live_critic": live_critic, "remote": frozenset(remote)}
+    model_set = ModelSet(world, world, world, critic_steps=critic_steps, **places)
     ticks = iter(range(1, 10**9))
     engine = Engine(
         EngineSettings.of(**QUICK | settings),
