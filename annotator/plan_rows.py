@@ -168,6 +168,8 @@ class PlanSummary:
     """The steps' claims by maker and by checker (`goalreel.claims.count`)."""
     end_checked: Counter[str] = field(default_factory=Counter)
     """`Storyboard.end_checked` -> storyboards."""
+    ends_in_doubt: int = 0
+    """Storyboards whose end was refused."""
     stopped: str | None = None
 
     def as_json(self) -> str:
@@ -337,6 +339,7 @@ def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnPro
                 summary.domains[str(row.values.get("domain", "-"))] += 1
                 summary.steps.update(step.status for step in board.steps)
                 summary.end_checked[board.end_checked] += 1
+                summary.ends_in_doubt += bool(board.end_doubt)
                 add_counts(summary.claims, count(board.steps))
                 yield EpisodeView(row.number, f"{row.id}, drawn by {editor}", row.prompt, board)
             progress("report", done + 1, len(config.rows))

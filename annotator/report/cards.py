@@ -78,10 +78,12 @@ class EpisodeView:
 
     @property
     def status(self) -> Status:
-        """The worst status of its steps; `failed` if the episode failed, `text` if all steps are in words."""
+        """The worst status of its steps and its end; `failed` if it failed, `text` if all is in words."""
         if self.message is not None:
             return "failed"
-        statuses = {step.status for step in self.storyboard.steps}
+        statuses: set[Status] = {step.status for step in self.storyboard.steps}
+        if self.storyboard.end_doubt:
+            statuses.add("rejected")
         order: tuple[Status, ...] = ("failed", "rejected", "unjudged", "skipped", "observed")
         worst = next((status for status in order if status in statuses), None)
         return worst or ("text" if statuses == {"text"} else "accepted")
@@ -98,6 +100,8 @@ class EpisodeView:
             parts.append(f"{worded} in words alone")
         if doubtful := sum(bool(step.step.doubts) for step in self.storyboard.steps):
             parts.append(f"{doubtful} with words in doubt")
+        if self.storyboard.end_doubt:
+            parts.append("the end in doubt")
         return ", ".join(parts)
 
 

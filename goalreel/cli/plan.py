@@ -90,7 +90,8 @@ def plan_file(
             typer.echo(f"{number:8} drawn by {editor}")
         if shard is None:
             if summary.steps:
-                typer.echo(f"Steps: {status_counts(summary.steps.elements())}")
+                doubted = f", {summary.ends_in_doubt} ends in doubt" if summary.ends_in_doubt else ""
+                typer.echo(f"Steps: {status_counts(summary.steps.elements())}{doubted}")
             typer.echo(f"Look at {out / 'index.html'}")
     if summary.stopped:
         fail(summary.stopped)

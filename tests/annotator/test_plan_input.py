@@ -5,11 +5,21 @@ from support.cli import fails, goalreel
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
 
 from goalreel import InputError, load_models, load_storyboard, plan
-from goalreel.annotator.plan import accepted, continue_task, make_task
+from goalreel.annotator.plan import accepted, continue_task, make_task, write_plan
 from goalreel.models import presets
 from goalreel.serving.settings import Models
 from goalreel.storyboard_io import save_storyboard
-from goalreel.types import Attempt, DoneStep, Failure, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import (
+    Attempt,
+    DoneStep,
+    EndCheck,
+    Failure,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
 
 A, B, NOW = picture(1), picture(2), picture(3)
 
@@ -45,6 +55,15 @@ def test_pictures_at_their_marks(files, models, planner, tmp_path):
     printed = goalreel("plan", files[0], "# tidy <image>", "--out", tmp_path / "q", *models)
     end = "The end fulfils the whole instruction, says model server."
     assert printed.splitlines()[0] == f"Steps: 1 accepted. {end}"
+    refused = load_storyboard(tmp_path / "q")
+    refused = refused.model_copy(
+        update={"end": EndCheck(answer=Verdict(success=False, reasoning="it is untidy"))}
+    )
+    write_plan(refused, tmp_path / "r", {})
+    page = (tmp_path / "r" / "index.html").read_text()
+    assert "The end was refused: it is untidy." in page
+    assert "the end in doubt" in page
+    assert 'data-status="accepted"' not in page
     assert end in (tmp_path / "q" / "index.html").read_text()
     task = load_storyboard(tmp_path / "q").task
     assert (task.images, task.image) == ((A,), A), "one picture is the scene too"
