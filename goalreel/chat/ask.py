@@ -33,7 +33,7 @@ class Question[T]:
     read: Callable[[str], T | Problem]
     again: str
     """Ends the turn that corrects a bad reply: "Answer again, {again}"."""
-    with_probability: Callable[[T, TokenReply], T] | None = None
+    with_probability: Callable[[T, TokenReply], T | Problem] | None = None
     """Adds a probability to the answer from the tokens of the reply; a TokenChat is asked for them."""
 
 

@@ -54,6 +54,9 @@ _OPENING = re.compile(r"\s*[<\[◁](think|thinking|thought|reasoning)[>\]▷]", 
 """The beginning of thoughts, in the forms of various models."""
 _LEFT_OVER = re.compile(r'"\s*[}\]]')  # the end of a text that contains a bracket, after an answer
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
+_BEFORE = re.compile(r"[^<>\[\]{}|]{0,200}(?:<answer>\s*(?:```\w*\s*)?)?")
+_AFTER = re.compile(r"(?:\s|```|</answer>|</s>|<\|(?:im_end|eot_id|end_of_turn|endoftext)\|>)*")
+"""What may stand before and after an answer that has to be alone: a few words; marks of its end."""
 _ESCAPED = 'write quotes within a text as \\"'
 
 
@@ -66,10 +69,11 @@ class Problem:
 
 @dataclass(frozen=True)
 class ParsedReply:
-    """A reply's JSON object and the thinking before it."""
+    """A reply's JSON object, the thinking before it, and the words between the two."""
 
     value: dict[str, Any]
     thinking: str
+    before: str
 
 
 def valid(text: str) -> str:
@@ -124,16 +128,22 @@ class ReplyModel(BaseModel):
     )
 
 
-def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | Problem:
-    """Read the only JSON object in `reply` with `key` at its top level; `fields` are all keys of interest."""
+def read_answer(
+    reply: str, key: str, fields: Collection[str], *, alone: bool = False
+) -> ParsedReply | Problem:
+    """Read the only JSON object in `reply` with `key` at its top level; `fields` are all keys of interest.
+
+    With `alone` it is the only object behind the thinking, after a few words at most, and ends the reply.
+    """
     if len(reply) > MAX_REPLY:
         return Problem(f"it is longer than {MAX_REPLY:,} characters")
-    split = _split(clean(reply), key)
+    split = _split(clean(reply), key, alone=alone)
     if isinstance(split, Problem):
         return split
     thinking, text = split
+    blocks = list(_blocks(text))
     answers, last = [], 0
-    for block, end in _blocks(text):
+    for block, end in blocks:
         if key not in block:
             continue
         value = _read(block, fields) if end else Problem("it was cut off before its JSON ended: be shorter")
@@ -148,27 +158,30 @@ def read_answer(reply: str, key: str, fields: Collection[str]) -> ParsedReply | 
         return Problem(f'it holds no JSON object with "{key}"')
     if _LEFT_OVER.search(text, last):
         return Problem(f"its JSON ends within a text: {_ESCAPED}")
-    return ParsedReply(answers[0], thinking)
+    before = text[: text.find("{")]
+    if alone and (len(blocks) > 1 or not _BEFORE.fullmatch(before) or not _AFTER.fullmatch(text, last)):
+        return Problem("the answer is not alone: write thoughts in <think></think>, and nothing after it")
+    return ParsedReply(answers[0], thinking, before.removesuffix("<answer>").strip("`\n "))
 
 
 def read_model[M: BaseModel](
-    kind: type[M], reply: str, key: str, fields: Collection[str], *, faults: int = 1
-) -> tuple[M, str] | Problem:
-    """Read a reply's object as a `kind`, and its thinking; a Problem names `faults` faults at most.
+    kind: type[M], reply: str, key: str, fields: Collection[str], *, faults: int = 1, alone: bool = False
+) -> tuple[M, ParsedReply] | Problem:
+    """Read a reply's object as a `kind`; a Problem names `faults` faults at most.
 
-    `key` and `fields` are those of `read_answer`.
+    `key`, `fields` and `alone` are those of `read_answer`.
     """
-    answer = read_answer(reply, key, fields)
+    answer = read_answer(reply, key, fields, alone=alone)
     if isinstance(answer, Problem):
         return answer
     try:
-        return kind.model_validate(answer.value), answer.thinking
+        return kind.model_validate(answer.value), answer
     except ValidationError as e:
         first = e.errors(include_input=False, include_url=False, include_context=False)[:faults]
         return Problem("; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in first))
 
 
-def _split(text: str, key: str) -> tuple[str, str] | Problem:
+def _split(text: str, key: str, *, alone: bool) -> tuple[str, str] | Problem:
     """Split off the thinking. The opening tag may be missing: some chat templates write it themselves."""
     if opening := _OPENING.match(text):
         closing = re.compile(rf"[<\[◁]/{opening[1]}[>\]▷]", re.IGNORECASE)
@@ -179,10 +192,10 @@ def _split(text: str, key: str) -> tuple[str, str] | Problem:
         return Problem("it answers before the thinking ends")
     if not closing_tag:
         thinking, answer_tag, rest = text.partition("<answer>")
-        if opening and not answer_tag:
+        if opening and (alone or not answer_tag):
             return Problem("it ended before the thinking did")
-        if not answer_tag:
-            thinking, rest = "", text
+        if alone or not answer_tag:
+            return "", text
     return thinking.strip().removeprefix("<think>").strip(), rest
 
 

@@ -1,7 +1,9 @@
 """The form of a verdict in a Critic's reply: asked, read, written, and decided by its probability.
 
-- A verdict is one `true` or `false`. Anything else, or two that differ, is a Problem.
-- A reply that repeats the form, as small models do, is a Problem, never the verdict in the form.
+- A reply is thoughts in one known form, a few words at most, and one object with the keys that were asked for
+  and no other. What stands after it, or in other tags, may take it back: the reply is a Problem.
+- An acceptance is a Problem beside a word of doubt, another prompt than the one that was judged, a low score,
+  or a probability that says no. So is a reply that repeats the form, as small models do.
 """
 
 import re
@@ -12,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from goalreel.chat.conversation import Token, TokenReply
-from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, read_model, tagged_reply
+from goalreel.chat.json_reply import OptionalText, ParsedReply, Problem, ReplyModel, read_model, tagged_reply
 from goalreel.chat.plan import FAULTS
 from goalreel.types import Score, Verdict
 
@@ -27,6 +29,16 @@ DECIMALS = 3
 _VERDICT = f'{{"previous_step_success": false, "refine_prompt": "{FORM_PROMPT}"%s}}'
 _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 _YES, _NO = ("true", "yes"), ("false", "no")
+_DOUBT = re.compile(
+    r"n['’]t\b|\?|(?!’)[^\x00-\x7f]|(?<!json )\bform|\b(no|not|none|nothing|never|nor|neither|nicht|kein\w*|"
+    r"pas|non|un\w+|cannot|cant|sorry|apolog\w*|would|could|should|might|may|maybe|perhaps|possibl\w*|"
+    r"probabl\w*|if|assum\w*|suppos\w*|guess\w*|but|yet|however|\w*though|except|only|without|lack\w*|"
+    r"miss\w*|wrong\w*|false\w*|fail\w*|error\w*|in(?:correct|complete|valid)\w*|reject\w*|refus\w*|hard|"
+    r"difficult\w*|blank|black|empty|blur\w*|hid\w*|exampl\w*|sampl\w*|templat\w*|placeholder|dummy|draft|"
+    r"instead|wait|still|same|identical)\b",
+    re.IGNORECASE,
+)
+"""Words before an acceptance with which it is none, and letters of languages in which no word is known."""
 
 
 @dataclass(frozen=True)
@@ -37,8 +49,9 @@ class VerdictFormat:
     """The JSON schema, for back ends that can enforce one."""
     example: Callable[[bool], str]
     """The form that a model is shown."""
-    parse: Callable[[str], Verdict | Problem]
-    with_probability: Callable[[Verdict, TokenReply], Verdict] | None
+    parse: Callable[[str, str | None], Verdict | Problem]
+    """Reads a reply about a picture that was drawn by a prompt, which an acceptance may repeat."""
+    with_probability: Callable[[Verdict, TokenReply], Verdict | Problem] | None
     """Adds the probability of success from the tokens of the reply; None where the form has none."""
 
 
@@ -50,11 +63,15 @@ def _truth(value: object) -> object:
 
 
 class _Verdict(ReplyModel):
+    model_config = ConfigDict(extra="forbid")
+
     previous_step_success: Annotated[bool, BeforeValidator(_truth)]
     refine_prompt: OptionalText = None
 
 
 class _Scores(ReplyModel):
+    model_config = ConfigDict(extra="forbid")
+
     success: Score
     over_editing: Score
     naturalness: Score
@@ -78,16 +95,16 @@ def verdict_schema(*, scores: bool) -> dict[str, Any]:
     return (_ScoredVerdict if scores else _Verdict).model_json_schema(mode="serialization")
 
 
-def parse_verdict(reply: str) -> Verdict | Problem:
-    """Read a Critic's reply. A rejection may lack `refine_prompt`, and any verdict its scores.
+def parse_verdict(reply: str, prompt: str | None = None) -> Verdict | Problem:
+    """Read a Critic's reply about a picture that was drawn by `prompt`, which an acceptance may repeat.
 
-    Semantics and quality are each the lower of two sub-scores, as in VIEScore (arXiv 2312.14867), so that
-    `Verdict.score` is the root of their product. Scores that contradict an acceptance are a Problem.
+    A rejection may lack `refine_prompt`, and any verdict its scores. Semantics and quality are each the
+    lower of two sub-scores, as in VIEScore (arXiv 2312.14867): `Verdict.score` is the root of their product.
     """
-    answer = read_model(_ScoredVerdict, reply, "previous_step_success", _FIELDS, faults=FAULTS)
+    answer = read_model(_ScoredVerdict, reply, "previous_step_success", _FIELDS, faults=FAULTS, alone=True)
     if isinstance(answer, Problem):
         return answer
-    read, thinking = answer
+    read, parsed = answer
     if read.refine_prompt in _FORM_PROMPTS:
         return Problem("it repeats the form: write the prompt itself, or null")
     success, scores = read.previous_step_success, read.scores
@@ -95,13 +112,25 @@ def parse_verdict(reply: str) -> Verdict | Problem:
     quality = min(scores.naturalness, scores.artefacts) if scores else None
     if success and any(s is not None and s < PASSING for s in (semantics, quality)):
         return Problem(f"it accepts the picture but gives it a score below {PASSING}")
-    return Verdict(
+    if success and read.refine_prompt is not None and _words(read.refine_prompt) != _words(prompt or ""):
+        return Problem("it accepts the picture but writes a new prompt: null where it accepts")
+    return _undoubted(success, parsed) or Verdict(
         success=success,
-        reasoning=thinking,
+        reasoning=parsed.thinking or parsed.before,
         refined_prompt=None if success else read.refine_prompt,
         semantics=semantics,
         quality=quality,
     )
+
+
+def _words(text: str) -> list[str]:
+    return text.casefold().rstrip(". ").split()
+
+
+def _undoubted(success: bool, parsed: ParsedReply) -> Problem | None:
+    if success and (doubt := _DOUBT.search(parsed.before)):
+        return Problem(f"it accepts the picture after {doubt[0]!r}: write thoughts in <think></think>")
+    return None
 
 
 def verdict_reply(verdict: Verdict) -> str:
@@ -170,10 +199,12 @@ def _word_truth(word: str) -> bool | None:
     return False if any(no.startswith(word) for no in _NO) else None
 
 
-def _with_probability(verdict: Verdict, reply: TokenReply) -> Verdict:
+def _with_probability(verdict: Verdict, reply: TokenReply) -> Verdict | Problem:
     probability = probability_of_yes(reply, "previous_step_success", value=verdict.success)
     if probability is None:
         return verdict
+    if verdict.success != (probability >= 0.5):
+        return Problem(f"it says {verdict.success}, but its probability of True is {probability:.3f}")
     return verdict.model_copy(update={"probability": round(probability, DECIMALS)})
 
 
@@ -196,20 +227,21 @@ def _normalized(value: object) -> object:
 
 
 class _Observation(BaseModel):
-    model_config = ConfigDict(strict=True, json_schema_extra={"additionalProperties": False})
+    model_config = ConfigDict(strict=True, extra="forbid")
 
     holds: Annotated[Literal["yes", "no", "cannot tell"], BeforeValidator(_normalized)]
     reason: Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
-def parse_observation(reply: str) -> Verdict | Problem:
-    """Read the reply. Only a plain yes accepts."""
-    answer = read_model(_Observation, reply, "holds", frozenset(_Observation.model_fields))
+def parse_observation(reply: str, prompt: str | None = None) -> Verdict | Problem:
+    """Read the reply. Only a plain yes accepts; there is no prompt."""
+    answer = read_model(_Observation, reply, "holds", frozenset(_Observation.model_fields), alone=True)
     if isinstance(answer, Problem):
         return answer
-    observation, _ = answer
+    observation, parsed = answer
+    success = observation.holds == "yes"
     reasoning = f"{_OPENINGS[observation.holds]}{observation.reason.strip()}"
-    return Verdict(success=observation.holds == "yes", reasoning=reasoning)
+    return _undoubted(success, parsed) or Verdict(success=success, reasoning=reasoning)
 
 
 OBSERVED_FORMAT = VerdictFormat(

@@ -5,10 +5,12 @@ asked is the dialect's matter (`goalreel.chat.dialects`).
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat
 from goalreel.chat.dialects import OWN, Dialect, Mode
+from goalreel.chat.interleave import plain
 from goalreel.chat.verdict import decided
 from goalreel.errors import InputError
 from goalreel.http.probe import probe
@@ -74,7 +76,11 @@ class ChatCritic:
         ]
         schema = self._dialect.verdict_format.schema(self._scores)
         answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
-        return [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
+        decisions = [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
+        if not getattr(self._chat, "blind", None):
+            return decisions
+        unseen = {"unseen": True}
+        return [a if isinstance(a, Failure) else a.model_copy(update=unseen) for a in decisions]
 
     def probe(self) -> str | None:
         """Ask the chat model's server whether it is there, as `goalreel.http.probe.ServerModel` says."""

@@ -96,14 +96,13 @@ def _form(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _read(names: Sequence[str], reply: str) -> _Mark | Problem:
-    answer = read_answer(reply, names[0], ("reasoning", *names))
+    answer = read_answer(reply, names[0], ("reasoning", *names), alone=True)
     if isinstance(answer, Problem):
         return answer
     if answer.value == _form(names):
         return Problem("it repeats the form")
-    missing = [name for name in names if name not in answer.value]
-    if missing:
-        return Problem(f'"{missing[0]}" is missing')
+    for name in sorted({"reasoning", *names} ^ {"reasoning", *answer.value}):
+        return Problem(f'"{name}" is {"missing" if name in names else "not asked for"}')
     try:
         marks = _MARKS.validate_python({name: answer.value[name] for name in names})
     except ValidationError as e:

@@ -139,7 +139,7 @@ class CriticReward:
 
     async def marks(self, rows: Sequence[CritiqueRow], replies: Sequence[str]) -> list[Marks | None]:
         """Marks i are what reply i about row i earns; None where editor or scorer could not tell."""
-        read = [parse_verdict(reply) for reply in replies]
+        read = [parse_verdict(reply, row.prompt) for row, reply in zip(rows, replies, strict=True)]
         keys = [_key(row, verdict) for row, verdict in zip(rows, read, strict=True)]
         drawn = [None if key is None or not self._fits(key.prompt) else key for key in keys]
         keyed_rows = [(key, row) for key, row in zip(drawn, rows, strict=True) if key is not None]

@@ -151,7 +151,7 @@ def candidate(**given) -> Candidate:
 
 
 def test_the_critic_sees_both_pictures_first_then_both_prompts(clone):
-    chat = ScriptedChat([YES, YES])
+    chat = ScriptedChat([YES, YES.replace("'grasp it'", "None")])
     critic = ChatCritic(chat, dialect=interleavethinker(clone))
     again = candidate(prompt="grasp {original_instruction} <image>", first_prompt="grasp {rewritten_prompt}")
     assert critic.judge([candidate(), again]) == [Verdict(success=True, reasoning="It is.")] * 2

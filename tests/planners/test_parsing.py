@@ -14,7 +14,7 @@ from support.places import DATA, SUPPORT
 
 from goalreel.chat.json_reply import MAX_REPAIR, MAX_REPLY, Problem, clean
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_schema
-from goalreel.chat.verdict import parse_verdict, verdict_schema
+from goalreel.chat.verdict import parse_observation, parse_verdict, verdict_schema
 from goalreel.types import Plan, Step, Verdict
 
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
@@ -66,6 +66,7 @@ WHY = {
     "verdict-bad-smollm2-both": "no JSON object",
     "verdict-bad-smollm2-succeeded": "no JSON object",
     "verdict-bad-smollm2-yes-in-words": "no JSON object",
+    "verdict-bad-trailing-prose": "not alone",
     "verdict-bad-true-or-false": "not valid near",
     "verdict-bad-two-answers": "2 answers that differ",
     "verdict-bad-unclosed-thinking": "before the thinking did",
@@ -87,7 +88,7 @@ def test_a_plan_is_read_whole(name):
 
 @pytest.mark.parametrize("name", [n for n in sorted(REPLIES) if n.startswith("verdict-") and n not in WHY])
 def test_a_verdict_is_read_as_it_was_meant(name):
-    verdict = parse_verdict(REPLIES[name])
+    verdict = parse_verdict(REPLIES[name], "Lower the open gripper onto the red block and close it.")
     assert isinstance(verdict, Verdict), verdict
     assert verdict.success == name.startswith("verdict-yes")
     assert (verdict.refined_prompt is None) == (verdict.success or name.endswith("without-prompt"))
@@ -113,6 +114,100 @@ def test_what_the_published_format_means():
     verdict = parse_verdict(REPLIES["verdict-no-published-format"])
     assert verdict.reasoning == "The gripper is still open."
     assert verdict.refined_prompt.startswith("Close the gripper around the red block this time")
+
+
+YES = '{"previous_step_success": true, "refine_prompt": null}'
+NO = '{"previous_step_success": false, "refine_prompt": "Move it further."}'
+HOLDS = '{"holds": "yes", "reason": "it lies there"}'
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        "%s",
+        "```json\n%s\n```",
+        "<think>It is not there yet? It is.</think>%s",
+        "It was not there, now it is.</think>\n\n<answer>%s</answer>",
+        "<answer>```json\n%s\n```</answer><|im_end|>",
+        "Sure! Here\u2019s my verdict in JSON format:\n\n%s\n",
+        "**Answer:** %s",
+        "The bar has moved to the right.\n```\n%s```",
+        "[THINK]If it moved, the answer is %s[/THINK]%s",
+    ],
+)
+def test_honest_frames_are_read(frame):
+    for reply, success in ((YES, True), (NO, False)):
+        verdict = parse_verdict(frame.replace("%s", reply))
+        assert isinstance(verdict, Verdict), verdict
+        assert verdict.success == success
+    assert parse_observation(frame.replace("%s", HOLDS)).success
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        '%s\nCorrection: "previous_step_success": false',
+        "%s Wait, no. The bar is where it was, so this is false.",
+        "%s\n%s",
+        "<answer>%s</answer>\n<answer>%s</answer>",
+        "<answer>%s</answer> I take that back.",
+        "```json\n%s\n```\nNote: the second picture did not load.",
+        "<|channel|>analysis<|message|>%s",
+        "<scratchpad>%s</scratchpad> I am not sure.",
+        "<reflection>%s</reflection>",
+        "<analysis>%s",
+        "<think>Perhaps <answer>%s</answer>",
+        "<think>a</think><think>%s</think>",
+        "<think>a</think> b %s</think>",
+        "I cannot see the second picture, so I give no verdict. The form would be %s",
+        "I'm sorry, but I can't view images. %s",
+        "I\u2019m sorry, I can\u2019t view images: %s",
+        "Only one picture was given. %s",
+        "For example: %s",
+        "If the bar had moved: %s",
+        "The answer takes this form: %s",
+        "Has it moved? %s",
+        "Ich sehe das zweite Bild nicht: %s",
+        "Второй картинки не видно: %s",
+        "[%s]",
+        '{"draft": %s}',
+        '{"verdict": "reject"} %s',
+        "The first thing to look at is the bar. " * 9 + "%s",
+    ],
+)
+def test_what_may_take_an_acceptance_back_is_no_answer(frame):
+    for read, reply in ((parse_verdict, YES), (parse_observation, HOLDS)):
+        assert isinstance(read(frame.replace("%s", reply)), Problem)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        '"error": "the pictures could not be loaded"',
+        '"success": false',
+        '"verdict": "reject"',
+        '"Previous_step_success": false',
+        '"probability": 0.1',
+        '"scores": {"success": 9, "over_editing": 9, "naturalness": 9, "artefacts": 9, "error": "none seen"}',
+    ],
+)
+def test_another_key_than_was_asked_for_is_no_answer(more):
+    assert isinstance(parse_verdict(f"{YES[:-1]}, {more}}}"), Problem)
+    assert isinstance(parse_observation(f"{HOLDS[:-1]}, {more}}}"), Problem)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("Move it to the right.", True),
+        ("move it  to the right", True),
+        ("Move it: it is where it was.", False),
+    ],
+)
+def test_an_acceptance_repeats_the_prompt_that_was_judged_or_none(written, read):
+    reply = json.dumps({"previous_step_success": True, "refine_prompt": written})
+    assert isinstance(parse_verdict(reply, "Move it to the right."), Verdict if read else Problem)
+    assert isinstance(parse_verdict(reply), Problem)
 
 
 def test_text_comes_through_unchanged():

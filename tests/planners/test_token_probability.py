@@ -109,9 +109,17 @@ def test_a_threshold_decides_in_its_place(candidate, pieces, threshold, success,
 
 
 def test_what_a_batch_changes_by_rounding_changes_no_verdict(candidate):
-    (a, b) = (judged(candidate, FIRST, {"true": p, "false": 0.5}, LAST) for p in (0.25, 0.2500001))
+    (a, b) = (judged(candidate, FIRST, {"true": p, "false": 0.25}, LAST) for p in (0.5, 0.5000001))
     assert a == b
-    assert a.probability == 0.333
+    assert a.probability == 0.667
+
+
+@pytest.mark.parametrize("word", ["true", "false"])
+def test_a_probability_that_says_the_reverse_makes_no_answer(candidate, word):
+    odd = spelled(FIRST, {word: 0.002, "false" if word == "true" else "true": 0.998}, LAST)
+    chat = ScriptedTokens([odd], [odd], [odd])
+    (failure,) = ChatCritic(chat).judge([candidate])
+    assert "its probability of True is" in failure.message
 
 
 def test_the_probability_is_that_of_the_reply_that_could_be_read(candidate):

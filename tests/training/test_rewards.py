@@ -270,7 +270,7 @@ def test_trap_3_the_same_order_with_the_new_seed_is_scored_beside(form):
 
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize(
-    ("success", "prompt"), [(True, BETTER), (False, None), (False, ""), (False, "  "), (False, "...")]
+    ("success", "prompt"), [(True, row().prompt), (False, None), (False, ""), (False, "  "), (False, "...")]
 )
 def test_a_prompt_beside_an_acceptance_or_no_prompt_changes_nothing(success, prompt, form):
     painter = Painter()
@@ -300,7 +300,6 @@ ANSWER = '<answer>{"previous_step_success": false, "refine_prompt": "Move it."}<
         (ANSWER, 0),
         (f"<think></think>{ANSWER}", 0),
         ('<think>No.</think>{"previous_step_success": false, "refine_prompt": "Move it."}', 0),
-        (f"<think>No.</think>{ANSWER} Ha", 0),
         (f"A template has opened it.</think>{ANSWER}", 1),
     ],
 )
