@@ -18,6 +18,10 @@ from goalreel.errors import InputError
 if TYPE_CHECKING:
     import PIL.Image
 
+SMALLEST, STRETCHED = 8, 2
+"""A drawn picture has at least 1/SMALLEST of the sides that were asked for, and not STRETCHED times their
+aspect ratio. Models choose their size: a square for 16:9 and 512 pixels for 4K may be.
+"""
 _DATA_URI = "data:image/png;base64,"
 MAX_PIXELS = 64_000_000
 MAX_ASPECT = 16
@@ -60,6 +64,19 @@ def check_picture_size(width: int, height: int) -> None:
             f"an image of {width}x{height} pixels is too thin: crop it until its longer side is at most "
             f"{MAX_ASPECT} times the shorter"
         )
+
+
+def misshapen(size: tuple[int, int], asked: tuple[int, int]) -> str | None:
+    """Say that a drawn picture of a `size` is none of the `asked` one; None where it may be.
+
+    >>> misshapen((1024, 1024), (1280, 720))
+    >>> misshapen((2, 2), (1024, 1024))
+    'its picture of 2 x 2 pixels is none for 1024 x 1024'
+    """
+    across, down = (a / b for a, b in zip(size, asked, strict=True))
+    if min(across, down) * SMALLEST >= 1 and max(across, down) < STRETCHED * min(across, down):
+        return None
+    return f"its picture of {size[0]} x {size[1]} pixels is none for {asked[0]} x {asked[1]}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

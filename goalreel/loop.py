@@ -8,7 +8,7 @@ import hashlib
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, Required, TypedDict
 
-from goalreel.image import Image
+from goalreel.image import Image, misshapen
 from goalreel.task_check import end_question
 from goalreel.terms import Background as Background
 from goalreel.terms import Keep as Keep
@@ -220,9 +220,9 @@ def attempt(
 ) -> Trajectory[Attempt]:
     """Draw a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0.
 
-    `editor` is the number of the editor to ask, and `by` its name if there are several. A picture whose
-    background moved too far is rejected before the Critic sees it. A recorded frame is not measured: a real
-    camera may move.
+    `editor` is the number of the editor to ask, and `by` its name if there are several. A picture that is its
+    own source, or whose background moved too far, is rejected before the Critic sees it. A recorded frame is
+    not measured: a real camera may move. A picture of another shape than its source's is a failure.
     """
     seed = attempt_seed(task.seed, index, number)
     edit = Edit(
@@ -240,6 +240,12 @@ def attempt(
     made: dict[str, Any] = {"prompt": prompt, "seed": seed, "by": by}
     if isinstance(image, Failure):
         return Attempt(**made, failure=image)
+    if source is not None and not image.recorded:
+        if problem := misshapen(image.size, source.size):
+            return Attempt(**made, failure=Failure(stage="edit", message=problem))
+        if image == source.resized(image.size):
+            same = Verdict(success=False, reasoning="Nothing was changed.", pictures_only=True)
+            return Attempt(**made, image=image, verdict=same)
     if source is not None and background != "ignore" and not image.recorded:
         from goalreel.registration import register  # OpenCV, which few commands need
 

@@ -12,7 +12,7 @@ from goalreel.editors.sizes import Size, from_canvas, nearest_aspect, on_canvas
 from goalreel.http.client import error_text
 from goalreel.http.endpoint import Endpoint
 from goalreel.http.probe import probe_address, probe_gemini, probe_openai
-from goalreel.image import Image
+from goalreel.image import Image, misshapen
 from goalreel.types import Edit
 
 SIZES: tuple[Size, ...] = ((1024, 1024), (1536, 1024), (1024, 1536))
@@ -137,7 +137,14 @@ class OpenAIImages(ImageFormat):
         return nearest_aspect(edit.image.size, SIZES)
 
     def fitted(self, picture: Image, edit: Edit, refused: Collection[str]) -> Image:
-        """Cut the source's part out of the answer of a server of fixed sizes."""
+        """Cut the source's part out of the answer of a server of fixed sizes.
+
+        Raises:
+            ValueError: it was drawn from text, and has nothing of the size that was asked for.
+        """
+        canvas = self.canvas(edit, refused) if edit.image is None else None
+        if canvas and (problem := misshapen(picture.size, canvas)):
+            raise ValueError(problem)
         return super().fitted(picture, edit, refused) if self.fixed_sizes else picture
 
     def picture(self, body: bytes) -> Image | str:

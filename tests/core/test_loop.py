@@ -240,6 +240,26 @@ def test_an_edit_carries_the_pictures_that_the_option_says():
     assert list(carried) == [seen[0], *seen[39 - MAX_REFERENCES + 1 : 39]]
 
 
+@pytest.mark.parametrize("size", [(4, 4), (8, 8)])
+@pytest.mark.parametrize("background", ["correct", "ignore"])
+def test_an_edit_that_is_its_own_source_is_rejected_without_asking(size, background):
+    same = TASK.image.resized(size)
+    board, requests = drive([plan(1), same, picture(3), YES], background=background)
+    assert [type(r).__name__ for r in requests] == ["Task", "Edit", "Edit", "Candidate"]
+    first = board.steps[0].attempts[0]
+    assert (first.image, first.verdict.success, first.verdict.pictures_only) == (same, False, True)
+
+
+@pytest.mark.parametrize(
+    ("size", "fits"), [((2, 2), True), ((16, 10), True), ((9, 4), False), ((4, 8), False)]
+)
+def test_a_picture_of_another_shape_than_its_source_is_a_failure(size, fits):
+    drawn = Image(np.full((size[1], size[0], 3), 3, np.uint8))
+    board, _ = drive([plan(1), drawn, YES] if fits else [plan(1), drawn], max_attempts=1)
+    (attempt,) = board.steps[0].attempts
+    assert (attempt.failure is None) == fits
+
+
 def test_a_wrong_answer_is_refused():
     with pytest.raises(TypeError, match="expected Plan"):
         drive([YES])

@@ -160,7 +160,9 @@ def test_base64_as_various_servers_write_it(server):
     texts = [base64.encodebytes(data), base64.urlsafe_b64encode(data), base64.b64encode(data).rstrip(b"=")]
     for item in [*({"b64_json": text.decode()} for text in texts), {"b64_json": url}, {"url": url}]:
         server.reply = lambda path, fields, item=item: (200, {"data": [item]}, {})
-        assert openai(server).edit([edit()]) == [picture(8, 8)]
+        assert openai(server).edit([edit(image=picture(8, 8))]) == [picture(8, 8)]
+        (failure,) = openai(server).edit([edit()])
+        assert "its picture of 8 x 8 pixels is none for 1024 x 1024" in failure.message
 
 
 def test_a_goalreel_server_gets_the_seed_and_the_picture_as_it_is(server):
