@@ -48,6 +48,9 @@ IN_A_ROW = 3
 """Failure waves of one model, and episodes in them, after which the model counts as unavailable."""
 REFUSED_IN_A_ROW = 20
 """The same where the server refused each request: it works, but it may be asked in a wrong way."""
+GIVEN_UP = 2 * IN_A_ROW
+"""Calls in a row about one episode without a usable answer, after which a model is not asked about it again:
+more than the attempts at one step."""
 
 
 class ModelUnavailableError(UserError):
@@ -115,15 +118,22 @@ class _Health:
 class CircuitBreaker:
     """Middleware that ends a run once a model answers no request several times in a row.
 
-    It may be asked from several threads. Models in the roles `rules` are always available.
+    It may be asked from several threads. Models in the roles `rules` are always available. In a run of fewer
+    `tasks` than it takes, all of them are enough. About one task a model is given up before: the last failure
+    is its answer from then on.
 
     With `strict`, for an evaluation, a model that cannot be called ends the run at once, and a reply that
-    cannot be read is an answer, which the model is to be scored by.
+    cannot be read is an answer, which the model is to be scored by. Nothing is given up.
     """
 
-    def __init__(self, rules: Collection[Role], *, strict: bool = False) -> None:
+    def __init__(
+        self, rules: Collection[Role], *, strict: bool = False, tasks: int = REFUSED_IN_A_ROW
+    ) -> None:
         self._rules = rules
         self._strict = strict
+        self._tasks = tasks
+        self._failures: dict[tuple[Stage, str, int], list[Failure]] = {}
+        """Failures in a row of a model, by stage, task and editor."""
         self._health: Mapping[Stage, _Health] = {stage: _Health() for stage in ROLE_OF_STAGE}
         self._lock = Lock()
 
@@ -134,7 +144,24 @@ class CircuitBreaker:
             ModelUnavailableError: the model answers no request any more.
             UserError: with `strict`, the model cannot be called.
         """
-        return lambda stage, requests: self._ask(ask, stage, requests)
+        return use_known_answers(self._given_up)(partial(self._ask, ask))
+
+    def _given_up(self, stage: Stage, request: Request) -> Failure | None:
+        failures = self._failures.get(_about(stage, request), [])
+        return failures[-1] if len(failures) >= GIVEN_UP else None
+
+    def _note(self, stage: Stage, request: Request, answer: Answer) -> None:
+        """Count the failures in a row about a task. One that was refused tells nothing about the next."""
+        if not isinstance(answer, Failure):
+            self._failures.pop(_about(stage, request), None)
+        elif not (self._strict or answer.refused or ROLE_OF_STAGE[stage] in self._rules):
+            failures = self._failures.setdefault(_about(stage, request), [])
+            failures.append(answer)
+            if len(failures) == GIVEN_UP:
+                log.warning(
+                    "%s: the %s gave no usable answer %d times in a row (%s): it is not asked about it again",
+                    task_id_of(request), ROLE_OF_STAGE[stage], GIVEN_UP, answer.message,
+                )  # fmt: skip
 
     def _ask(self, ask: Ask, stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
         health = self._health[stage]
@@ -143,12 +170,16 @@ class CircuitBreaker:
             answers = list(ask(stage, requests))
         except BackendError as e:
             message = str(e) or type(e).__name__
+            for request in requests:
+                self._note(stage, request, as_failure(stage, e))
             self._count_failure(stage, began, requests, message, refused=False)
             if self._strict:
                 raise UserError(
                     f"{message}: finished work is kept; run the same command again to resume"
                 ) from e
             raise
+        for request, answer in zip(requests, answers, strict=False):
+            self._note(stage, request, answer)
         failures = [
             a for a in answers if isinstance(a, Failure) and not (self._strict and a.reply is not None)
         ]
@@ -178,16 +209,20 @@ class CircuitBreaker:
             wave.refused &= refused
             waves = [*health.waves]
         answerless = [wave for wave in waves if not wave.refused]
-        if _many(answerless, IN_A_ROW) or _many(waves, REFUSED_IN_A_ROW):
+        if self._many(answerless, IN_A_ROW) or self._many(waves, REFUSED_IN_A_ROW):
             raise ModelUnavailableError(
                 f"stopped: the {role} answered none of its last {sum(wave.calls for wave in waves)} calls "
                 f"({message.splitlines()[0]}): check it, then run the same command again to resume"
             )
 
+    def _many(self, waves: Sequence[FailureWave], minimum: int) -> bool:
+        """True if there are so many waves and tasks: one odd episode that is asked again is no outage."""
+        tasks = set[str]().union(*(wave.tasks for wave in waves))
+        return len(waves) >= minimum and len(tasks) >= min(minimum, self._tasks)
 
-def _many(waves: Sequence[FailureWave], minimum: int) -> bool:
-    """True if there are so many waves and tasks: one odd episode that is asked about again is no outage."""
-    return len(waves) >= minimum and len(set[str]().union(*(wave.tasks for wave in waves))) >= minimum
+
+def _about(stage: Stage, request: Request) -> tuple[Stage, str, int]:
+    return stage, task_id_of(request), getattr(request, "editor", 0)
 
 
 def report_bug(error: Exception, where: str) -> str:
@@ -249,11 +284,12 @@ class GuardedModels:
         journal: Journal,
         limits: Limits,
         on_rejected: OnRejected,
+        tasks: int,
         plans: Mapping[str, Plan] | None = None,
         *,
         confirm: bool = False,
     ) -> None:
-        """Guard `models`; `plans` (task -> plan) are known and not asked for.
+        """Guard `models` for a run of so many `tasks`; `plans` (task -> plan) are known and not asked for.
 
         `confirm`: the Critic is asked about the end of each task.
         """
@@ -263,7 +299,7 @@ class GuardedModels:
         self._confirm = confirm
         self._rules, self._isolation = rule_roles(models), CrashIsolation()
         self._guarded = models.with_middleware(
-            CircuitBreaker(self._rules),
+            CircuitBreaker(self._rules, tasks=tasks),
             self._isolation,
             journal.middleware(models.provenance.identified().keys()),
             use_known_answers(self._known_plan),

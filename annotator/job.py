@@ -123,7 +123,7 @@ class AnnotationJob:
         self._todo, self._progress = todo, progress
         plans = corrected_plans(self._records, self._source, todo)
         self._guarded = GuardedModels(
-            self._models, self._journal, self._limits, self._options.on_rejected, plans
+            self._models, self._journal, self._limits, self._options.on_rejected, len(todo), plans
         )
         progress("annotate", 0, len(todo))  # planning alone may take minutes
         with _threads() as pool:

@@ -12,6 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.chat.interleave import MARK
@@ -180,7 +181,8 @@ def _plan(
     journal: Journal | None = None,
 ) -> Storyboard:
     models.prepare(roles=("planner",) if models.plans_first else ROLES)
-    journaled = models if journal is None else models.with_journal(journal)
+    guarded = models.with_middleware(CircuitBreaker(rule_roles(models)))
+    journaled = guarded if journal is None else guarded.with_journal(journal)
     planner = journaled.planner
     if models.plans_first:
         planner = KnownPlan(planner.plan([task])[0])

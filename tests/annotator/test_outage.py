@@ -16,7 +16,13 @@ from support.steady import Steady, contents
 from goalreel import Edit, Failure, Image, ModelSet, Plan, Step, Task, Verdict, annotate
 from goalreel.annotator import job
 from goalreel.annotator.annotate import build_records
-from goalreel.annotator.guards import REFUSED_IN_A_ROW, CircuitBreaker, ModelUnavailableError, spoiled
+from goalreel.annotator.guards import (
+    GIVEN_UP,
+    REFUSED_IN_A_ROW,
+    CircuitBreaker,
+    ModelUnavailableError,
+    spoiled,
+)
 from goalreel.annotator.plan import plan_task
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
@@ -100,6 +106,37 @@ def test_a_server_that_refuses_everything_is_out_in_the_end():
     watched = ModelSet(server, server, server, NAMES).with_middleware(CircuitBreaker(()))
     for edit in edits[1:]:
         watched.editor.edit([edits[0], edit])  # a call that is answered in part is no outage
+
+
+class Formless(Server):
+    """Its critic never gives the form, about all or about one episode."""
+
+    def judge(self, candidates):
+        answers = super().judge(candidates)
+        lost = Failure(stage="judge", message="no usable answer in 3 replies", reply="{}")
+        odd = [self.odd in c.task_id for c in candidates]
+        return [lost if o else answer for o, answer in zip(odd, answers, strict=True)]
+
+    def draw(self, edit):
+        return Steady.draw(self, edit)
+
+
+@pytest.mark.parametrize("episodes", [[0], [0, 1], [0, 1, 2, 3]])
+def test_a_critic_that_never_gives_the_form_is_given_up(episodes, sharded_dataset, tmp_path):
+    server = Formless(steps=8)
+    summary = work(sharded_dataset, tmp_path / "out", server, episodes=episodes)
+    assert summary.stopped.startswith("stopped: the critic answered none of its last")
+    assert server.asked["judge"] <= 2 * GIVEN_UP + 1
+
+
+def test_a_model_is_given_up_about_one_odd_episode_alone(sharded_dataset, tmp_path, caplog):
+    server = Formless(steps=8, odd="episode_000001")
+    summary = work(sharded_dataset, tmp_path / "out", server)
+    assert (summary.annotated, list(summary.failures), summary.stopped) == (3, [1], None)
+    assert server.asked["judge"] == 3 * 8 + GIVEN_UP
+    assert f"the critic gave no usable answer {GIVEN_UP} times in a row" in caplog.text
+    board = plan_task(Task(id="t", instruction="go"), None, ModelSet(*[Formless(steps=8)] * 3, NAMES))
+    assert [len(s.attempts) for s in board.steps] == [2] * 8
 
 
 def test_calls_that_one_hiccup_costs_are_no_outage():
