@@ -1,5 +1,7 @@
 """Ask each model of a preset one real question: a plan, an edit, a verdict. For the day of new weights.
 
+Those that look are then asked what has a known answer (`model_sight`).
+
 `save_trial` writes a folder, with raw replies under the names that the parser's fixtures have:
 
 plan-3-MODEL.txt, verdict-no-MODEL.txt    a reply that was read: a plan of three steps, a rejection
@@ -21,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from goalreel import __version__
+from goalreel.annotator.model_sight import critic_sight, watcher_sight
 from goalreel.annotator.plan import make_task
 from goalreel.chat.ask import Question
 from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply
@@ -32,12 +35,20 @@ from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.files import write_bytes
 from goalreel.image import Image
-from goalreel.models.load import ChatCache, ChatRole, build_critic, build_editor, build_planner, dialect_of
+from goalreel.models.load import (
+    ChatCache,
+    ChatRole,
+    build_chat,
+    build_critic,
+    build_editor,
+    build_planner,
+    dialect_of,
+)
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.planners.chat import question as planner_question
 from goalreel.torch_support import free_memory
-from goalreel.types import Candidate, Edit, Failure, Plan, Role, Task, Verdict
+from goalreel.types import Candidate, Critic, Edit, Failure, Plan, Role, Task, Verdict
 
 INSTRUCTION = "put the green block in the purple bowl"
 _KIND = {"planner": "plan", "critic": "verdict"}
@@ -70,6 +81,8 @@ class RoleTrial:
     ask_s: float | None = None
     gave: str = ""
     """The answer in brief."""
+    sight: str = ""
+    """What questions with known answers say about its looking; empty where none were asked."""
     problem: str | None = None
     """Reason why it could not be used; None where it could."""
     asked: Question | Failure | None = None
@@ -126,6 +139,18 @@ class RoleTrial:
             self.problem = answer.message
             return None
         return answer
+
+    def look(self, sight: Callable[[], tuple[str, bool]]) -> None:
+        """Ask what has a known answer; a model that does not look cannot be used. No reply is recorded."""
+        recorded = len(self.recording.exchanges) if self.recording else 0
+        try:
+            found, looks = sight()
+        except (UserError, OSError) as e:
+            found, looks = first_line(e), False
+        if self.recording:
+            del self.recording.exchanges[recorded:]
+        self.sight = found if looks else ""
+        self.problem = None if looks else found
 
     def _read(self, reply: Reply) -> HeardReply:
         if isinstance(reply, NoReply):
@@ -227,7 +252,10 @@ def _plan(preset: Preset, task: Task, cache: ChatCache) -> tuple[RoleTrial, Plan
         )
         return lambda: model.plan([task])[0]
 
-    return trial, trial.call(load)
+    plan = trial.call(load)
+    if plan is not None and name.kind == "watch":
+        trial.look(lambda: watcher_sight(build_chat(trial.name, role="planner", cache=cache)))
+    return trial, plan
 
 
 def _editing(name: str, edit: Edit) -> Callable[[], Image | Failure]:
@@ -238,6 +266,8 @@ def _editing(name: str, edit: Edit) -> Callable[[], Image | Failure]:
 def _judge(preset: Preset, candidate: Candidate, cache: ChatCache) -> tuple[RoleTrial, str]:
     trial = RoleTrial("critic", preset.critic)
     mode, scores, threshold = preset.critic_mode, preset.critic_scores, preset.critic_threshold
+
+    loaded: list[Critic] = []
 
     def load() -> Callable[[], Verdict | Failure]:
         limit = "" if threshold is None else f", threshold {threshold:g}"
@@ -254,11 +284,16 @@ def _judge(preset: Preset, candidate: Candidate, cache: ChatCache) -> tuple[Role
             dialect=dialect,
             wrap_chat=trial.record,
         )
+        loaded.append(model)
         return lambda: model.judge([candidate])[0]
 
     verdict = trial.call(load)
     if verdict is None:
         return trial, ""
+    chat, conversation = trial.recording, None
+    if isinstance(trial.asked, Question):
+        conversation = trial.asked.conversation
+    trial.look(lambda: critic_sight(loaded[0], chat and chat.chat, conversation))
     sure = "" if verdict.probability is None else f", probability of success {verdict.probability:.3f}"
     refined = f"; prompt anew: {verdict.refined_prompt}" if verdict.refined_prompt else ""
     return trial, f"{'accepted' if verdict.success else 'rejected'}{sure}{refined}"
@@ -291,7 +326,7 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
         if isinstance(role.asked, Question):
             asked = _as_text(role.asked.conversation)
             write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid(asked).encode())
-        fields = ("role", "model", "how", "note", "load_s", "ask_s", "gave", "problem")
+        fields = ("role", "model", "how", "note", "load_s", "ask_s", "gave", "sight", "problem")
         roles.append({name: getattr(role, name) for name in fields} | {"replies": replies})
     record = {
         "goalreel": __version__,

@@ -207,6 +207,8 @@ class Verdict(Frozen):
     """Score for looking good, 0-10; None if not scored."""
     pictures_only: bool = False
     """Rules checked the picture alone; nobody compared it with the words."""
+    unseen: Annotated[bool, Field(exclude_if=lambda unseen: not unseen)] = False
+    """The server showed that the Critic was not given the pictures; left out of JSON if not."""
 
     @property
     def score(self) -> float | None:

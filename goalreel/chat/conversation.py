@@ -50,6 +50,19 @@ def fold_system(conversation: Conversation) -> Conversation:
     return (*folded, Message("user", pending[:-1])) if pending else tuple(folded)
 
 
+_PICTURE_TOKENS, _TOKEN_PIXELS = 32, 2048
+"""The fewest tokens of a picture, and the most pixels of one of a small picture: half of what models take."""
+
+
+def least_tokens(conversation: Conversation) -> int:
+    """Estimate the fewest tokens that the pictures of a conversation take.
+
+    Text does not count: tokenizers of small models have tokens for whole sentences.
+    """
+    pictures = (part for message in conversation for part in message.parts if isinstance(part, Image))
+    return sum(min(_PICTURE_TOKENS, i.size[0] * i.size[1] // _TOKEN_PIXELS) for i in pictures)
+
+
 @dataclass(frozen=True)
 class Usage:
     """The numbers of tokens of a conversation and of its reply."""

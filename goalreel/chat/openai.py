@@ -18,6 +18,7 @@ from goalreel.chat.conversation import (
     Reply,
     TokenReply,
     fold_system,
+    least_tokens,
 )
 from goalreel.chat.openai_format import (
     LIMITS,
@@ -102,6 +103,8 @@ class OpenAIChat:
     above."""
     spent: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
     """Answered `calls`, and their `prompt` and `reply` tokens where the server counts them."""
+    blind: str | None = field(default=None, init=False, repr=False, compare=False)
+    """How the server showed that the model was not given a picture that was sent; None: it did not."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
     _free: asyncio.Semaphore = field(init=False, repr=False, compare=False)
     _client: HttpClient = field(init=False, repr=False, compare=False)
@@ -177,6 +180,7 @@ class OpenAIChat:
                             raise BackendError(reply.reason) from None
                         return reply
                 health.answered = True
+                self._check_sight(conversation, reply)
                 return reply
 
         try:
@@ -187,6 +191,13 @@ class OpenAIChat:
         else:
             return [task.result() for task in tasks]
         raise dead
+
+    def _check_sight(self, conversation: Conversation, reply: TokenReply | NoReply) -> None:
+        """Say once that a prompt, as the server counts its tokens, cannot hold the pictures."""
+        counted, least = reply.usage.prompt if reply.usage else 0, least_tokens(conversation)
+        if self.blind is None and 0 < counted < least:
+            self.blind = f"{self.model} is blind: {counted} tokens cannot hold a question and its pictures"
+            log.warning("%s. Its answers are not about the pictures", self.blind)
 
     async def _ask(self, conversation: Conversation, optional: Mapping[str, Any]) -> TokenReply | NoReply:
         refused = set(self._refused)

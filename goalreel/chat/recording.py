@@ -22,6 +22,11 @@ class RecordingChat:
     chat: Chat
     exchanges: list[Exchange] = field(default_factory=list)
 
+    @property
+    def blind(self) -> str | None:
+        """As `OpenAIChat.blind`."""
+        return getattr(self.chat, "blind", None)
+
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> Sequence[Reply]:

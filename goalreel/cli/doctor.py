@@ -405,7 +405,8 @@ def _lines(role: "RoleTrial", place: str) -> list[str]:
     if took := [f"{what} in {seconds:.1f} s" for what, seconds in times if seconds is not None]:
         lines.append(f"  time    {', '.join(took)}")
     if role.problem is None:
-        return [*lines, f"  gave    {clean(role.gave)}", ""]
+        lines += [f"  gave    {clean(role.gave)}"]
+        return [*lines, f"  looked  {role.sight}", ""] if role.sight else [*lines, ""]
     what = "no such model: change it in" if role.gone else "it is named in"
     return [*lines, f"  failed  {clean(role.problem)}", f"  fix     {what} {place}", ""]
 

@@ -93,4 +93,5 @@ def question(
     """Write what a ChatCritic asks about a candidate, which is also the text that a critic is trained on."""
     form = dialect.verdict_format
     conversation = dialect.judge(candidate, mode=mode, scores=scores)
-    return Question(conversation, form.parse, THOUGHTFUL % form.example(scores), form.with_probability)
+    read = partial(form.parse, prompt=plain(candidate.prompt))
+    return Question(conversation, read, THOUGHTFUL % form.example(scores), form.with_probability)

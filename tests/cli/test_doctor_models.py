@@ -1,6 +1,7 @@
 """`goalreel doctor --models`: real questions to real models and servers, good, bad, absent and dead."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,11 +18,21 @@ from goalreel.image import Image
 from goalreel.serving.settings import Models
 
 KEY = "sk-s3cret"
+NO = '<think>no</think><answer>{"previous_step_success": false, "refine_prompt": null}</answer>'
 YES = '<think>fine</think><answer>{"previous_step_success": true, "refine_prompt": null}</answer>'
 
 
 def good(request: Request) -> Reply:
-    return said(plan_of("##") if request.json["model"] == "planner" else YES)
+    if request.json["model"] == "planner":
+        return said(plan_of("##"))
+    parts = [p for m in request.json["messages"] if isinstance(m["content"], list) for p in m["content"]]
+    pictures = [p["image_url"]["url"] for p in parts if p["type"] == "image_url"]
+    if not pictures:
+        return said(NO)
+    before, after = pictures
+    blank = len(after) < len(before) / 2
+    is_true = after != before and not blank and "green bottle" not in request.text
+    return said(YES if is_true else NO)
 
 
 @pytest.fixture
@@ -67,6 +78,7 @@ def test_replies_become_fixtures_of_the_parser(editor, tmp_path, monkeypatch):
         shown = goalreel("doctor", "--models", mine, *frame, "--out", out, "--json")
         assert {r.headers["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
     assert json.loads(shown)["usable"]
+    assert trial(out)["critic"]["sight"] == "accepted what is true, and nothing else"
     assert len(parse_plan((out / "plan-2-planner.txt").read_text()).steps) == 2
     assert parse_verdict((out / "verdict-yes-critic.txt").read_text()).success
     asked = (out / "asked-verdict.txt").read_text()
@@ -90,7 +102,10 @@ def test_what_cannot_be_read_is_shown_with_why(editor, tmp_path):
     assert "  reply 3 cannot be read: " in result.stdout
     assert "  failed  no usable answer in 3 replies" in result.stdout
     assert f"  fix     it is named in {mine}, line 2" in result.stdout
-    assert "  gave    accepted" in result.stdout, "the critic is asked all the same"
+    assert (
+        "failed  it is blind: it accepted a blank picture; it accepted the picture before as the one after; "
+        "it accepted words of another thing" in result.stdout
+    ), "the critic is asked all the same"
     assert [path.name for path in sorted((tmp_path / "out").glob("*-p*.txt"))] == [
         "asked-plan.txt",
         "plan-bad-p-1.txt",
@@ -167,14 +182,51 @@ def test_a_dead_server(tmp_path, retry_pauses):
     assert "hindsight only reads recordings" in result.stdout
 
 
-def test_the_model_of_a_planner_that_watches(tmp_path):
-    with ChatServer(good) as server:
-        chat = f"openai:planner@{server.url}"
-        mine = preset(tmp_path, f"watch:{chat}", "hindsight", f"openai:critic@{server.url}")
-        result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
-    assert "Traceback" not in result.output
+def counting(with_pictures: int) -> Callable[[Request], Reply]:
+    """A critic that says no, and counts so many tokens."""
+
+    def answer(request: Request) -> Reply:
+        count = with_pictures if "image_url" in json.dumps(request.json) else 500
+        body = json.loads(said(NO).body) | {"usage": {"prompt_tokens": count, "completion_tokens": 9}}
+        return Reply(body=json.dumps(body).encode())
+
+    return answer
+
+
+@pytest.mark.parametrize(("count", "ok"), [(500, False), (60, False), (1000, True)])
+def test_a_server_that_drops_the_pictures_counts_too_few_tokens(count, ok, editor, tmp_path, caplog):
+    with ChatServer(counting(count)) as server:
+        critic = ("--critic", f"openai:c@{server.url}")
+        others = ("--planner", "kinematic", "--editor", editor)
+        invoke("doctor", "--models", "nano", *others, *critic, "--out", tmp_path)
+    found = trial(tmp_path)["critic"]
+    assert (found["problem"] is None) == ok
+    assert ok or f"its server counts {count} tokens with the pictures and 500 without" in found["problem"]
+    assert ("cannot hold a question and its pictures" in caplog.text) == (count == 60)
+
+
+@pytest.mark.parametrize("looks", [True, False])
+def test_a_planner_that_watches_is_asked_about_frames_in_disorder(looks, editor, tmp_path):
+    sheets = dict[str, int]()
+
+    def answer(request: Request) -> Reply:
+        if "You watch a recorded robot episode" not in json.dumps(request.json):
+            return good(request)
+        cut = 30 + 5 * sheets.setdefault(json.dumps(request.json), len(sheets)) if looks else 30
+        ends = {"outcome": "done", "agrees": True, "seen": None}
+        spans = [(0, cut, "carry the block"), (cut, 60, "let go of it")]
+        parts = [{"start": a, "end": b, "name": n, "state": "it is so", **ends} for a, b, n in spans]
+        return said(json.dumps({"segments": parts}))
+
+    with ChatServer(answer) as server:
+        mine = preset(tmp_path, f"watch:openai:planner@{server.url}", editor, f"openai:critic@{server.url}")
+        invoke("doctor", "--models", mine, "--out", tmp_path / "out")
     asked = trial(tmp_path / "out")["planner"]
-    assert (asked["model"], asked["problem"]) == (chat, None)
+    if looks:
+        assert asked["problem"] is None
+        assert asked["sight"] == "frames that are shuffled or frozen gave other steps (2 of 2 answered)"
+    else:
+        assert asked["problem"] == "it is blind: the same steps for frames that are shuffled or frozen"
 
 
 def test_what_does_not_fit_is_one_line(tmp_path):
