@@ -175,8 +175,7 @@ def _reply_of(completion: _Completion, tokens: int | None, max_tokens: int | Non
         return NoReply("the model called a tool, and there is none: ask another model", cut_off=text or None)
     if not text:
         raise ValueError(f"the model said nothing: {choice.message.silence or reason}")
-    usage = Usage(completion.usage.prompt_tokens or 0, tokens or 0) if completion.usage else None
-    return replace(token_reply(text, _tokens(choice.logprobs)), usage=usage)
+    return token_reply(text, _tokens(choice.logprobs))
 
 
 def _unfinished(reason: str, refusal: str | None, text: str) -> NoReply:
