@@ -82,7 +82,7 @@ class RoleTrial:
     gave: str = ""
     """The answer in brief."""
     sight: str = ""
-    """What questions with known answers say about its looking; empty where none were asked."""
+    """Findings of questions with known answers; empty where none were asked."""
     problem: str | None = None
     """Reason why it could not be used; None where it could."""
     asked: Question | Failure | None = None

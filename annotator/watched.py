@@ -59,7 +59,7 @@ def watch_examples(
     with exclusive(out / LOCAL, out):
         rows: list[dict[str, Any]] = read_table(table).to_pylist() if table.is_file() else []
         journal = Journal(Records(out / FOLDER, source="").answers, source.fingerprint().recording)
-        guarded = GuardedModels(models, journal, run.limits, options.on_rejected)
+        guarded = GuardedModels(models, journal, run.limits, options.on_rejected, run.to_watch)
         tried = {row["episode"] for row in rows}
         selected = {text for text, _ in by_instruction(source, source.select(run.episodes))}
         groups = {text: e for text, e in by_instruction(source, source.indices) if text in selected}

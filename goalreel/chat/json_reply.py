@@ -56,7 +56,7 @@ _LEFT_OVER = re.compile(r'"\s*[}\]]')  # the end of a text that contains a brack
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
 _BEFORE = re.compile(r"[^<>\[\]{}|]{0,200}(?:<answer>\s*(?:```\w*\s*)?)?")
 _AFTER = re.compile(r"(?:\s|```|</answer>|</s>|<\|(?:im_end|eot_id|end_of_turn|endoftext)\|>)*")
-"""What may stand before and after an answer that has to be alone: a few words; marks of its end."""
+"""Text before and after an answer that has to be alone: a few words; marks of its end."""
 _ESCAPED = 'write quotes within a text as \\"'
 
 

@@ -104,7 +104,7 @@ class OpenAIChat:
     spent: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
     """Answered `calls`, and their `prompt` and `reply` tokens where the server counts them."""
     blind: str | None = field(default=None, init=False, repr=False, compare=False)
-    """How the server showed that the model was not given a picture that was sent; None: it did not."""
+    """Evidence of the server that the model was not given a picture that was sent; None: there is none."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
     _free: asyncio.Semaphore = field(init=False, repr=False, compare=False)
     _client: HttpClient = field(init=False, repr=False, compare=False)

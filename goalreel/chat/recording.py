@@ -24,7 +24,7 @@ class RecordingChat:
 
     @property
     def blind(self) -> str | None:
-        """As `OpenAIChat.blind`."""
+        """The same of `chat`, as `OpenAIChat` has it."""
         return getattr(self.chat, "blind", None)
 
     def complete(

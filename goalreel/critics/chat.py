@@ -5,7 +5,6 @@ asked is the dialect's matter (`goalreel.chat.dialects`).
 """
 
 from collections.abc import Sequence
-from functools import partial
 
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat
@@ -93,5 +92,6 @@ def question(
     """Write what a ChatCritic asks about a candidate, which is also the text that a critic is trained on."""
     form = dialect.verdict_format
     conversation = dialect.judge(candidate, mode=mode, scores=scores)
-    read = partial(form.parse, prompt=plain(candidate.prompt))
-    return Question(conversation, read, THOUGHTFUL % form.example(scores), form.with_probability)
+    prompt = plain(candidate.prompt)
+    again = THOUGHTFUL % form.example(scores)
+    return Question(conversation, lambda reply: form.parse(reply, prompt), again, form.with_probability)
