@@ -59,7 +59,8 @@ def critic_sight(critic: Critic, chat: Chat | None, conversation: Conversation |
     if false := [counted] * bool(counted) + [f"it accepted {name}" for name in yes if name != "what is true"]:
         return f"it is blind: {'; '.join(false)}", False
     if len(lost) == len(asked):
-        return f"no answer to questions with known answers: {lost[0].message}", False
+        found = f"no answer to questions with known answers: {lost[0].message}"
+        return found, all(failure.refused for failure in lost)  # as a model does that knows its world
     true = "accepted what is true, and nothing else" if yes else "accepted nothing: a drawing may not pass"
     unanswered = f" ({len(lost)} of {len(asked)} without a usable answer)" if lost else ""
     return f"{true}{unanswered}", True
