@@ -31,10 +31,10 @@ _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "arte
 _YES, _NO = ("true", "yes"), ("false", "no")
 _DOUBT = re.compile(
     r"n['’]t\b|\?|(?!’)[^\x00-\x7f]|(?<!json )\bform|\b(no|not|none|nothing|never|nor|neither|nicht|kein\w*|"
-    r"pas|non|un\w+|cannot|cant|sorry|apolog\w*|would|could|should|might|may|maybe|perhaps|possibl\w*|"
-    r"probabl\w*|if|assum\w*|suppos\w*|guess\w*|but|yet|however|\w*though|except|only|without|lack\w*|"
+    r"pas|non|un\w+|cannot|sorry|apolog\w*|would|could|should|might|may|maybe|perhaps|possibl\w*|"
+    r"probabl\w*|if|assume\w*|assuming|suppos\w*|guess\w*|but|yet|however|\w*though|except|only|without|lack\w*|"
     r"miss\w*|wrong\w*|false\w*|fail\w*|error\w*|in(?:correct|complete|valid)\w*|reject\w*|refus\w*|hard|"
-    r"difficult\w*|blank|black|empty|blur\w*|hid\w*|exampl\w*|sampl\w*|templat\w*|placeholder|dummy|draft|"
+    r"difficult\w*|blank|black|empty|blur\w*|hid\w*|exampl\w*|sampl\w*|template\w*|placeholder|dummy|draft|"
     r"instead|wait|still|same|identical)\b",
     re.IGNORECASE,
 )
