@@ -7,7 +7,6 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-import average_weights
 import forms_picture
 import nano_picture
 import nano_scores
@@ -116,14 +115,3 @@ def test_the_picture_of_the_forms_is_what_its_script_makes():
     assert made.shape == shown.shape
     differs = np.abs(made - shown).max(axis=2) > 40  # more than another driver or font makes of it
     assert differs.mean() < 0.008, "run dev/forms_picture.py"
-
-
-def test_average_weights_mixes_two_checkpoints(tmp_path):
-    torch = pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[gpu]'")
-    from safetensors.torch import load_file, save_file
-
-    for name, value in (("before", 1.0), ("after", 3.0)):
-        (tmp_path / name).mkdir()
-        save_file({"w": torch.full((2, 3), value)}, tmp_path / name / "model.safetensors")
-    average_weights.average(tmp_path / "before", tmp_path / "after", tmp_path / "out", 0.25)
-    assert load_file(tmp_path / "out/model.safetensors")["w"].unique().tolist() == [1.5]
