@@ -70,6 +70,8 @@ class Examination(Frozen):
     """Pictures of the run that it gave a verdict on, compared with the words."""
     accepted: int = 0
     """Those of them that it accepted."""
+    unseen: bool = False
+    """True if its server showed that it was not given the pictures (`Verdict.unseen`)."""
 
     @cached_property
     def on_false(self) -> Answers:
@@ -113,6 +115,8 @@ class Examination(Frozen):
     def blind(self) -> str:
         """Say in one line why the Critic cannot have looked; empty where nothing shows that."""
         false, true = self.on_false, self.on_true
+        if self.unseen:
+            return f"{self.critic} was not given the pictures, by its server's count of tokens"
         if (blank := self.kinds.get("blank")) and blank.yes:
             return f"{self.critic} accepted a blank picture"
         if false.yes >= BLIND_AT and not false.no:

@@ -120,6 +120,8 @@ class Examiner:
                 from goalreel.critics.controls import key_of  # OpenCV, which few commands need
 
                 key = key_of(request, request.task_id, str(request.step))
+                if answer.unseen and "unseen" not in self._answers:
+                    self._put({"unseen": ("judged", "unseen")})
                 if key not in self._answers:
                     self._judged += 1
                     self._put({key: ("judged", "yes" if answer.success else "no")})
@@ -241,7 +243,9 @@ def _examination(critic: str, answers: dict[str, tuple[str, str]]) -> Examinatio
 
     kinds = {kind: answers_to for kind in KINDS if (answers_to := of(kind)).asked}
     own = of("judged")
-    return Examination(critic=critic, kinds=kinds, judged=own.asked, accepted=own.yes)
+    return Examination(
+        critic=critic, kinds=kinds, judged=own.asked, accepted=own.yes, unseen=counts["judged", "unseen"] > 0
+    )
 
 
 def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
@@ -254,6 +258,6 @@ def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
                 critic, key, kind, answer = (entry[name] for name in ("critic", "of", "kind", "answer"))
             except (ValueError, KeyError, TypeError):
                 continue
-            if kind in ("judged", *KINDS) and answer in ("yes", "no", "none"):
+            if kind in ("judged", *KINDS) and answer in ("yes", "no", "none", "unseen"):
                 found.setdefault(critic, {})[key] = kind, answer
     return found

@@ -137,6 +137,17 @@ def test_a_blind_critic_is_named_at_once(caplog):
     assert examiner.examination.untrue == (0.0, 1.0)
 
 
+def test_a_critic_whose_server_drops_the_pictures_does_not_pass(tmp_path):
+    class Unseen(World):
+        def judge(self, candidates):
+            return [v.model_copy(update={"unseen": True}) for v in super().judge(candidates)]
+
+    work(Unseen(lambda true: true), Examiner("m", tmp_path), storyboards=12)
+    found = read_examination(tmp_path)
+    assert (found.unseen, found.passed) == (True, False)
+    assert "was not given the pictures" in found.line
+
+
 def test_critics_of_pictures_alone_are_asked_nothing():
     world, examiner = World(lambda true: true), Examiner("picture checks")
     world.judge = lambda cs: [Verdict(success=True, pictures_only=True) for _ in cs]
