@@ -2,8 +2,8 @@
 
 - A reply is thoughts in one known form, a few words at most, and one object with the keys that were asked for
   and no other. What stands after it, or in other tags, may take it back: the reply is a Problem.
-- An acceptance is a Problem beside a word of doubt, another prompt than the one that was judged, a low score,
-  or a probability that says no. So is a reply that repeats the form, as small models do.
+- An acceptance is a Problem after words that are not plain, with another prompt than the one that was judged,
+  a low score, or a probability that says no. So is a reply that repeats the form, as small models do.
 """
 
 import re
@@ -29,16 +29,23 @@ DECIMALS = 3
 _VERDICT = f'{{"previous_step_success": false, "refine_prompt": "{FORM_PROMPT}"%s}}'
 _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 _YES, _NO = ("true", "yes"), ("false", "no")
-_DOUBT = re.compile(
-    r"n['’]t\b|\?|(?!’)[^\x00-\x7f]|(?<!json )\bform|\b(no|not|none|nothing|never|nor|neither|nicht|kein\w*|"
-    r"pas|non|un\w+|cannot|sorry|apolog\w*|would|could|should|might|may|maybe|perhaps|possibl\w*|"
-    r"probabl\w*|if|assume\w*|assuming|suppos\w*|guess\w*|but|yet|however|\w*though|except|only|without|lack\w*|"
-    r"miss\w*|wrong\w*|false\w*|fail\w*|error\w*|in(?:correct|complete|valid)\w*|reject\w*|refus\w*|hard|"
-    r"difficult\w*|blank|black|empty|blur\w*|hid\w*|exampl\w*|sampl\w*|template\w*|placeholder|dummy|draft|"
-    r"instead|wait|still|same|identical)\b",
-    re.IGNORECASE,
+_WORD = re.compile(r"[^\W\d_]+|[?~]")
+_PLAIN = frozenset(
+    _WORD.findall("""
+    a after all an and answer are arm as asked at based been before both by can certainly clearly
+    compared comparing complete completed correct correctly course decision done edit evaluation final
+    finally first frame frames from fully goal grasped gripper hand has have held here holds i image
+    images in inside instructed instruction into is it its json judgement judging judgment left lies look
+    looked looking moved my now object of ok okay on onto opened picture pictures place placed position
+    properly put reached released requested response result right robot s scene second see shown shows so
+    stands state step succeeded success successful successfully sure that the there therefore these this
+    thus to two up verdict visible was we well were with yes
+    """)
 )
-"""Words before an acceptance with which it is none, and letters of languages in which no word is known."""
+_NEGATIONS = frozenset(
+    _WORD.findall("but else hold keep leave never no none nor not nothing only same stay unchanged without")
+)
+"""Words that may stand before an acceptance, and those that may not though its prompt has them."""
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,7 @@ def parse_verdict(reply: str, prompt: str | None = None) -> Verdict | Problem:
         return Problem(f"it accepts the picture but gives it a score below {PASSING}")
     if success and read.refine_prompt is not None and _words(read.refine_prompt) != _words(prompt or ""):
         return Problem("it accepts the picture but writes a new prompt: null where it accepts")
-    return _undoubted(success, parsed) or Verdict(
+    return _doubt(success, parsed, prompt) or Verdict(
         success=success,
         reasoning=parsed.thinking or parsed.before,
         refined_prompt=None if success else read.refine_prompt,
@@ -127,10 +134,16 @@ def _words(text: str) -> list[str]:
     return text.casefold().rstrip(". ").split()
 
 
-def _undoubted(success: bool, parsed: ParsedReply) -> Problem | None:
-    if success and (doubt := _DOUBT.search(parsed.before)):
-        return Problem(f"it accepts the picture after {doubt[0]!r}: write thoughts in <think></think>")
-    return None
+def _doubt(success: bool, parsed: ParsedReply, prompt: str | None) -> Problem | None:
+    """Refuse an acceptance after words that are neither plain nor of its prompt."""
+    plain = _PLAIN | {*_WORD.findall((prompt or "").casefold())} - _NEGATIONS
+    before = parsed.before.casefold().replace("json format", "")
+    odd = [word for word in _WORD.findall(before) if word not in plain] if success else []
+    if not odd:
+        return None
+    return Problem(
+        f"it accepts the picture after the word {odd[0][:40]!r}: write thoughts in <think></think>"
+    )
 
 
 def verdict_reply(verdict: Verdict) -> str:
@@ -241,7 +254,7 @@ def parse_observation(reply: str, prompt: str | None = None) -> Verdict | Proble
     observation, parsed = answer
     success = observation.holds == "yes"
     reasoning = f"{_OPENINGS[observation.holds]}{observation.reason.strip()}"
-    return _undoubted(success, parsed) or Verdict(success=success, reasoning=reasoning)
+    return _doubt(success, parsed, prompt) or Verdict(success=success, reasoning=reasoning)
 
 
 OBSERVED_FORMAT = VerdictFormat(

@@ -118,6 +118,7 @@ def test_what_the_published_format_means():
 
 YES = '{"previous_step_success": true, "refine_prompt": null}'
 NO = '{"previous_step_success": false, "refine_prompt": "Move it further."}'
+MOVE = "Move the bar to the right, and do not change the table."
 HOLDS = '{"holds": "yes", "reason": "it lies there"}'
 
 
@@ -137,10 +138,10 @@ HOLDS = '{"holds": "yes", "reason": "it lies there"}'
 )
 def test_honest_frames_are_read(frame):
     for reply, success in ((YES, True), (NO, False)):
-        verdict = parse_verdict(frame.replace("%s", reply))
+        verdict = parse_verdict(frame.replace("%s", reply), MOVE)
         assert isinstance(verdict, Verdict), verdict
         assert verdict.success == success
-    assert parse_observation(frame.replace("%s", HOLDS)).success
+    assert parse_observation(frame.replace("%s", HOLDS), MOVE).success
 
 
 @pytest.mark.parametrize(
@@ -167,6 +168,10 @@ def test_honest_frames_are_read(frame):
         "If the bar had moved: %s",
         "The answer takes this form: %s",
         "Has it moved? %s",
+        "The bar is where it was. %s",
+        "The opposite of what is true: %s",
+        "Retracted: %s",
+        "The bar is not at the right. %s",
         "Ich sehe das zweite Bild nicht: %s",
         "Второй картинки не видно: %s",
         "[%s]",
@@ -177,7 +182,7 @@ def test_honest_frames_are_read(frame):
 )
 def test_what_may_take_an_acceptance_back_is_no_answer(frame):
     for read, reply in ((parse_verdict, YES), (parse_observation, HOLDS)):
-        assert isinstance(read(frame.replace("%s", reply)), Problem)
+        assert isinstance(read(frame.replace("%s", reply), MOVE), Problem)
 
 
 @pytest.mark.parametrize(
