@@ -12,20 +12,15 @@ to another frame and step, `]` sets a boundary, `a letter` goes into the search 
 answers; `saved_ms`, from `]` until the page says that the server has it on its disk.
 """
 
-import socket
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.error
-import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from common import argument_parser, parse, report
 from parts.browser import chromium
+from parts.review_server import review_server
 from parts.scale_data import BLOCK, fill, make
 from selenium import webdriver
 
@@ -34,7 +29,6 @@ from goalreel.annotator.options import Options
 from goalreel.datasets.records import Shard
 from goalreel.models.load import load
 
-RUN = "from goalreel.cli.main import app; app()"
 ON_NEW_DOCUMENT = """
 new MutationObserver((_, observer) => {
   if (!document.querySelector(".row")) return;
@@ -77,33 +71,6 @@ def annotate_all(folder: Path, episodes: int, block: int) -> Path:
     annotate(source, out, models, options, episodes=range(block), shard=Shard(1, 1))
     fill(root, out, block)
     return out
-
-
-@contextmanager
-def review_server(dataset: Path) -> Iterator[str]:
-    """Run `goalreel review` on a free port, and yield its address once it answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([sys.executable, "-c", RUN, "review", str(dataset), "--port", str(port)]) as server:
-        try:
-            while not answers(url):
-                if server.poll() is not None:
-                    sys.exit(f"goalreel review ended with status {server.returncode}")
-                time.sleep(0.02)
-            yield url
-        finally:
-            server.kill()
-
-
-def answers(url: str) -> bool:
-    """Tell whether the page is there."""
-    try:
-        with urllib.request.urlopen(f"{url}/api/dataset") as answer:
-            return answer.status == 200
-    except urllib.error.URLError:
-        return False
 
 
 def measure(

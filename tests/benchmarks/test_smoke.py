@@ -8,8 +8,8 @@ from support.places import ROOT
 BENCHMARKS = ROOT / "benchmarks"
 FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.stem != "common"}
 BROWSER = {"review", "studio"}
-PROCESSES = BROWSER | {"ros", "serve_load", "startup"}
-LONG = {"loop", "ros", "serve_load", "startup", "studio", "write"}
+PROCESSES = BROWSER | {"label", "ros", "serve_load", "startup"}
+LONG = {"label", "loop", "ros", "serve_load", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
 LAB = {"review", "scale", "serve_load", "studio"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
@@ -25,7 +25,7 @@ def case(name: str) -> object:
 
 @pytest.mark.parametrize("name", list(map(case, FILES)))
 def test_it_runs_and_prints_what_its_docstring_says(name):
-    pytest.importorskip("rclpy" if name == "ros" else "json")
+    pytest.importorskip({"label": "mujoco", "ros": "rclpy"}.get(name, "json"))
     check(FILES[name], smoke(FILES[name], alone=name == "ros"))
 
 
