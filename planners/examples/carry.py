@@ -42,10 +42,14 @@ _SAME_S = 0.2
 """Seconds within which two labelled edges are one boundary."""
 _CONTRAST = 0.05
 """A place that is elsewhere as alike, but for this share, is not found for sure."""
-_UNLIKE = (0.14, 0.1)
-"""Costs, plain and weighed, above which an episode is of another task, if above the examples' own too."""
-_REACHED = 0.9
-"""An episode that reaches less of every example is cut off."""
+_UNLIKE, _OWN = (0.14, 0.08), (1.1, 0.8)
+"""Costs, plain and weighed, above which an episode is of another task, if above these times the examples' own
+too."""
+_ALONE, _LITTLE = 3.0, 0.05
+"""Share of the motion that nothing in the examples goes with, above which an episode is of another task: so
+many times that among the examples, both and a little."""
+_REACHED, _LESS = 0.9, 0.1
+"""An episode that reaches less of every example is cut off, if the examples reach much more of each other."""
 
 
 @dataclass(frozen=True)
@@ -111,8 +115,8 @@ class _Found:
     """Distance of each sample from the examples, for each boundary; infinite far from its projections."""
     projections: list[list[float]]
     """By each example that has the same steps."""
-    costs: tuple[float, float]
-    """Distances along the path, of all features alike, and weighed."""
+    costs: tuple[float, float, float]
+    """Distances along the path, of all features alike and weighed, and `Warp.alone`."""
     reached: float
 
 
@@ -123,7 +127,8 @@ class _LeftOut:
     shape: Shape
     errors: tuple[float, ...]
     """Samples, one for each boundary; infinite for each that is too many."""
-    costs: tuple[float, float]
+    costs: tuple[float, float, float]
+    reached: float
 
 
 class TaskExamples:
@@ -177,7 +182,7 @@ class TaskExamples:
             true = self._marks[example]
             near = [min((abs(at - mark) for at in found.samples), default=np.inf) for mark in true]
             surplus = [np.inf] * max(0, len(found.samples) - len(true))
-            left.append(_LeftOut(self._shape(example), (*near, *surplus), found.costs))
+            left.append(_LeftOut(self._shape(example), (*near, *surplus), found.costs, found.reached))
         return left
 
     def _shape(self, example: int) -> Shape:
@@ -204,7 +209,11 @@ class TaskExamples:
             _in_order(prices),
             prices,
             projections,
-            costs=(min(w.cost for w in plain), warps[nearest].cost),
+            costs=(
+                min(w.cost for w in plain),
+                warps[nearest].cost,
+                min(w.alone(rows, self._rows[e]) for e, w in zip(examples, plain, strict=True)),
+            ),
             reached=max(w.reached for w in plain),
         )
 
@@ -231,14 +240,15 @@ class TaskExamples:
         return None
 
     def _refusal(self, found: "_Found") -> str | None:
-        if found.reached < _REACHED:
+        usual = min((left.reached + _LESS for left in self._left_out), default=1.0)
+        if found.reached < min(_REACHED, usual):
             return f"it ends where the labelled episodes are {found.reached:.0%} through"
         if not self._left_out:
             return None
-        among = [max(left.costs[i] for left in self._left_out) for i in range(2)]
-        if all(
-            cost > max(least, usual) for cost, least, usual in zip(found.costs, _UNLIKE, among, strict=True)
-        ):
+        *among, alone = (max(left.costs[i] for left in self._left_out) for i in range(3))
+        limits = (max(least, own * usual) for least, own, usual in zip(_UNLIKE, _OWN, among, strict=True))
+        is_far = all(cost > limit for cost, limit in zip(found.costs, limits, strict=False))
+        if is_far or found.costs[2] + _LITTLE > _ALONE * (alone + _LITTLE):
             return "it is unlike the labelled episodes"
         return None
 

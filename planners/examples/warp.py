@@ -68,8 +68,22 @@ class Warp:
     """Mean distance along the path."""
     reached: float
     """Share of the example that the episode reaches, if its end is free: below 1 where it stops early."""
-    places: Numbers
-    """Sample of the episode that belongs to each sample of the example."""
+    first: NDArray[np.int64]
+    last: NDArray[np.int64]
+    """First and last sample of the episode that belong to each sample of the example."""
+
+    @property
+    def places(self) -> Numbers:
+        """The middle of the samples of the episode that belong to each sample of the example."""
+        return (self.first + self.last) / 2
+
+    def alone(self, episode: Numbers, example: Numbers) -> float:
+        """Share of both motions, of these features, that one makes while the other stands still."""
+        ways = [np.linalg.norm(np.diff(f[:, : f.shape[1] // 2], axis=0), axis=1) for f in (episode, example)]
+        so_far = np.concatenate([[0.0], np.cumsum(ways[0])])
+        stands = self.last[:-1] == self.first[1:]
+        alone = (so_far[self.last] - so_far[self.first]).sum() + ways[1][stands].sum()
+        return float(alone / max(ways[0].sum() + ways[1].sum(), 1e-9))
 
 
 def warp(pairs: Sequence[tuple[Numbers, Numbers]]) -> list[Warp]:
@@ -105,17 +119,17 @@ def _trace(table: Numbers) -> Warp:
     open_costs = table[-1] / (length + np.arange(1, width + 1))
     first = width // 4  # less of an example is no likeness
     reached = first + int(np.argmin(open_costs[first:])) + 1
-    return Warp(float(open_costs[-1]), reached / width, _path(table))
+    return Warp(float(open_costs[-1]), reached / width, *_path(table))
 
 
-def _path(table: Numbers) -> Numbers:
-    """Trace the cheapest path back; the middle of the rows that each column meets."""
+def _path(table: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Trace the cheapest path back; the first and the last row that each column meets."""
     i, j = len(table) - 1, table.shape[1] - 1
     first, last = np.full(j + 1, i), np.full(j + 1, 0)
     while True:
         first[j], last[j] = min(first[j], i), max(last[j], i)
         if i == j == 0:
-            return (first + last) / 2
+            return first, last
         if i == 0 or (j and table[i, j - 1] < min(table[i - 1, j], table[i - 1, j - 1])):
             j -= 1
         elif j == 0 or table[i - 1, j] < table[i - 1, j - 1]:

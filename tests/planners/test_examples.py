@@ -44,15 +44,24 @@ class Arm:
     seed: int = 0
     attempt: tuple[float, float] | None = None
     """Seconds at which the gripper closes and opens in vain, before the grasp."""
+    pause: float = 0.0
+    """Seconds for which it stands still halfway."""
+    again: bool = False
+    """It does all of it a second time."""
 
     @property
     def timestamps(self) -> NDArray[np.float32]:
-        return (np.arange(round(self.times[2] * self.fps * self.share)) / self.fps).astype(np.float32)
+        return (np.arange(len(self.state)) / self.fps).astype(np.float32)
 
     @property
     def state(self) -> NDArray[np.float32]:
+        length = round(self.times[2] * self.fps * self.share)
+        waiting = np.full(round(self.pause * self.fps), length // 2)
+        order = [*range(length // 2), *waiting, *range(length // 2, length)]
+        return self._moves(np.arange(length) / self.fps)[order * (1 + self.again)]
+
+    def _moves(self, t: NDArray[np.float64]) -> NDArray[np.float32]:
         grasp, release, end = self.times
-        t = self.timestamps
         x = np.interp(t, [0, 0.8 * grasp, grasp, release, end], [0, self.reach, self.reach, -1, 0])
         z = np.interp(t, [0, grasp, (grasp + release) / 2, release, end], [1, 0, 1, 0.2, 1])
         closed = np.interp(t, [grasp - 0.1, grasp + 0.1, release - 0.1, release + 0.1], [0, 1, 1, 0])
@@ -179,13 +188,17 @@ def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
 
 
 def test_what_is_cut_off_or_another_motion_is_refused() -> None:
+    """As is one that does more, at places that the examples know; one that only waits is not."""
     cut = replace(ARMS[3], share=0.6, id="cut")
     other = replace(ARMS[3], times=(0.5, 1.0, 9.0), reach=-2.0, id="other")
-    planner = planner_of(*map(label, ARMS[:3]), of=[cut, other])
-    for arm, reason in ((cut, "through"), (other, "unlike the labelled episodes")):
+    twice = replace(ARMS[3], id="twice", again=True)
+    waits = replace(ARMS[3], id="waits", pause=4.0)
+    planner = planner_of(*map(label, ARMS[:3]), of=[cut, other, twice, waits])
+    for arm, reason in ((cut, "through"), (other, "unlike the labelled"), (twice, "unlike the labelled")):
         answer = plan_of(planner, arm)
-        assert isinstance(answer, Failure)
+        assert isinstance(answer, Failure), arm.id
         assert reason in answer.message
+    assert isinstance(plan_of(planner, waits), Plan)
 
 
 def left_at(live: LiveSteps, arm: Arm) -> list[float]:
