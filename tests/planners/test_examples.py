@@ -188,7 +188,7 @@ def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
 
 
 def test_what_is_cut_off_or_another_motion_is_refused() -> None:
-    """As is one that does more, at places that the examples know; one that only waits is not."""
+    """So is one that does more, at places that the examples know; one that only waits is carried over."""
     cut = replace(ARMS[3], share=0.6, id="cut")
     other = replace(ARMS[3], times=(0.5, 1.0, 9.0), reach=-2.0, id="other")
     twice = replace(ARMS[3], id="twice", again=True)
