@@ -47,7 +47,7 @@ LOOK_S, KEY_S, ACT_S, TOLERANCE_S = 5.0, 0.5, 3.0, 0.5
 
 @dataclass
 class Person:
-    """What a person knows, and has done on the page at `url`."""
+    """Knowledge of a person who works on the page at `url`, and what it took them."""
 
     url: str
     cuts: list[list[int]]
