@@ -24,6 +24,7 @@ from goalreel.annotator.robot import read_robot
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.watched import check_watching, watch_examples
 from goalreel.claims import ROWS
+from goalreel.critics.examiner import read_examination
 from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, Records
@@ -183,9 +184,14 @@ def _annotate(
             run.workers.run(records, source, options, run.limits, todo, summary, progress)
         elif todo:
             models.prepare(roles=("planner",) if models.plans_first else ROLES)
-            job = AnnotationJob(source, recorded, models, options, run.limits, records, journal, summary)
+            writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
+            examiner = models.examiner(records.examination, writer=writer)
+            job = AnnotationJob(
+                source, recorded, models, options, run.limits, records, journal, summary, examiner
+            )
             job.run(todo, progress)
             log_spent(models)
+        summary.examination = read_examination(records.examination)
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended
         if shard:

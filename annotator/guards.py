@@ -17,7 +17,7 @@ from goalreel.claims import attributed, makers
 from goalreel.drivers import Limits, as_failure, run
 from goalreel.errors import BackendError, UserError
 from goalreel.loop import OnRejected
-from goalreel.middleware import use_known_answers
+from goalreel.middleware import Middleware, use_known_answers
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.models.names import ModelName
@@ -288,6 +288,7 @@ class GuardedModels:
         plans: Mapping[str, Plan] | None = None,
         *,
         confirm: bool = False,
+        examiner: Middleware = lambda ask: ask,
     ) -> None:
         """Guard `models` for a run of so many `tasks`; `plans` (task -> plan) are known and not asked for.
 
@@ -299,6 +300,7 @@ class GuardedModels:
         self._confirm = confirm
         self._rules, self._isolation = rule_roles(models), CrashIsolation()
         self._guarded = models.with_middleware(
+            examiner,
             CircuitBreaker(self._rules, tasks=tasks),
             self._isolation,
             journal.middleware(models.provenance.identified().keys()),

@@ -18,6 +18,7 @@ from goalreel.annotator.guards import GuardedModels, ModelUnavailableError, acce
 from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
 from goalreel.concurrency import prefetch
+from goalreel.critics.examiner import Examiner
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -104,9 +105,11 @@ class AnnotationJob:
         records: Records,
         journal: Journal,
         summary: Summary,
+        examiner: Examiner,
     ) -> None:
         self._source, self._recorded, self._models, self._options = source, recorded, models, options
         self._limits, self._records, self._journal, self._summary = limits, records, journal, summary
+        self._examiner = examiner
         self._open: dict[str, Episode] = {}
         """Episodes under way, by their tasks."""
         self._ended = 0
@@ -123,7 +126,13 @@ class AnnotationJob:
         self._todo, self._progress = todo, progress
         plans = corrected_plans(self._records, self._source, todo)
         self._guarded = GuardedModels(
-            self._models, self._journal, self._limits, self._options.on_rejected, len(todo), plans
+            self._models,
+            self._journal,
+            self._limits,
+            self._options.on_rejected,
+            len(todo),
+            plans,
+            examiner=self._examiner,
         )
         progress("annotate", 0, len(todo))  # planning alone may take minutes
         with _threads() as pool:

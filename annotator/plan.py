@@ -4,6 +4,7 @@ OUT/storyboard.json     the complete record; pictures by their relative path
 OUT/images/             the first frame and every attempt
 OUT/index.html          a page to look at, and sheets/ with the contact sheet
 OUT/preview.gif         the goal images one after the other
+OUT/examination/        the critic's answers to control questions
 OUT/answers/            what the models said, so that a killed run goes on where it stopped
 """
 
@@ -17,6 +18,8 @@ from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.chat.interleave import MARK
 from goalreel.claims import attributed, makers
+from goalreel.critics.examiner import FOLDER as EXAMINATION
+from goalreel.critics.examiner import Examiner
 from goalreel.drivers import Limits, Observer, run
 from goalreel.errors import InputError
 from goalreel.files import exclusive
@@ -153,9 +156,10 @@ def plan_task(
         UserError, OSError: a model cannot be loaded.
     """
     if out is None:
-        return _plan(task, models, on_rejected, observe)
+        return _plan(task, models, on_rejected, observe, models.examiner())
     with exclusive(out / "answers", out):
-        board = _plan(task, models, on_rejected, observe, Journal(out / "answers"))
+        examiner = models.examiner(out / EXAMINATION)
+        board = _plan(task, models, on_rejected, observe, examiner, Journal(out / "answers"))
         write_plan(board, out, models.provenance.display_names())
     return board
 
@@ -178,10 +182,11 @@ def _plan(
     models: ModelSet,
     on_rejected: OnRejected,
     observe: Observer | None,
+    examiner: Examiner,
     journal: Journal | None = None,
 ) -> Storyboard:
     models.prepare(roles=("planner",) if models.plans_first else ROLES)
-    guarded = models.with_middleware(CircuitBreaker(rule_roles(models)))
+    guarded = models.with_middleware(examiner, CircuitBreaker(rule_roles(models)))
     journaled = guarded if journal is None else guarded.with_journal(journal)
     planner = journaled.planner
     if models.plans_first:

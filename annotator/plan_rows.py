@@ -2,6 +2,7 @@
 
 OUT/settings.json        the settings, which must be the same in a second run
 OUT/storyboards/ID/      a row's storyboard, and row.json: the row, and the editor that drew it
+OUT/examination/         the critic's answers to control questions
 OUT/answers/             answers about unfinished rows, so that a killed run goes on where it stopped
 OUT/report.json          numbers, and OUT/index.html shows the storyboards; written by a run without a shard
 """
@@ -15,6 +16,7 @@ from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from goalreel.annotator.corpus.make import check_settings
 from goalreel.annotator.guards import GuardedModels, ModelUnavailableError
@@ -22,6 +24,7 @@ from goalreel.annotator.plan import make_task
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.claims import ClaimTotals, add_counts, count
+from goalreel.critics.examiner import FOLDER, Examiner, read_examination
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError, first_line
@@ -170,6 +173,8 @@ class PlanSummary:
     """`Storyboard.end_checked` -> storyboards."""
     ends_in_doubt: int = 0
     """Storyboards whose end was refused."""
+    examination: dict[str, Any] | None = None
+    """The critic's answers to control questions (`Examination.summary`); None where it was asked none."""
     stopped: str | None = None
 
     def as_json(self) -> str:
@@ -201,7 +206,8 @@ def plan_rows(
     local, summary = out / "answers", PlanSummary(bad_lines=dict(config.bad_lines))
     shard = config.shard
     with shard.lock(local, out) if shard else exclusive(local, out):
-        job = _Job(config, out, summary)
+        writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
+        job = _Job(config, out, summary, writer)
         check_settings(out, job.settings())
         rows = shard.of(range(len(config.rows))) if shard else range(len(config.rows))
         selected = [config.rows[i] for i in rows]
@@ -217,6 +223,8 @@ def plan_rows(
                     break
         else:
             job.run(todo, progress)
+        if (examination := read_examination(out / FOLDER)) is not None:
+            summary.examination = examination.summary()
         if shard is None:
             _report(config, out, summary, progress)
     return summary
@@ -225,8 +233,8 @@ def plan_rows(
 class _Job:
     """Plans rows of a configuration in this process, and counts them in `summary`."""
 
-    def __init__(self, config: PlanConfig, out: Path, summary: PlanSummary) -> None:
-        self.config, self.out, self.summary = config, out, summary
+    def __init__(self, config: PlanConfig, out: Path, summary: PlanSummary, writer: str = "run") -> None:
+        self.config, self.out, self.summary, self._writer = config, out, summary, writer
         self._journal = Journal(out / "answers")
 
     @cached_property
@@ -276,7 +284,20 @@ class _Job:
 
     def _guarded(self, models: ModelSet, tasks: int) -> GuardedModels:
         config = self.config
-        return GuardedModels(models, self._journal, config.limits, config.on_rejected, tasks, confirm=True)
+        return GuardedModels(
+            models,
+            self._journal,
+            config.limits,
+            config.on_rejected,
+            tasks,
+            confirm=True,
+            examiner=self._examiner,
+        )
+
+    @cached_property
+    def _examiner(self) -> Examiner:
+        """The examiner of the one critic."""
+        return self._model_sets[0].examiner(self.out / FOLDER, writer=self._writer)
 
     def _tasks(self, rows: Iterable[PromptRow]) -> Iterator[Task]:
         for row in rows:
@@ -313,7 +334,7 @@ class _PlanWorker:
     """A Ray actor: a batch of numbers of rows in, one row with its summary out."""
 
     def __init__(self, config: PlanConfig, out: Path) -> None:
-        self._rows, self._job = config.rows, _Job(config, out, PlanSummary())
+        self._rows, self._job = config.rows, _Job(config, out, PlanSummary(), uuid4().hex)
 
     def __call__(self, rows: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
         job, part = self._job, PlanSummary()

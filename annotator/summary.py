@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 from goalreel.claims import ClaimTotals, add_counts, count, count_details
+from goalreel.critics.examination import Examination
 from goalreel.planners.examples.carry import Measurement
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.terms import LabelForm
@@ -45,6 +46,8 @@ class Summary:
     """Steps that were looked for in a recording and not found, whatever their status."""
     failures: dict[int, str] = field(default_factory=dict)
     """Episode -> why it was not recorded. The same call tries it again."""
+    examination: Examination | None = None
+    """The critic's answers to control questions; None where it was asked none."""
     stopped: str | None = None
     """Reason why the run ended early; None where it went through."""
     shard: str | None = None
@@ -99,5 +102,7 @@ class Summary:
         """One JSON object on one line."""
         robot = self.robot.settings() if self.robot else None
         measured = [asdict(one) for one in self.measured]
+        examined = None if self.examination is None else self.examination.summary()
         more = {"out": str(self.out), "failed": len(self.failures), "robot": robot, "measured": measured}
+        more["examination"] = examined
         return json.dumps({**vars(self), **more})

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
@@ -125,6 +126,7 @@ class _Worker:
     ) -> None:
         self._root, self._records, self._source = root, records, source
         self._preset, self._options, self._limits = preset, options, limits
+        self._log = uuid4().hex
 
     @cached_property
     def _dataset(self) -> tuple[Source, RecordingContext, ModelSet]:
@@ -151,7 +153,10 @@ class _Worker:
             part.add_board(records.outline(index))
         todo = {index: max(n, 0) for index, n in accepted.items() if index not in done}
         journal = Journal(records.answers, Fingerprint(self._source, recordings).recording)
-        job = AnnotationJob(dataset, recorded, models, self._options, self._limits, records, journal, part)
+        examiner = models.examiner(records.examination, writer=self._log)
+        job = AnnotationJob(
+            dataset, recorded, models, self._options, self._limits, records, journal, part, examiner
+        )
         job.run(todo)
 
 

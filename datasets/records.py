@@ -8,6 +8,7 @@ OUT/meta/goalreel/
     settings.json                        what decided the result; another run must agree
     episodes/chunk-000/episode_000003.json   the storyboard
     images/ab/<sha256>.png               pictures that are no frame of the recording, by content
+    examination/run.jsonl                    the critic's answers to control questions (`critics.examiner`)
     corrections/chunk-000/episode_000003.jsonl   what people changed (`goalreel.datasets.corrections`)
     files/data/chunk-000/file-000.parquet.json   what a file of OUT was made from (`datasets.writing.files`)
 
@@ -209,6 +210,11 @@ class Records:
     def answers(self) -> Path:
         """Folder of models' answers until their episodes are recorded."""
         return self._local / "answers"
+
+    @property
+    def examination(self) -> Path:
+        """Folder of the critic's answers to control questions."""
+        return self.folder / "examination"
 
     @contextmanager
     def reviewing(self) -> Iterator[None]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from goalreel.critics.examiner import read_examination
 from goalreel.datasets.writing.frame_columns import PROGRESS, PROGRESS_FILE
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.details import parse_details
@@ -90,6 +91,8 @@ def _section(job: BuildPlan) -> Iterator[str]:
     yield ""
     yield from claim_lines(claim for goals in job.goals.values() for claim in goals.claims)
     yield ""
+    if (examination := read_examination(job.records.examination)) is not None:
+        yield f"- {examination.line}"
     for one in job.records.measured:
         yield f"- {one}"
     for role, name in _models(job):

@@ -254,6 +254,8 @@ def show_summary(summary: "Summary") -> None:
     if summary.annotated:
         checked = ", ".join(f"{who} ({n})" for who, n in sorted(summary.end_checked.items()))
         table.add_row("whole task judged by", checked)
+    if summary.examination is not None:
+        table.add_row("critic examined", summary.examination.line)
     for finding in summary.robot.findings if summary.robot else ():
         table.add_row(finding.field, f"{finding.value or '-'} ({finding.confidence}: {finding.reason})")
     for form, episodes in summary.labels.items():

@@ -92,6 +92,8 @@ def plan_file(
             if summary.steps:
                 doubted = f", {summary.ends_in_doubt} ends in doubt" if summary.ends_in_doubt else ""
                 typer.echo(f"Steps: {status_counts(summary.steps.elements())}{doubted}")
+            if summary.examination is not None:
+                typer.echo(summary.examination["line"])
             typer.echo(f"Look at {out / 'index.html'}")
     if summary.stopped:
         fail(summary.stopped)
@@ -211,7 +213,7 @@ def plan(
         model_set = load(models.load(), roles=())
         with live_view(replies=not json_output) as observe:
             board = plan_task(request, out, model_set, on_rejected=on_rejected, observe=observe)
-        _print_result(board, out / "index.html", json_output)
+        _print_result(board, out, json_output)
 
 
 def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
@@ -259,14 +261,16 @@ def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: P
     return continue_task(load_storyboard(folder), image, done=done, seed=seed)
 
 
-def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
+def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
     import json
     from collections import Counter
 
     from goalreel.claims import count
+    from goalreel.critics.examiner import FOLDER, read_examination
     from goalreel.planners.kinematic.asked import asked, left_out
     from goalreel.wording import end_line, status_counts
 
+    report, examination = out / "index.html", read_examination(out / FOLDER)
     clauses = asked(board.task.instruction, [step.step for step in board.steps])
     if json_output:
         counts = Counter(step.status for step in board.steps)
@@ -274,12 +278,15 @@ def _print_result(board: "Storyboard", report: Path, json_output: bool) -> None:
         result |= {"end_checked": board.end_checked, "end_doubt": board.end_doubt}
         result["asked"] = [vars(clause) for clause in clauses]
         result["claims"] = count(board.steps)
+        result["examination"] = None if examination is None else examination.summary()
         chosen = [None if s.chosen is None else s.attempts[s.chosen].registration for s in board.steps]
         result["registrations"] = [None if r is None else r.model_dump() for r in chosen]
         typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:
         statuses = status_counts(step.status for step in board.steps)
         typer.echo(" ".join(filter(None, (f"Steps: {statuses}.", end_line(board), left_out(clauses)))))
+        if examination is not None:
+            typer.echo(examination.line)
         typer.echo(f"Look at {report}")
     if board.degraded:
         fail(board.degraded)

@@ -161,7 +161,8 @@ def _other_thing(story: Story) -> Iterator[Candidate]:
         old, new = words[place].strip(".,;"), others[place].strip(".,;")
         exact = len(re.findall(rf"\b{re.escape(old)}\b", candidate.prompt, re.I)) == 1
         prompt = re.sub(rf"\b{re.escape(old)}\b", new, candidate.prompt, flags=re.I) if exact else text
-        if text not in taken and old.lower() not in text.lower().split():
+        named = [word.strip(".,;").lower() for word in text.split()]
+        if text not in taken and old.lower() not in named and named.count(new.lower()) == 1:
             yield _with(candidate, instruction=text, prompt=prompt, first_prompt=None)
 
 

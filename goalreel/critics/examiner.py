@@ -33,10 +33,10 @@ _SHARES: dict[ControlKind, float] = dict.fromkeys(KINDS, 1.0) | {
     "true": 2.0,
 }
 """Shares of the kinds among the questions."""
-_TASKS = 32
+_TASKS = 128
 """Tasks whose pictures are remembered."""
 _WAITING = 64
-"""Accepted candidates that wait to become a question."""
+"""Accepted candidates that wait to become a question; the newest do first, whose tasks are under way."""
 
 
 def quota(judged: int) -> int:
@@ -134,7 +134,7 @@ class Examiner:
         controls: list[Control] = []
         with self._lock:
             while self._asked < self._control_count(self._judged) and self._waiting:
-                control = self._next(self._waiting.popleft())
+                control = self._next(self._waiting.pop())
                 if control is not None:
                     self._asked += 1
                     self._answers[control.key] = control.kind, "none"

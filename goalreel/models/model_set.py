@@ -3,8 +3,10 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, cast
 
+from goalreel.claims import UNKNOWN, makers
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, OnRejected
 from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
@@ -28,6 +30,9 @@ from goalreel.types import (
     Task,
     Verdict,
 )
+
+if TYPE_CHECKING:
+    from goalreel.critics.examiner import Examiner
 
 
 @dataclass(frozen=True)
@@ -242,6 +247,13 @@ class ModelSet:
         """Put middleware before the three models, the innermost first. The live critic stays as it is."""
         model = AskAdapter(compose(self.ask, middleware))
         return replace(self, planner=model, editor=model, critic=model, names=self.provenance)
+
+    def examiner(self, folder: Path | None = None, **options: Any) -> "Examiner":
+        """Make the examiner of the critic, whose logs `folder` keeps; `options` are those of `Examiner`."""
+        from goalreel.critics.examiner import Examiner
+
+        name = makers(self.provenance.identities().get).get("critic", UNKNOWN)
+        return Examiner(name, folder, **options)
 
     def with_journal(self, journal: Journal) -> "ModelSet":
         """Let the journal answer what it holds; the models are asked the rest."""

@@ -1,5 +1,6 @@
 """`goalreel.annotate` and `goalreel.plan` in one call: paths, pictures, names and objects as arguments."""
 
+import json
 from pathlib import Path
 
 import PIL.Image
@@ -48,7 +49,12 @@ def test_annotating_with_a_model_of_ones_own(video_dataset, tmp_path):
     summary = goalreel.annotate(source, tmp_path / "out", options=options, critic=critic, limits=limits)
     assert summary.annotated == 3
     assert summary.steps.keys() == {"accepted"}
-    assert critic.asked["judge"] == summary.steps["accepted"]
+    assert critic.asked["judge"] == summary.steps["accepted"] + summary.examination.asked
+    examined = json.loads(summary.as_json())["examination"]
+    assert (examined["judged"], examined["passed"]) == (summary.steps["accepted"], False)
+    assert examined["line"] in (tmp_path / "out/README.md").read_text()
+    again = goalreel.annotate(source, tmp_path / "out", options=options, critic=critic, limits=limits)
+    assert again.examination == summary.examination
 
 
 @pytest.fixture
