@@ -159,6 +159,8 @@ def _other_thing(story: Story) -> Iterator[Candidate]:
         place = places[-1]  # the thing stays and its place is another one
         text = " ".join((*words[:place], others[place], *words[place + 1 :]))
         old, new = words[place].strip(".,;"), others[place].strip(".,;")
+        if old.lower() in re.findall(r"\w+", step.instruction.lower()):
+            continue  # what lies on the one may be said to lie on what that lies on
         exact = len(re.findall(rf"\b{re.escape(old)}\b", candidate.prompt, re.I)) == 1
         prompt = re.sub(rf"\b{re.escape(old)}\b", new, candidate.prompt, flags=re.I) if exact else text
         named = [word.strip(".,;").lower() for word in text.split()]

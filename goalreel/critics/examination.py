@@ -104,9 +104,9 @@ class Examination(Frozen):
         if not self.accepted:
             return 0.0, 1.0
         false, true = self.on_false, self.on_true
-        least_a, most_a = binomial_interval(self.accepted, self.judged, 0.005)
-        least_f, most_f = binomial_interval(false.yes, false.yes + false.no, 0.02)
-        least_s, _ = binomial_interval(true.yes, true.yes + true.no, 0.02)
+        least_a, most_a = binomial_interval(self.accepted, self.judged, 0.01)
+        least_f, most_f = binomial_interval(false.yes, false.yes + false.no, 0.04)
+        least_s, _ = binomial_interval(true.yes, true.yes + true.no, 0.01)
         highest = 1.0 if most_f >= least_a else _untrue(1.0, most_f, least_a)
         lowest = _untrue(least_s, least_f, most_a) if least_f < most_a < least_s else 0.0
         return min(lowest, highest), highest

@@ -29,10 +29,12 @@ KINDS: tuple[ControlKind, ...] = get_args(ControlKind.__value__)
 _SHARES: dict[ControlKind, float] = dict.fromkeys(KINDS, 1.0) | {
     "blank": 0.25,
     "other_start": 0.5,
+    "opposite_words": 0.5,
+    "other_thing": 0.5,
     "damaged": 2.0,
     "true": 2.0,
 }
-"""Shares of the kinds among the questions."""
+"""Shares of the kinds among the questions: editors err in pictures more than in words."""
 _TASKS = 128
 """Tasks whose pictures are remembered."""
 _WAITING = 64
