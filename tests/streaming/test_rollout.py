@@ -13,6 +13,8 @@ import pytest
 from support.act_policy import CAMERAS, save_act
 from support.cli import fails, invoke
 from support.places import SUPPORT
+from support.recordings import make_dataset
+from support.subtasks import add_subtasks
 from support.wait import until
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
@@ -22,6 +24,7 @@ from support.boards import record
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
+from goalreel.streaming.cue import ExamplesCue
 from goalreel.streaming.rollout import add_camera, read_options
 from goalreel.streaming.subgoalcamera import (
     GoalGatedEngine,
@@ -124,6 +127,27 @@ def test_a_policy_is_led_through_a_plan(bench):
     shown = [tuple(a["subgoal"]) for a in acted]
     assert len(set(shown)) >= len(goals), "each sub-goal has a picture of its own"
     assert not np.allclose(acted[0]["action"], acted[-1]["action"], rtol=0, atol=1e-9), "the policy sees it"
+
+
+@pytest.mark.long
+def test_labelled_episodes_get_the_numbers_that_lerobot_reads(bench, tmp_path, monkeypatch):
+    rng, names = np.random.default_rng(0), ("x.pos", "y.pos", "z.pos", "yaw.pos", "gripper.pos")
+    root, text = tmp_path / "labelled", EPISODE.instruction
+    states = [rng.normal(size=(30, 5)).cumsum(axis=0) for _ in range(2)]
+    make_dataset(root, states=states, names=names, dtype="image", task=text)
+    add_subtasks(root, dict.fromkeys(range(2), (10, 20)), ["grasp it", "put it in", "leave"])
+    missing: list[list[str]] = []
+    push = ExamplesCue.push
+
+    def watched(cue: ExamplesCue, numbers) -> None:
+        push(cue, numbers)
+        missing.append([name for name in cue.names if f"{name}.pos" not in numbers])
+
+    monkeypatch.setattr(ExamplesCue, "push", watched)
+    done = invoke(*bench.words("-p", f"examples={root}"))
+    assert done.exit_code == 0, done.stderr
+    assert missing
+    assert not any(missing)
 
 
 @pytest.mark.long
