@@ -1,6 +1,7 @@
 """Measure how far people and models agree on an annotated dataset, from its corrections.
 
-Only episodes that somebody accepted or rejected count. The Critic is compared on the goal images that its
+Only episodes that somebody accepted or rejected after they looked count, and of an accepted one the steps
+that were on their screen. The Critic is compared on the goal images that its
 record chose: a person calls one right by accepting the episode with it, and wrong by flagging it or choosing
 another.
 """
@@ -26,7 +27,7 @@ TOLERANCE_S = 0.5
 
 
 class ReviewReport(BaseModel):
-    """Opinions of people about the episodes that they accepted or rejected."""
+    """Opinions of people about the episodes that they looked at, and accepted or rejected."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -65,9 +66,11 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
     """
     records = Records(dataset / FOLDER, source="")
     reviews = [_Judged(records.review(e), records.original(e), fps) for e in Reviews(records).episodes()]
-    judged = [one for one in reviews if one.review.accepted or one.review.verdict == "reject"]
+    judged = [one for one in reviews if one.review.verdict in ("accept", "reject") and not one.review.unseen]
     if not judged:
-        raise DatasetError(f"{dataset}: nobody has accepted or rejected an episode: run goalreel review")
+        raise DatasetError(
+            f"{dataset}: nobody has accepted or rejected an episode that they looked at: run goalreel review"
+        )
     pictures = np.array([review.pictures() for review in judged], np.float64)
     right, wrong = pictures[:, [0, 1]], pictures[:, [3, 2]]  # the Critic said yes, or no; then the other
     both = np.stack([pictures[:, 0] + pictures[:, 3], pictures.sum(axis=1)], axis=1)
@@ -116,7 +119,7 @@ class _Judged:
             same = opinion.goal == step.goal_image.frame
             if "wrong_picture" in opinion.issues or ("goal" in opinion.edited and not same):
                 yield False, step.accepted
-            elif same and self.review.accepted and not opinion.issues:
+            elif same and self.review.accepts(opinion):
                 yield True, step.accepted
 
     def boundaries(self) -> tuple[int, int]:

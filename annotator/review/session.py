@@ -20,7 +20,14 @@ from goalreel.boards.log import ConflictError
 from goalreel.boards.words import FRAME
 from goalreel.claims import CARRIED
 from goalreel.datasets.corrections.board import has_followed
-from goalreel.datasets.corrections.events import CopySteps, Correction, TakenStep, describe
+from goalreel.datasets.corrections.events import (
+    CopySteps,
+    Correction,
+    GiveVerdict,
+    Looked,
+    TakenStep,
+    describe,
+)
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.datasets.episode import Episode
@@ -114,7 +121,9 @@ class ReviewSession:
         return self.reviews.look(index, self.queue[index].frames)
 
     def change(self, index: int, revision: int, by: str, event: Correction) -> Reviewed:
-        """Make a change; as `Reviews.change`."""
+        """Make a change; as `Reviews.change`. A verdict that says of no screen is one without looking."""
+        if isinstance(event, GiveVerdict) and event.looked is None and not event.unseen:
+            event = event.model_copy(update={"looked": Looked()})
         if isinstance(event, CopySteps):
             event = event.model_copy(update={"steps": self._steps_of(event.episode, index)})
         return self.reviews.change(index, self.queue[index].frames, revision, by, event)
@@ -174,6 +183,7 @@ class ReviewSession:
         row = self.queue[index]
         previous, following = self.queue.neighbours(index, query)
         steps = zip(review.steps, board.steps, strict=True)
+        looked = review.looked
         return history_view(reviewed) | {
             "episode": index,
             "revision": reviewed.revision,
@@ -188,6 +198,7 @@ class ReviewSession:
             "verdict": review.verdict,
             "by": review.by,
             "unseen": review.unseen,
+            "not_shown": [] if looked is None else [s.id for s in review.steps if s.id not in looked],
             "names": self._names(review.task.instruction),
             "copy_from": self.queue.last_labelled(index),
             "issues": review.issues,

@@ -47,7 +47,7 @@ def opinion(review: Review, step: ReviewStep) -> Why | None:
         return "kept_out"
     if "goal" in step.edited:
         return "chosen"
-    return "accepted" if review.accepted else None
+    return "accepted" if review.accepts(step) else None
 
 
 def critic_words(verdict: Verdict) -> str:
@@ -77,9 +77,9 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
     chosen = None if step.chosen is None else kept.index(step.chosen)
     step = step.updated(attempts=tuple(step.attempts[n] for n in kept), chosen=chosen)
     wording, attempts = _wording(step), _attempts(review, step)
-    if review.accepted and not step.issues:
+    if review.accepts(step):
         wording = wording.model_copy(update={"doubts": ()})
-    accepted = review.accepted and step.segment is not None
+    accepted = review.accepts(step) and step.segment is not None
     if chosen is None and ("goal" in step.edited or accepted):
         caption = wording.auxiliary_text if (wording.auxiliary_text or "").strip() else wording.instruction
         wording = wording.model_copy(update={"prompt": None, "auxiliary_text": caption})
@@ -102,15 +102,14 @@ def _step(review: Review, step: ReviewStep) -> StoryboardStep:
 
 
 def _claims(review: Review, step: ReviewStep, made: StoryboardStep) -> Claims:
-    """The step's claims: people made what they set, and checked all of an episode that they accepted."""
+    """The step's claims: people made what they set, and checked what they accepted and saw."""
     claims = made.claims
     goal = None if made.chosen is None else made.attempts[made.chosen]
     if goal is not None and goal.verdict is not None and goal.verdict.reasoning in _BY_PEOPLE:
         claims = claims.named({"critic": PERSON})
     if goal is not None and has_followed(goal) and claims.looks is not None:
         claims = claims.model_copy(update={"looks": claims.looks.model_copy(update={"checked": NOBODY})})
-    accepted = review.accepted and not step.issues
-    checked: set[ClaimName] = set(CLAIM_NAMES) if accepted else set()
+    checked: set[ClaimName] = set(CLAIM_NAMES) if review.accepts(step) else set()
     if "goal" in step.edited and not step.issues:
         checked.add("looks")
     return claims.by_person({_CLAIMS[part] for part in step.edited if part in _CLAIMS}, checked)

@@ -171,6 +171,34 @@ class FlagIssue(Frozen):
     on: bool
 
 
+LOOK_S = 1.0
+"""Seconds that an episode is on the screen, at least, before a verdict on it counts as one of somebody who
+looked: reading a name and comparing it with a picture takes three or four fixations of the eye."""
+FIXATION_S = 0.3
+"""The same of one goal image: one fixation."""
+
+
+class Looked(Frozen):
+    """An episode on a person's screen before they gave their verdict."""
+
+    seconds: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 0.0
+    frames: Annotated[tuple[tuple[FrameNumber, FrameNumber], ...], Field(max_length=200)] = ()
+    """Frames of the recording, as spans with both ends."""
+    pictures: Annotated[
+        Mapping[StepId, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]], Field(max_length=500)
+    ] = {}
+    """Seconds of each step's goal image."""
+
+    @property
+    def enough(self) -> bool:
+        """True if the verdict is one of a person who looked."""
+        return self.seconds >= LOOK_S
+
+    def shows(self, frame: int) -> bool:
+        """Return whether a frame was on the screen."""
+        return any(first <= frame <= last for first, last in self.frames)
+
+
 class GiveVerdict(Frozen):
     """Say what the episode as it is now is worth."""
 
@@ -180,6 +208,13 @@ class GiveVerdict(Frozen):
     """Given to many episodes at once, without looking."""
     act: Annotated[str, Field(exclude_if=lambda act: not act)] = ""
     """Name of the act, as `CarrySteps.act`."""
+    looked: Annotated[Looked | None, Field(exclude_if=lambda looked: looked is None)] = None
+    """None of an act, and of a verdict from before this was kept, which counts as one of who looked."""
+
+    @property
+    def blind(self) -> bool:
+        """True if nobody looked."""
+        return self.unseen or (self.looked is not None and not self.looked.enough)
 
 
 # Plain unions: of nested aliases pydantic names no field at fault.
@@ -238,7 +273,7 @@ def describe(change: Correction, names: Mapping[str, str]) -> str:
             told = f"has attempt {attempt + 1} as its goal image"
         case CarrySteps(refused=refused):
             told = f"not carried over: {refused}" if refused else "steps carried over from labelled episodes"
-        case GiveVerdict(unseen=True, verdict=verdict):
+        case GiveVerdict(blind=True, verdict=verdict):
             told = f"the verdict “{verdict}”, without looking"
         case FlagIssue(issue=issue, on=on):
             told = WORDS[issue] if on else f"no longer {WORDS[issue]}"

@@ -78,6 +78,15 @@ class ReviewStep(EditedStep[Attempt]):
             attempts = tuple(map(_unread, attempts))
         return self.worded(**words).updated(attempts=attempts)
 
+    def shown_in(self, looked: events.Looked) -> bool:
+        """Return whether its goal image was on the screen, or, of a recorded one, the frame itself."""
+        frame = self.segment.end - 1 if self.segment else None
+        if self.goal is not None:
+            number = self.goal.rpartition("#")[2]
+            frame = int(number) if self.goal.startswith(FRAME) and number.isdecimal() else None
+        pictured = looked.pictures.get(self.id, 0.0) >= events.FIXATION_S
+        return pictured or (frame is not None and looked.shows(frame))
+
     def without(self, *names: str) -> Self:
         """Drop details that models or rules told of it."""
         return self.worded(details=self.step.details and self.step.details.without(names))
@@ -116,7 +125,9 @@ class Review(EditedBoard[ReviewStep]):
     by: str | None = None
     """The person who gave the verdict."""
     unseen: bool = False
-    """It was given to many episodes at once: nobody looked at this one."""
+    """Nobody looked: it was given to many episodes at once, or before this one was on the screen."""
+    looked: frozenset[str] | None = None
+    """The steps that were on the screen before the verdict; None: not known, of an old one."""
     issues: tuple[events.Issue, ...] = ()
     """Wrong with the whole episode."""
     corrected: bool = False
@@ -131,12 +142,20 @@ class Review(EditedBoard[ReviewStep]):
         """A person who looked has accepted it."""
         return self.verdict == "accept" and not self.unseen
 
+    def accepts(self, step: ReviewStep) -> bool:
+        """Return whether a person has accepted the episode with this step, after they saw it."""
+        return self.accepted and not step.issues and (self.looked is None or step.id in self.looked)
+
     @property
     def labelled(self) -> bool:
         """A person made its steps, or accepted them, and has nothing against them."""
         made = self.accepted or (self.verdict is None and self.corrected and self.taken is None)
         steps = bool(self.steps) and all(
-            step.segment and not step.issues and step.step.name != events.UNNAMED for step in self.steps
+            step.segment
+            and not step.issues
+            and step.step.name != events.UNNAMED
+            and (step.edited or not self.accepted or self.accepts(step))
+            for step in self.steps
         )
         return made and steps and not self.issues
 
@@ -182,7 +201,7 @@ class Review(EditedBoard[ReviewStep]):
             pairs = zip(review.steps, fresh.steps, strict=True)
             steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in pairs)
             same = [s.goal for s in steps] == [s.goal for s in review.steps]
-            opinion = ("verdict", "by", "unseen") if same else ()
+            opinion = ("verdict", "by", "unseen", "looked") if same else ()
             kept = ("issues", "corrected", "taken", "refused", *opinion)
             return fresh.updated(steps=steps, **{name: getattr(review, name) for name in kept})
         if not review.corrected:
@@ -256,8 +275,9 @@ def after(review: Review | None, entry: events.LogEntry) -> Review:
     match change:
         case UndoChange() | RedoChange():
             return review
-        case events.GiveVerdict(verdict=verdict, unseen=unseen):
-            return review.updated(verdict=verdict, by=entry.by, unseen=unseen)
+        case events.GiveVerdict(looked=looked):
+            shown = None if looked is None else frozenset(s.id for s in review.steps if s.shown_in(looked))
+            return review.updated(verdict=change.verdict, by=entry.by, unseen=change.blind, looked=shown)
         case events.CarrySteps(refused=str(refused)):
             return review.updated(refused=refused)
         case events.FlagIssue(step=step):
@@ -270,7 +290,7 @@ def after(review: Review | None, entry: events.LogEntry) -> Review:
     taken = change.kind if isinstance(change, events.CopySteps | events.CarrySteps) else None
     if change.kind in ("choose", "frame", "blank", "render"):  # they leave the steps what they are
         taken = review.taken
-    opinion = {"verdict": None, "by": None, "unseen": False}
+    opinion = {"verdict": None, "by": None, "unseen": False, "looked": None}
     return changed.updated(corrected=True, failure=None, taken=taken, refused=None, **opinion)
 
 

@@ -33,7 +33,15 @@ from goalreel.serving.storyboards import JobId, Submission, submitted_task
 from goalreel.studio import scenes
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import StudioBoards
-from goalreel.studio.events import MAX_VARIANTS, BoardEdit, ContinueEdit, PersonsChange, Submitted
+from goalreel.studio.events import (
+    LOOK_S,
+    MAX_VARIANTS,
+    BoardEdit,
+    ContinueEdit,
+    JudgeEdit,
+    PersonsChange,
+    Submitted,
+)
 from goalreel.studio.exports import EXPORT_TYPES, ExportName, add_to_corpus, export_bytes
 from goalreel.studio.models import StudioPreset
 from goalreel.studio.record import persons_verdicts, storyboard_of
@@ -161,6 +169,10 @@ async def edit_board(
 ) -> Json:
     """Change a storyboard; 409, with the state, where another change came first."""
     edit = body.edit
+    if isinstance(edit, JudgeEdit) and edit.accept and edit.seconds < LOOK_S:
+        raise InputError(
+            f"nobody has seen the picture for {LOOK_S:g} s (`seconds`): look at it, then accept it"
+        )
     if isinstance(edit, ContinueEdit):
         [image] = await decode_all([from_base64(edit.image)], service.settings.max_pixels)
         edit = edit.model_copy(update={"image": await asyncio.to_thread(board.folder.store, image)})

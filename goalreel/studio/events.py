@@ -19,6 +19,8 @@ type BoardStatus = JobStatus | Literal["interrupted"]
 """`interrupted`: the server ended while models were at work."""
 type AttemptNumber = Annotated[int, Field(ge=0, lt=2**31)]
 MAX_VARIANTS = 8
+LOOK_S = 1.0
+"""Seconds, as on the review page."""
 
 
 class WordsEdit(Frozen):
@@ -64,12 +66,17 @@ class DrawEdit(Frozen):
 
 
 class JudgeEdit(Frozen):
-    """Accept or refuse an attempt's picture, whatever the Critic said; to accept also chooses it."""
+    """Accept or refuse an attempt's picture, whatever the Critic said; to accept also chooses it.
+
+    It takes a picture that was on the person's screen for `LOOK_S` seconds.
+    """
 
     kind: Literal["judge"] = "judge"
     step: StepId
     attempt: AttemptNumber
     accept: bool
+    seconds: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, exclude_if=lambda s: s == 0)] = 0.0
+    """Time that the page showed the picture."""
 
 
 class ContinueEdit(Frozen):

@@ -1,6 +1,7 @@
 """Labelling from nothing on the review page: a few episodes by hand, the others by acts on all at once."""
 
 import shutil
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
@@ -323,6 +324,7 @@ def test_a_dataset_is_labelled_from_nothing_and_built(page, out):
             page.go(frame)
             page.press("[")
             page.settled()
+        time.sleep(1.2)
         page.press("a")
         page.eventually(lambda episode=episode: page.text("h1") != f"Episode {episode}")
 

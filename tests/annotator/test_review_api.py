@@ -9,8 +9,9 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from support.cli import fails
+from support.cli import fails, goalreel
 from support.recordings import storyboard
+from support.review import LOOKED
 from support.scripted_models import Scripted
 
 from goalreel import Options, annotate, load_models, open_dataset
@@ -62,7 +63,7 @@ def post(page: TestClient, index: int, event: dict, *, revision: int | None = No
 
 def done(page: TestClient, index: int, *events: dict) -> dict:
     """The episode after changes that all succeed."""
-    answers = [post(page, index, event) for event in events]
+    answers = [post(page, index, (LOOKED if e["kind"] == "verdict" else {}) | e) for e in events]
     assert [(answer.status_code, answer.text[:200]) for answer in answers if answer.status_code != 200] == []
     return answers[-1].json()
 
@@ -253,6 +254,34 @@ def test_a_verdict_leads_to_the_next_one_that_nobody_reviewed(page):
     # What is changed afterwards is not what was accepted.
     episode = done(page, 0, {"kind": "delete", "step": "0"})
     assert (episode["verdict"], episode["by"]) == (None, None)
+
+
+def test_a_person_has_checked_what_was_on_the_screen(page, out):
+    def checked(index: int) -> list[str]:
+        steps = page.get(f"/api/episodes/{index}").json()["steps"]
+        return [step["claims"]["looks"]["checked"] for step in steps]
+
+    before = checked(1)
+    verdict = {"kind": "verdict", "verdict": "accept"}
+    for hurried in ({}, {"looked": {"seconds": 0.4, "frames": [[0, 12]]}}):
+        episode = post(page, 1, verdict | hurried).json()
+        assert (episode["verdict"], episode["unseen"], checked(1)) == ("accept", True, before)
+        assert episode["history"][-1]["words"] == "the verdict “accept”, without looking"
+    assert listed(page, status="unseen") == [1]
+    assert page.get("/api/episodes").json()["reviewed"] == 0
+    assert "that they looked at: run goalreel review" in fails("eval", "review", out)
+    # Its frames 0 to 2 and the second goal image; the third step's picture is on the screen too shortly.
+    looked = {"seconds": 3.0, "frames": [[0, 2]], "pictures": {"1": 0.8, "2": 0.1}}
+    episode = post(page, 1, verdict | {"looked": looked}).json()
+    assert (episode["unseen"], episode["not_shown"], checked(1)) == (
+        False,
+        ["2"],
+        ["person", "person", before[2]],
+    )
+    told = json.loads(goalreel("eval", "review", out, "--json").splitlines()[-1])
+    assert (told["episodes"], told["pictures"], told["agreement"]) == (1, 2, 0.5)
+    for wrong in ({"seconds": -1}, {"seconds": "nan"}, {"frames": [[0, 1]] * 201}, {"pictures": {"a b": 1}}):
+        assert post(page, 1, verdict | {"looked": wrong}).status_code == 422
 
 
 def test_who_comes_second_is_shown_what_was_first(page, out):

@@ -1,5 +1,6 @@
 """The review page in a real browser, against the real command on real recordings, at two widths."""
 
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -452,9 +453,12 @@ def test_the_list_leads_through_what_nobody_reviewed(driver, served):
     page.sees("h1", f"Episode {last[0]}")
     for key, verdict in (("a", "accept"), ("r", "reject"), ("u", "unsure")):
         now = last.pop(0)
+        time.sleep(1.2)
         page.press(key)
         page.sees("h1", f"Episode {last[0]}")
-        assert served.episode(now)["verdict"] == verdict
+        told = served.episode(now)
+        assert (told["verdict"], told["unseen"]) == (verdict, False)
+    assert served.episode(EPISODES - 4)["not_shown"] == ["1", "2"], "only the first step was open"
     driver.back()
     page.sees("h1", f"Episode {last[0] - 1}")
     page.sees(".title", "unsure by ann")
@@ -469,6 +473,23 @@ def test_the_list_leads_through_what_nobody_reviewed(driver, served):
     page.eventually(lambda: len(rows(page)), EPISODES - 24)
     assert not page.find("#nothing").is_displayed()
     assert page.overflow() <= 0
+
+
+def test_presses_without_looking_verify_nothing(driver, served, unused):
+    first = [next(unused) for _ in range(3)]
+    page = Page(driver, served)
+    page.load(f"{served.url}/#/episode/{first[0]}?order=index&status=unreviewed")
+    page.sees("h1", f"Episode {first[0]}")
+    shown = []
+    for _ in range(3):
+        shown.append(int(page.text("h1").removeprefix("Episode ")))
+        page.press("a")
+        page.eventually(lambda: page.text("h1") != f"Episode {shown[-1]}")
+    page.sees("#said", "accepted without looking: it was hardly on the screen")
+    for index in shown:
+        episode = served.episode(index)
+        assert (episode["verdict"], episode["unseen"]) == ("accept", True)
+        assert "person" not in {s["claims"]["looks"]["checked"] for s in episode["steps"]}
 
 
 def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):

@@ -11,6 +11,7 @@ from goalreel.datasets.corrections.events import (
     FlagIssue,
     GiveVerdict,
     InsertStep,
+    Looked,
     MoveBoundary,
     TakeFrame,
 )
@@ -46,6 +47,7 @@ def test_what_people_and_the_models_say_is_counted(out):
     say(out, 2, TakeFrame(step="0", camera=FRONT, frame=3), ACCEPT)  # replaced: the Critic was wrong
     say(out, 3, FlagIssue(step="1", issue="wrong_picture", on=True), REJECT)  # and here
     say(out, 4, GiveVerdict(verdict="unsure"))  # counts nowhere
+    say(out, 5, GiveVerdict(verdict="reject", looked=Looked(seconds=0.2)))  # nobody looked
     report = measure_reviews(out, fps=10)
     assert (report.episodes, report.accepted) == (4, 3)
     assert report.untouched.value == 2 / 4
@@ -79,7 +81,7 @@ def test_nothing_wrong_in_many_episodes_bounds_what_may_be(out):
 def test_the_command_says_the_same_and_what_to_do_first(video_dataset, tmp_path):
     goalreel("annotate", video_dataset, "--out", tmp_path / "out")
     said = fails("eval", "review", tmp_path / "out")
-    assert "nobody has accepted or rejected an episode: run goalreel review" in said
+    assert "nobody has accepted or rejected an episode that they looked at: run" in said
     reviews = Reviews(Records(tmp_path / "out" / FOLDER, ""))
     reviews.change(0, 12, 0, "ann", ACCEPT)
     told = json.loads(goalreel("eval", "review", tmp_path / "out", "--json").splitlines()[-1])

@@ -77,6 +77,8 @@ def test_words_that_change_make_a_picture_stale_until_a_person_or_the_critic_acc
     assert step["claims"]["what"] == {"by": "person", "checked": "person", "doubts": []}
     assert step["claims"]["looks"]["checked"] == "nobody"
     assert now["steps"][1]["status"] == "accepted"
+    hurried = edit(client, now, "judge", status=422, step=first, attempt=1, accept=True, seconds=0.4)
+    assert "look at it, then accept it" in hurried["error"]["message"]
     accepted = edit(client, now, "judge", step=first, attempt=1, accept=True)["steps"][0]
     assert (accepted["status"], accepted["stale"]) == ("accepted", [])
     assert accepted["claims"]["looks"]["checked"] == "person"

@@ -5,6 +5,7 @@ import io
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 
 import httpx
@@ -242,6 +243,11 @@ def test_pictures_are_drawn_again_chosen_accepted_and_refused(page, studio):
     page.sees(".goal", "Attempt 1")
     page.press("1")
     page.settled("rejected", "stale")
+    page.click(".attempt-row [data-attempt='1']")
+    page.press("a")
+    page.sees("#said", "look at it, then accept it")
+    page.click(".attempt-row [data-attempt='0']")
+    time.sleep(1.2)
     page.press("a")
     page.settled("accepted", "stale")
     page.sees(".verdict-card", "accepted by a person")

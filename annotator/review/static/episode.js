@@ -2,14 +2,15 @@
 
 import { boundaries, drafted, seen, stepAt, timed } from "./boundaries.js";
 import { COMMANDS, NEW, command } from "./commands.js";
+import { Looked } from "./looked.js";
 import { Player } from "./player.js";
 import { goalOf } from "./steps.js";
 import { draggable, setPlayhead, timeline } from "./timeline.js";
 import { controls, draw, ends, page } from "./view.js";
-import { described } from "./words.js";
+import { UNSEEN, VERDICT, described } from "./words.js";
 import { fill, find } from "/common/dom.js";
 import { EditedPage } from "/common/page.js";
-import { otherWords, say } from "/common/parts.js";
+import { count, otherWords, say } from "/common/parts.js";
 import { ask, attempt, post } from "/common/server.js";
 
 // The claim and the prompt that follow from a name, of a step that has them.
@@ -57,6 +58,7 @@ export class EpisodeView extends EditedPage {
     this.redraw();
     this.player.open(episode);
     this.player.show(timed(episode)[0]?.start ?? 0);
+    this.looked = new Looked(this, this.leaving.signal);
     this.resume();
   }
 
@@ -151,11 +153,15 @@ export class EpisodeView extends EditedPage {
   }
 
   async verdict(verdict) {
-    const saved = await this.change({ kind: "verdict", verdict });
-    const { next } = this.saved;
+    const saved = await this.change({ kind: "verdict", verdict, looked: this.looked.told });
+    const { next, unseen, not_shown: missed } = this.saved;
     if (!saved || this.leaving.signal.aborted) return;
-    if (next === null) say("That was the last one that nobody had reviewed.");
-    else this.go(`/episode/${next}?${this.query}`);
+    const first = `Episode ${this.saved.episode}: `;
+    if (unseen) say(`${first}${VERDICT[verdict]}${UNSEEN}: it was hardly on the screen.`);
+    else if (verdict === "accept" && missed.length) say(`${first}${count(missed.length, "step")} of it ${missed.length === 1 ? "was" : "were"} not on the screen, and nobody has checked ${missed.length === 1 ? "it" : "them"}.`);
+    else if (next === null) say("That was the last one that nobody had reviewed.");
+    if (next === null) return;
+    this.go(`/episode/${next}?${this.query}`);
   }
 
   // It pauses: playing on to the next step would take the form away from under the hands.

@@ -9,7 +9,7 @@ import { UNSEEN, VERDICT, doubt, frameUrl, hours } from "./words.js";
 
 const PAGE = 24;
 const ORDERS = { doubt: "most in doubt first", index: "by number" };
-const STATUSES = { all: "all", unreviewed: "not reviewed", accept: "accepted", unseen: `accepted${UNSEEN}`, reject: "rejected", unsure: "unsure" };
+const STATUSES = { all: "all", unreviewed: "not reviewed", accept: "accepted", unseen: `judged${UNSEEN}`, reject: "rejected", unsure: "unsure" };
 
 // The state of the list in the address, so that Back returns to it and an episode knows its queue.
 export function queue(parameters) {
@@ -70,7 +70,7 @@ export class ListView {
     // What was on this page has been reviewed, and is not of this list any more.
     if (!rows.length && offset > 0) return this.#page(Math.floor((total - 1) / PAGE) * PAGE);
     const speed = pace === null ? "" : `, ${Math.round(pace)} an hour`;
-    const time = [unseen > 0 && `${unseen} accepted${UNSEEN}`, spent > 0 && `${hours(spent)} spent`, left > 0 && `about ${hours(left)} left`].filter(Boolean);
+    const time = [unseen > 0 && `${unseen}${UNSEEN}`, spent > 0 && `${hours(spent)} spent`, left > 0 && `about ${hours(left)} left`].filter(Boolean);
     fill(find("#progress", holder), [`${reviewed} of ${dataset.episodes} reviewed${speed}`, ...time].join(", "));
     find("#done", holder).value = reviewed;
     fill(find("#count", holder), count(total, "episode"));

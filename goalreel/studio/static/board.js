@@ -11,6 +11,8 @@ import { EditedPage } from "/common/page.js";
 import { say } from "/common/parts.js";
 import { attempt } from "/common/server.js";
 
+const LOOK_MS = 100;
+
 export class BoardView extends EditedPage {
   #asking = false;
   #again = false;
@@ -46,6 +48,23 @@ export class BoardView extends EditedPage {
       live: (live) => this.#connected(live),
     });
     this.ticking = setInterval(() => clock(this), 1000);
+    this.looking = setInterval(() => this.#looks(), LOOK_MS);
+  }
+
+  // How long each picture was on the screen, in seconds.
+  #shown = new Map();
+
+  #looks() {
+    const picture = find(".pictures .goal img", this.holder);
+    if (document.hidden || !this.shown?.picture || !picture?.complete || !picture.naturalWidth) return;
+    const { top, bottom } = picture.getBoundingClientRect();
+    const { picture: name } = this.shown;
+    if (bottom > 0 && top < window.innerHeight) this.#shown.set(name, (this.#shown.get(name) ?? 0) + LOOK_MS / 1000);
+  }
+
+  looked(step, number) {
+    const { picture } = step.attempts.find((attempt) => attempt.number === number);
+    return Number((this.#shown.get(picture) ?? 0).toFixed(2));
   }
 
   // A browser has few connections to a server: a page that nobody looks at keeps one only while models work.
@@ -58,6 +77,7 @@ export class BoardView extends EditedPage {
 
   close() {
     clearInterval(this.ticking);
+    clearInterval(this.looking);
     this.follower.close();
     this.#picker?.close();
     super.close();

@@ -51,7 +51,7 @@ const pictured = (work) =>
   });
 
 const judged = (accept) =>
-  pictured((view, step, { number }) => view.changes.make({ kind: "judge", step: step.id, attempt: number, accept }));
+  pictured((view, step, { number }) => view.changes.make({ kind: "judge", step: step.id, attempt: number, accept, seconds: view.looked(step, number) }));
 
 export const COMMANDS = {
   select: (view, { step, id }) => view.select(step?.id ?? id ?? START),
