@@ -19,7 +19,7 @@ from goalreel.annotator.report.write import write_report
 from goalreel.chat.interleave import MARK
 from goalreel.claims import attributed, makers
 from goalreel.critics.examiner import FOLDER as EXAMINATION
-from goalreel.critics.examiner import Examiner
+from goalreel.critics.examiner import Examiner, read_examination
 from goalreel.drivers import Limits, Observer, run
 from goalreel.errors import InputError
 from goalreel.files import exclusive
@@ -172,8 +172,10 @@ def write_plan(board: Storyboard, out: Path, models: Mapping[str, str]) -> None:
     """
     save_storyboard(board, out)
     instruction = board.task.instruction
-    view = EpisodeView(0, "Storyboard", instruction, storyboard=board)
-    write_report([view], out, title=instruction, summary={}, models=models)
+    examination = read_examination(out / EXAMINATION)
+    view = EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)
+    summary = {} if examination is None else {"examination": examination.line}
+    write_report([view], out, title=instruction, summary=summary, models=models)
     _preview(board, out / "preview.gif")
 
 

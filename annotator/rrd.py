@@ -18,6 +18,7 @@ from goalreel.annotator.report.cards import SHOWN, EpisodeView, attempt_card, cl
 from goalreel.annotator.review.curves import Points, curves
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import episode_view, open_annotated, select
+from goalreel.critics.examination import word
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.writing.video import cut_video
 from goalreel.errors import DatasetError
@@ -32,7 +33,7 @@ APPLICATION = "goalreel"
 GOAL, WORDS = "subgoal/goal", "subgoal/words"
 LANES, STEP, PHASE = "lanes", "lanes/step", "lanes/phase"
 CURVES, LOG, CRITIC = "curves", "log", "log/critic"
-LEVELS = {"accepted": "INFO", "rejected": "WARN", "failed": "ERROR"}
+LEVELS = {"accepted": "INFO", "unjudged": "INFO", "rejected": "WARN", "failed": "ERROR"}
 
 FRAME, TIME = "frame", "time"
 """Timelines of an episode: its frames from 0, and their seconds as recorded."""
@@ -71,7 +72,7 @@ def log_verdict(stream: rr.RecordingStream, text: str, outcome: str) -> None:
 def step_text(number: int, step: StoryboardStep, fps: float) -> str:
     """Write the full text of a step and of the Critic on it, which the log cuts; `number` is from 1."""
     label, plan = f"{number}. {step.step.name}", step.step
-    lines = [label, plan.instruction, when(step, fps), plan.auxiliary_text, step.status]
+    lines = [label, plan.instruction, when(step, fps), plan.auxiliary_text, word(step, None)]
     lines.append("\n".join(claim_lines(step.claims)))
     lines.append("\n".join(plan.details.lines()) if plan.details else "")
     lines.append("\n".join(f"The words may be untrue: {doubt}." for doubt in plan.doubts))

@@ -6,6 +6,9 @@ from pathlib import Path
 
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
+from goalreel.critics.examination import word
+from goalreel.critics.examiner import FOLDER as EXAMINATION
+from goalreel.critics.examiner import read_examination
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -38,15 +41,17 @@ def show(
     """
     records, done, recorded = open_annotated(dataset, source)
     selected = select(dataset, done, episodes)
+    examination = read_examination(records.folder / EXAMINATION)
     total, totals = len(recorded.rows), Counter[str]()
     for index in selected:
         steps = records.outline(index).steps
-        totals.update(s.status for s in steps)
+        totals.update(word(s, examination) for s in steps)
         totals["unaligned"] += sum(s.unaligned for s in steps)
     summary = {
         "episodes": str(len(selected)),
         **({"annotated": f"{len(done)} of {total}"} if len(done) < total else {}),
-        **{f"steps {k}": str(v) for k, v in sorted(totals.items()) if v},
+        **{f"steps {k}": str(v) for k, v in sorted(totals.items(), key=_doubt_first) if v},
+        **({} if examination is None else {"examination": examination.line}),
         **{f"measured {n}": str(one) for n, one in enumerate(records.measured, start=1)},
     }
 
@@ -63,6 +68,10 @@ def show(
         models=_models(records),
         sheets=len(selected) <= MANY if sheets is None else sheets,
     )
+
+
+def _doubt_first(item: tuple[str, int]) -> tuple[bool, str]:
+    return item[0] != "in doubt", item[0]
 
 
 def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None = None) -> list[int]:
@@ -148,6 +157,7 @@ def episode_view(episode: Episode, records: Records) -> EpisodeView:
         length=len(episode),
         storyboard=board,
         end_frames=tuple(None if e is None or not camera else frames[f"{camera}#{e}"] for e in ends),
+        examination=read_examination(records.folder / EXAMINATION),
     )
 
 

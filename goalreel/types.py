@@ -210,6 +210,13 @@ class Verdict(Frozen):
     unseen: Annotated[bool, Field(exclude_if=lambda unseen: not unseen)] = False
     """The server showed that the Critic was not given the pictures; left out of JSON if not."""
 
+    @model_validator(mode="after")
+    def _rules_give_no_scores(self) -> "Verdict":
+        if self.pictures_only:  # old records have shares of changed pixels there
+            object.__setattr__(self, "semantics", None)
+            object.__setattr__(self, "quality", None)
+        return self
+
     @property
     def score(self) -> float | None:
         """The geometric mean of the scores, 0-10; None if there are none."""
@@ -307,6 +314,13 @@ class Alignment(Frozen):
 type Status = Literal["observed", "accepted", "unjudged", "rejected", "failed", "skipped", "text"]
 STATUSES: tuple[Status, ...] = get_args(Status.__value__)
 """The best first; `text` stands apart."""
+type Word = Status | Literal["verified", "in doubt"]
+WORDS: tuple[Word, ...] = (
+    *("failed", "rejected", "unjudged", "skipped", "in doubt"),
+    *("observed", "accepted", "verified", "text"),
+)
+"""What a step is worth to a reader (`goalreel.critics.examination.word`), the worst first; `text` stands
+apart."""
 ACCEPTED: tuple[Status, ...] = ("observed", "accepted")
 """The statuses of a step whose goal image may be used."""
 
@@ -378,6 +392,11 @@ class StoryboardStep(Frozen):
     def usable(self) -> bool:
         """True if the step has an accepted goal image, or is in words alone."""
         return self.accepted or self.status == "text"
+
+    @property
+    def in_doubt(self) -> bool:
+        """True if its goal may be used, but there is a reason against its words."""
+        return self.usable and bool(self.step.doubts)
 
     @property
     def failure(self) -> Failure | None:

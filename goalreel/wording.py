@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from goalreel.claims import NOBODY
-from goalreel.types import STATUSES, Registration, Status, Storyboard, Verdict
+from goalreel.types import WORDS, Registration, Storyboard, Verdict, Word
 
 _CELL = re.compile(r"\bc\d+ r\d+\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -42,14 +42,14 @@ def end_line(board: Storyboard) -> str:
     return f"The end fulfils the whole instruction, says {board.end_checked}."
 
 
-def status_counts(statuses: Iterable[Status]) -> str:
-    """Count the steps of each status, in words.
+def status_counts(words: Iterable[Word]) -> str:
+    """Count the steps of each status, or of each word for what they are worth.
 
-    >>> status_counts(["accepted", "rejected", "accepted"])
-    '2 accepted, 1 rejected'
+    >>> status_counts(["accepted", "rejected", "accepted", "in doubt"])
+    '1 rejected, 1 in doubt, 2 accepted'
     """
-    counts = Counter(statuses)
-    return ", ".join(f"{counts[status]} {status}" for status in STATUSES if counts[status])
+    counts = Counter(words)
+    return ", ".join(f"{counts[known]} {known}" for known in WORDS if counts[known])
 
 
 def rounded(score: float) -> str:

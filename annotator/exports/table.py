@@ -12,7 +12,9 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from goalreel.annotator.show import open_annotated, select
-from goalreel.claims import CLAIM_NAMES
+from goalreel.claims import CLAIM_NAMES, NOBODY, PICTURE_CHECKS
+from goalreel.critics.examination import Examination, word
+from goalreel.critics.examiner import FOLDER, read_examination
 from goalreel.details import ASPECTS, FailureDetail
 from goalreel.errors import InputError
 from goalreel.files import atomic
@@ -29,6 +31,7 @@ SCHEMA = pa.schema(
         ("sub_goal", pa.string()),
         ("prompt", pa.string()),
         ("status", pa.string()),
+        ("word", pa.string()),
         ("outcome", pa.string()),
         ("unaligned", pa.string()),
         ("start_frame", pa.int64()),
@@ -49,10 +52,12 @@ SCHEMA = pa.schema(
         ("restorable", pa.bool_()),
     ]
 )
-"""`end_frame` and `end_s` are exclusive. `chosen` counts from 0; `success` to `reasoning` are the verdict on
-that attempt; `unaligned` is why the step was not found in the recording. The claims follow
-(`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated by "; ". Last are the details
-(`goalreel.details`). Null is what there is none of."""
+"""`end_frame` and `end_s` are exclusive. `word` says what the step is worth (`critics.examination.word`).
+`outcome` is null where nobody checked that it came off. `chosen` counts from 0; `success` to `reasoning` are
+the verdict on that attempt: `success` is null where nobody compared the picture with the words, or these are
+in doubt, and false where the recording shows a failure. `unaligned` is why the step was not found in the
+recording. The claims follow (`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated
+by "; ". Last are the details (`goalreel.details`). Null is what there is none of."""
 WRITERS = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
 EPISODES = 1000
 """Whose rows are written at a time: they take 8 KB an episode until then."""
@@ -77,35 +82,38 @@ def export_table(
     if writer_class is None or out.is_dir():
         raise InputError(f"{out}: name a file that ends in {' or '.join(WRITERS)}")
     records, done, recorded = open_annotated(dataset, source)
+    examination = read_examination(records.folder / FOLDER)
     written = 0
     with atomic(out) as part, writer_class(part, SCHEMA) as writer:
         for episodes in itertools.batched(enumerate(select(dataset, done), start=1), EPISODES):
             rows = list[dict[str, object]]()
             for count, episode in episodes:
-                rows += _rows(episode, records.outline(episode), recorded.fps)
+                rows += _rows(episode, records.outline(episode), recorded.fps, examination)
                 progress("export", count, len(done))
             writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
             written += len(rows)
     return written
 
 
-def _rows(episode: int, board: Storyboard, fps: float) -> Iterator[dict[str, object]]:
+def _rows(
+    episode: int, board: Storyboard, fps: float, examination: Examination | None
+) -> Iterator[dict[str, object]]:
     common: dict[str, object] = {"episode": episode, "instruction": board.task.instruction}
     if board.failure is not None:
         yield common | {"failure": f"{board.failure.stage}: {board.failure.message}"}
     for number, step in enumerate(board.steps):
-        yield common | {"step": number} | _step(step, fps)
+        yield common | {"step": number, "word": word(step, examination)} | _step(step, fps)
 
 
 def _step(step: StoryboardStep, fps: float) -> dict[str, object]:
     chosen = None if step.chosen is None else step.attempts[step.chosen]
-    goal, verdict, segment = step.goal_image, chosen and chosen.verdict, step.segment
+    goal, verdict, segment = step.goal_image, chosen.verdict if chosen else None, step.segment
     row: dict[str, object] = {
         "name": step.step.name,
         "sub_goal": step.step.instruction,
         "prompt": step.step.prompt if chosen is None else chosen.prompt,
         "status": step.status,
-        "outcome": step.step.outcome,
+        "outcome": None if step.step.outcome == "done" and not _came_off(step) else step.step.outcome,
         "unaligned": step.alignment.reason if step.alignment else None,
         "attempts": len(step.attempts),
         "chosen": step.chosen,
@@ -123,4 +131,13 @@ def _step(step: StoryboardStep, fps: float) -> dict[str, object]:
         row |= {"start_s": segment.start / fps, "end_s": segment.end / fps}
     if verdict is not None:
         row |= {key: getattr(verdict, key) for key in SCHEMA.names if key in Verdict.model_fields}
+        if step.step.outcome == "failed":
+            row["success"] = False
+        elif verdict.success and (verdict.pictures_only or step.step.doubts):
+            row["success"] = None
     return row
+
+
+def _came_off(step: StoryboardStep) -> bool:
+    claim = step.claims.came_off
+    return claim is not None and claim.checked not in (NOBODY, PICTURE_CHECKS) and not claim.doubts

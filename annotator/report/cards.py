@@ -13,10 +13,11 @@ from dataclasses import dataclass
 import PIL.Image
 
 from goalreel.claims import CARRIED, NOBODY, OPERATOR, PERSON, RECORDING, ROWS, RULE, TITLES, Claim, Claims
+from goalreel.critics.examination import Examination, word, worst_word
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.names import ModelName
-from goalreel.types import Attempt, Segment, Status, Storyboard, StoryboardStep
+from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep, Word
 from goalreel.wording import background_note, reader_text, rounded, verdict_text
 
 _MODEL = "model "
@@ -56,6 +57,8 @@ class EpisodeView:
     """Frames in the recording; 0 for a storyboard that was planned and never recorded."""
     end_frames: tuple[Image | None, ...] = ()
     """The real frame at the end of each step's segment, one a step; empty when there is none at all."""
+    examination: Examination | None = None
+    """The examination of the Critic; None where it was asked nothing."""
 
     def __post_init__(self) -> None:
         for cut in (step.segment for step in self.storyboard.steps):
@@ -77,32 +80,22 @@ class EpisodeView:
         return None if failure is None else f"{failure.stage}: {failure.message}"
 
     @property
-    def status(self) -> Status:
-        """The worst status of its steps and its end; `failed` if it failed, `text` if all is in words."""
-        if self.message is not None:
-            return "failed"
-        statuses: set[Status] = {step.status for step in self.storyboard.steps}
-        if self.storyboard.end_doubt:
-            statuses.add("rejected")
-        order: tuple[Status, ...] = ("failed", "rejected", "unjudged", "skipped", "observed")
-        worst = next((status for status in order if status in statuses), None)
-        return worst or ("text" if statuses == {"text"} else "accepted")
+    def word(self) -> Word:
+        """The least that a step of it is worth."""
+        return worst_word(self.storyboard, self.examination)
 
     @property
     def tally(self) -> str:
-        """Number of steps that are observed, accepted, or in words alone; empty without steps."""
-        counts = Counter(step.status for step in self.storyboard.steps)
+        """Count its steps by what they are worth, what is in doubt first; empty without steps."""
+        counts = Counter(word(step, self.examination) for step in self.storyboard.steps)
         pictured = counts.total() - counts["text"]
-        parts = [f"{counts['observed']} of {pictured} steps observed"] if counts["observed"] else []
-        if counts["accepted"] or (pictured and not parts):
-            parts.append(f"{counts['accepted']} of {pictured} steps accepted")
-        if worded := counts["text"]:
-            parts.append(f"{worded} in words alone")
-        if doubtful := sum(bool(step.step.doubts) for step in self.storyboard.steps):
-            parts.append(f"{doubtful} with words in doubt")
-        if self.storyboard.end_doubt:
-            parts.append("the end in doubt")
-        return ", ".join(parts)
+        known: tuple[Word, ...] = ("in doubt", "observed", "accepted", "verified")
+        parts = [f"{counts[one]} of {counts.total()} steps {one}" for one in known if counts[one]]
+        if pictured and not parts:
+            parts = [f"0 of {pictured} steps accepted"]
+        if counts["text"]:
+            parts.append(f"{counts['text']} in words alone")
+        return ", ".join([*parts, "the end in doubt"] if self.storyboard.end_doubt else parts)
 
 
 def short_name(model: str) -> str:
@@ -185,13 +178,13 @@ class Bar:
     hue: int
     left: float
     width: float
-    status: Status
+    word: Word
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class AttemptCard:
-    """One attempt; `outcome` is accepted, rejected or failed."""
+    """One attempt; `outcome` is accepted, rejected or failed, or unjudged: picture checks alone passed it."""
 
     number: int
     outcome: str
@@ -215,13 +208,14 @@ class StepCard:
     number: int
     hue: int
     recorded: StoryboardStep
+    word: Word
     goal: Picture | None
     end: Picture | None
     attempts: tuple[AttemptCard, ...]
 
     @property
     def rejected(self) -> int:
-        return sum(a.outcome != "accepted" for a in self.attempts)
+        return sum(a.outcome not in ("accepted", "unjudged") for a in self.attempts)
 
 
 def span(segment: Segment, fps: float) -> str:
@@ -229,10 +223,9 @@ def span(segment: Segment, fps: float) -> str:
     return f"{segment.start / fps:.1f}–{segment.end / fps:.1f} s"
 
 
-def told(step: StoryboardStep) -> str:
-    """A step's status, with a note if it failed in the recording, or if its words may be untrue."""
-    vain = ", tried in vain" if step.step.outcome == "failed" else ""
-    return f"{step.status}{vain}{', words in doubt' if step.step.doubts else ''}"
+def told(step: StoryboardStep, examination: Examination | None) -> str:
+    """A step's worth, with a note if it failed in the recording."""
+    return f"{word(step, examination)}{', tried in vain' if step.step.outcome == 'failed' else ''}"
 
 
 def when(step: StoryboardStep, fps: float) -> str | None:
@@ -265,8 +258,8 @@ def bars(view: EpisodeView) -> Iterator[Bar]:
                 hue=i % HUES,
                 left=100 * cut.start / view.length,
                 width=100 * (cut.end - cut.start) / view.length,
-                status=step.status,
-                text=f"{step.step.name} · {span(cut, view.fps)} · {told(step)}",
+                word=word(step, view.examination),
+                text=f"{step.step.name} · {span(cut, view.fps)} · {told(step, view.examination)}",
             )
 
 
@@ -291,7 +284,7 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
     verdict, failure = attempt.verdict, attempt.failure
     refined, scores, reply = None, list[str](), None
     if verdict is not None:
-        outcome = "accepted" if verdict.success else "rejected"
+        outcome = "rejected" if not verdict.success else "unjudged" if verdict.pictures_only else "accepted"
         text, refined = verdict_text(verdict, attempt.registration), verdict.refined_prompt
         if reader_text(verdict.reasoning) != verdict.reasoning:
             reply = verdict.reasoning
@@ -328,7 +321,8 @@ def step_cards(view: EpisodeView) -> Iterator[StepCard]:
             number=i + 1,
             hue=i % HUES,
             recorded=step,
-            goal=encoded(goal, f"{label}: goal image, {step.status}"),
+            word=word(step, view.examination),
+            goal=encoded(goal, f"{label}: goal image, {word(step, view.examination)}"),
             end=encoded(view.end_frames[i] if view.end_frames else None, f"{label}: real end frame"),
             attempts=tuple(
                 attempt_card(n, a, label, pictured=pictured) for n, a in enumerate(step.attempts, 1)

@@ -99,7 +99,7 @@ document.addEventListener("click", (event) => {
     find(".about > .muted").textContent = texts[title];
     find(".said").textContent = texts[said];
     find(".facts .muted").textContent = texts[facts];
-    find(".facts").prepend(document.getElementById("badges").content.querySelector(`.${status}`).cloneNode(true));
+    find(".facts").prepend(document.getElementById("badges").content.querySelector(`.${status.replace(" ", "-")}`).cloneNode(true));
     for (let at = 0; at < bars.length; at += 4) {
       const bar = document.createElement("i");
       bar.className = `hue${bars[at]} ${bars[at + 1]}`;

@@ -15,6 +15,7 @@ import PIL.ImageDraw
 import PIL.ImageFont
 
 from goalreel.annotator.report.cards import EpisodeView, claim_lines, span, told
+from goalreel.critics.examination import word
 from goalreel.image import Image
 
 log = logging.getLogger(__name__)
@@ -195,14 +196,14 @@ def wrap(text: str, font: Typeface, width: int, lines: int) -> list[str]:
 
 def _lines(text_words: list[str], font: Typeface, width: int) -> Iterator[str]:
     line = ""
-    for word in text_words:
-        joined = f"{line} {word}" if line else word
+    for part in text_words:
+        joined = f"{line} {part}" if line else part
         if font.getlength(joined) <= width:
             line = joined
             continue
         if line:
             yield line
-        line = word
+        line = part
         while font.getlength(line) > width:
             fitting = bisect_right(range(1, len(line)), width, key=lambda n: font.getlength(line[:n]))
             cut = max(1, fitting)
@@ -360,7 +361,9 @@ def _mark(draw: PIL.ImageDraw.ImageDraw, x: int, y: int, mark: Mark) -> None:
 
 MARKS: Final = {
     "observed": Mark("dot", "#2b5d86"),
-    "accepted": Mark("tick", "#17603c"),
+    "accepted": Mark("tick", "#2b5d86"),
+    "verified": Mark("tick", "#17603c"),
+    "in doubt": Mark("exclamation", "#8a5a00"),
     "unjudged": Mark("exclamation", "#8a5a00"),
     "rejected": Mark("cross", "#9a2323"),
     "failed": Mark("cross", "#9a2323"),
@@ -375,10 +378,10 @@ def _cells(view: EpisodeView) -> list[Cell]:
     cells = [start] if board.task.image is not None else []
     for number, (step, goal) in enumerate(zip(board.steps, board.goal_images(), strict=True), 1):
         when = "" if step.segment is None else f"{span(step.segment, view.fps)} · "
-        mark = MARKS[step.status]
+        mark = MARKS[word(step, view.examination)]
         lines = (
             Line(f"{number}. {step.step.name}", 17, INK, 3),
-            Line(f"{when}{told(step)}", 15, mark.colour, 2),
+            Line(f"{when}{told(step, view.examination)}", 15, mark.colour, 2),
             *(Line(line, 13, MUTED, 2) for line in claim_lines(step.claims)),
         )
         caption = step.step.auxiliary_text if step.status == "text" else None

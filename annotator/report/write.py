@@ -53,7 +53,13 @@ def _templates(*folders: Path) -> jinja2.Environment:
     )
     environment.filters["end_line"] = end_line
     environment.filters["asked"] = _asked
+    environment.filters["css"] = css
     return environment
+
+
+def css(word: str) -> str:
+    """Name the style of a word for what a step is worth."""
+    return word.replace(" ", "-")
 
 
 def _asked(board: Storyboard) -> list[Asked]:
@@ -125,7 +131,7 @@ class _Report:
         self._entries.append(entry)
         self._episodes.append(view.index)
         self._steps += steps
-        self._counts[view.status] += 1
+        self._counts[view.word] += 1
         if first is not None:
             self._thumbnails[f"thumbs/{name}.jpg"] = jpeg(first, THUMBNAIL)
         self._rows.append(self._row(view))
@@ -153,16 +159,16 @@ class _Report:
         return enough and size <= PAGE_BYTES
 
     def _row(self, view: EpisodeView) -> str:
-        """The episode in the list: index, page, thumbnail, status, title, instruction, facts, bars.
+        """The episode in the list: index, page, thumbnail, word, title, instruction, facts, bars.
 
         `title`, `instruction` and `facts` are indices into the texts, which are unique. `bars` is flat: hue,
-        status, left and width (per cent) of each bar in turn.
+        word, left and width (per cent) of each bar in turn.
         """
         facts = " · ".join(filter(None, (view.tally, view.seconds)))
         texts = [self._texts.setdefault(t, len(self._texts)) for t in (view.title, view.instruction, facts)]
-        flat = [v for b in bars(view) for v in (b.hue, b.status, round(b.left, 2), round(b.width, 2))]
+        flat = [v for b in bars(view) for v in (b.hue, css(b.word), round(b.left, 2), round(b.width, 2))]
         pictured = int(view.storyboard.task.image is not None)
-        row = [view.index, len(self._links) + 1, pictured, view.status, *texts, flat]
+        row = [view.index, len(self._links) + 1, pictured, view.word, *texts, flat]
         return json.dumps(row, separators=(",", ":"))
 
     def _write_page(self, *, last: bool) -> None:

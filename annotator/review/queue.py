@@ -19,12 +19,13 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from goalreel.critics.examination import Examination, worst_word
 from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.progress import OnProgress
 from goalreel.settings import Frozen
-from goalreel.types import Segment, Storyboard, StoryboardStep
+from goalreel.types import Segment, Storyboard, StoryboardStep, Word
 
 BREAK = timedelta(minutes=10)
 """A longer time without a verdict is a break, which does not count as work."""
@@ -44,7 +45,9 @@ class Progress(NamedTuple):
 
     reviewed: int
     unseen: int
-    """Episodes that were accepted without looking; they are not among the reviewed ones."""
+    """Episodes that were judged without looking; they are not among the reviewed ones."""
+    in_doubt: int
+    """Episodes with a reason for doubt that nobody who looked has judged."""
     an_hour: float | None
     """Verdicts of people who looked; None for fewer than two."""
     spent_s: float
@@ -71,7 +74,7 @@ class ListQuery(Frozen):
     """A page of the list, or the list from which an episode was chosen: its order, verdicts and words."""
 
     order: Literal["doubt", "index"] = "doubt"
-    status: Literal["all", "unreviewed", "accept", "unseen", "reject", "unsure"] = "all"
+    status: Literal["all", "unreviewed", "doubt", "accept", "unseen", "reject", "unsure"] = "all"
     q: Annotated[str, Field(max_length=200)] = ""
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=200)] = 24
@@ -86,8 +89,8 @@ class QueueRow:
     frames: int
     names: tuple[str, ...]
     """The names of its present steps."""
-    status: str
-    """The worst status of its steps, before any correction."""
+    word: Word
+    """The least that a step of it is worth."""
     doubt: Priority
     words: str = ""
     """The makers of the words of its present steps, and who checked them."""
@@ -117,10 +120,17 @@ class QueueRow:
         """Its steps are carried over, and the list has no doubt of them either."""
         return self.carried and not self.doubt.reasons
 
+    @property
+    def in_doubt(self) -> bool:
+        """There are reasons for doubt, and nobody who looked has judged it."""
+        return bool(self.doubt.reasons) and (self.verdict is None or self.unseen)
+
     def passes(self, query: ListQuery, terms: Sequence[str]) -> bool:
         """Tell if the row has the status that is asked for, and each term, which is in lower case."""
         status = "unseen" if self.unseen else self.verdict or "unreviewed"
-        if query.status not in ("all", status):
+        if query.status == "doubt" and not self.in_doubt:
+            return False
+        if query.status not in ("all", "doubt", status):
             return False
         if not terms:
             return True
@@ -138,6 +148,7 @@ class ReviewQueue:
         lengths: dict[int, int],
         progress: OnProgress,
         unmoved: Callable[[int, Storyboard], int] = lambda episode, board: 0,
+        examination: Examination | None = None,
     ) -> None:
         """Read the records of the episodes of `lengths` (episode -> frames), and people's verdicts.
 
@@ -146,7 +157,7 @@ class ReviewQueue:
         Raises:
             DatasetError: a record or a log is damaged.
         """
-        self._reviews, self._unmoved = reviews, unmoved
+        self._reviews, self._unmoved, self._examination = reviews, unmoved, examination
         self._facts: dict[int, EpisodeFacts] = {}
         self._rows: dict[int, QueueRow] = {}
         reviewed = set(reviews.episodes())
@@ -157,7 +168,7 @@ class ReviewQueue:
             names = tuple(sys.intern(step.step.name) for step in board.steps)
             instruction, words = sys.intern(board.task.instruction), sys.intern(_words(board))
             self._rows[episode] = QueueRow(
-                episode, instruction, frames, names, _status(board), Priority(), words
+                episode, instruction, frames, names, worst_word(board, examination), Priority(), words
             )
             if episode in reviewed:
                 look = reviews.look(episode, frames)
@@ -199,7 +210,8 @@ class ReviewQueue:
 
     def update(self, episode: int, reviewed: Reviewed, board: Storyboard) -> None:
         """Update the row of an episode; `board` is what its review is to the dataset."""
-        self._rows[episode] = _row(self._rows[episode], reviewed, board)
+        row = replace(self._rows[episode], word=worst_word(board, self._examination))
+        self._rows[episode] = _row(row, reviewed, board)
 
     def rows(self) -> list[QueueRow]:
         """All rows, by number."""
@@ -247,7 +259,7 @@ class ReviewQueue:
         gaps = (second - first for first, second in pairwise(times))
         spent = sum((gap for gap in gaps if gap <= BREAK), timedelta()).total_seconds()
         left = 3600 * (len(rows) - given) / an_hour if an_hour else None
-        return Progress(given - unseen, unseen, an_hour, spent, left)
+        return Progress(given - unseen, unseen, sum(row.in_doubt for row in rows), an_hour, spent, left)
 
 
 def pace(times: Sequence[datetime]) -> float | None:
@@ -323,14 +335,6 @@ def _edges(segments: Sequence[Segment]) -> list[int]:
 def _words(board: Storyboard) -> str:
     lines = dict.fromkeys(step.claims.what.line for step in board.steps)
     return f"words {'; '.join(lines)}" if lines else ""
-
-
-def _status(board: Storyboard) -> str:
-    if board.failure is not None:
-        return "failed"
-    statuses = {step.status for step in board.steps}
-    worst_first = ("failed", "rejected", "unjudged", "skipped", "observed", "accepted")
-    return next((status for status in worst_first if status in statuses), "text")
 
 
 def facts(board: Storyboard, unmoved: int = 0, refused: str | None = None) -> EpisodeFacts:

@@ -19,6 +19,8 @@ from goalreel.annotator.show import open_annotated, select
 from goalreel.boards.log import ConflictError
 from goalreel.boards.words import FRAME
 from goalreel.claims import CARRIED
+from goalreel.critics.examination import word
+from goalreel.critics.examiner import FOLDER, read_examination
 from goalreel.datasets.corrections.board import has_followed
 from goalreel.datasets.corrections.events import (
     CopySteps,
@@ -61,6 +63,7 @@ class ReviewSession:
         self, dataset: Path, source: Source, reviews: Reviews, queue: ReviewQueue, reviewer: str
     ) -> None:
         self.source, self.reviews, self.queue = source, reviews, queue
+        self.examination = read_examination(reviews.records.folder / FOLDER)
         settings = reviews.records.settings()
         self.options = Options.of(settings)
         camera = source.camera(settings.get("camera"))
@@ -91,7 +94,8 @@ class ReviewSession:
         lengths = dict(zip(recorded.indices, recorded.rows.column("length"), strict=True))
         selected = {i: lengths[i] for i in select(dataset, done) if i in lengths}
         reviews = Reviews(records)
-        queue = ReviewQueue(reviews, selected, progress, _unmoved_counter(recorded, records))
+        examination = read_examination(records.folder / FOLDER)
+        queue = ReviewQueue(reviews, selected, progress, _unmoved_counter(recorded, records), examination)
         return cls(dataset, recorded, reviews, queue, reviewer)
 
     def dataset(self, can_render: bool) -> Json:
@@ -104,6 +108,7 @@ class ReviewSession:
             "can_render": can_render,
             "names": self.queue.names(),
             "reviewer": self._reviewer,
+            "examination": self.examination.line if self.examination else None,
         }
 
     def rows(self, query: ListQuery) -> Json:
@@ -202,7 +207,10 @@ class ReviewSession:
             "names": self._names(review.task.instruction),
             "copy_from": self.queue.last_labelled(index),
             "issues": review.issues,
-            "steps": [_step(index, step, corrected) for step, corrected in steps],
+            "steps": [
+                _step(index, step, corrected) | {"word": word(corrected, self.examination)}
+                for step, corrected in steps
+            ],
             "can_undo": bool(reviewed.replay.done),
             "can_redo": bool(reviewed.replay.undone),
             "previous": previous,
@@ -220,7 +228,7 @@ class ReviewSession:
             "instruction": row.instruction,
             "seconds": round(row.frames / self.source.fps, 3),
             "steps": len(row.names),
-            "status": row.status,
+            "word": row.word,
             "verdict": row.verdict,
             "by": row.by,
             "unseen": row.unseen,
@@ -277,6 +285,8 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> Json:
     attempt = step.attempts[number]
     verdict, failure = attempt.verdict, attempt.failure
     outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
+    if verdict is not None and verdict.success and verdict.pictures_only:
+        outcome = "unjudged"
     if number in step.taken or (number == step.chosen and "goal" in step.edited):
         outcome = "person"
     elif has_followed(attempt):

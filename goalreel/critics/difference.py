@@ -43,15 +43,13 @@ class DifferenceCritic:
         """Judge one candidate, as `judge` does."""
         image = candidate.image.pixels
         if fault := self._exposure_fault(image):
-            return Verdict(success=False, reasoning=fault, semantics=0.0, quality=0.0, pictures_only=True)
+            return Verdict(success=False, reasoning=fault, pictures_only=True)
         if candidate.source is None:
             reasoning = "The picture is well exposed; there is no source to compare."
             return Verdict(success=True, reasoning=reasoning, pictures_only=True)
         source, image = _alike(candidate.source.pixels, image)
         mask, sharp = self.changed(source, image), _relative_sharpness(source, image)
         changed = float(mask.mean())
-        semantics = 10 * changed / (changed + _MIN_CHANGED)
-        quality = 10 * min(1.0, sharp)
         success = False
         if not self._is_change(mask):
             reasoning = f"Nothing visible changed: {changed:.2%}, at least {_MIN_CHANGED:.2%} asked."
@@ -60,9 +58,7 @@ class DifferenceCritic:
         else:
             success = True
             reasoning = f"{changed:.1%} of the picture changed, at {sharp:.2f} of the source's sharpness."
-        return Verdict(
-            success=success, reasoning=reasoning, semantics=semantics, quality=quality, pictures_only=True
-        )
+        return Verdict(success=success, reasoning=reasoning, pictures_only=True)
 
     def shows_change(self, source: Pixels, image: Pixels) -> bool:
         """Return whether enough of the picture differs; both have one size."""

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from goalreel.claims import PERSON
+from goalreel.claims import PERSON, Claim
 from goalreel.settings import Frozen
+from goalreel.types import WORDS, Word
 
 if TYPE_CHECKING:
-    from goalreel.types import Status, StoryboardStep
+    from goalreel.types import Storyboard, StoryboardStep
 
 type ControlKind = Literal[
     "blank",
@@ -173,16 +174,32 @@ class Examination(Frozen):
         return {**counts, "kinds": kinds, **{name: getattr(self, name) for name in derived}}
 
 
-def word(step: "StoryboardStep", examination: Examination | None) -> "Status | Literal['verified']":
-    """Name a step's status for a reader: its own, or `verified` for an accepted one that may be called so.
+def verifies(looks: Claim | None, examination: Examination | None) -> bool:
+    """Return whether the checker of an accepted goal image makes it verified.
 
-    That is one that a person accepted, or a Critic whose `examination` has passed.
+    That is a person who looked, or the Critic whose `examination` has passed.
     """
-    if step.status != "accepted":
-        return step.status
-    checked = step.claims.looks.checked if step.claims.looks else None
+    checked = looks.checked if looks else None
     passed = examination is not None and examination.passed and examination.critic == checked
-    return "verified" if passed or checked == PERSON else "accepted"
+    return passed or checked == PERSON
+
+
+def word(step: "StoryboardStep", examination: Examination | None) -> Word:
+    """Name for a reader what a step is worth: its status, `verified` for an accepted one, or `in doubt`."""
+    if step.in_doubt:
+        return "in doubt"
+    is_verified = step.status == "accepted" and verifies(step.claims.looks, examination)
+    return "verified" if is_verified else step.status
+
+
+def worst_word(board: "Storyboard", examination: Examination | None) -> Word:
+    """Name the least that a step of a storyboard, or its end, is worth; `text` if all is in words."""
+    if board.failure is not None:
+        return "failed"
+    words = {word(step, examination) for step in board.steps}
+    if board.end_doubt:
+        words.add("in doubt")
+    return next((known for known in WORDS if known in words), "text")
 
 
 def _untrue(s: float, f: float, a: float) -> float:

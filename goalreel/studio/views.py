@@ -6,13 +6,14 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.claims import NOBODY
+from goalreel.critics.examination import word, worst_word
 from goalreel.image import Image
 from goalreel.planners.kinematic.asked import asked
 from goalreel.studio import events
 from goalreel.studio.record import recorded_step, storyboard_of
 from goalreel.studio.state import DrawnAttempt, StudioState
 from goalreel.types import Failure, Role, StoryboardStep
-from goalreel.wording import background_note, reader_text
+from goalreel.wording import background_note, reader_text, status_counts
 
 if TYPE_CHECKING:
     from goalreel.studio.board import StudioBoard
@@ -80,7 +81,8 @@ def summary_row(board: "StudioBoard") -> Json:
         "created": state.created,
         "steps": [step.step.name for step in state.steps],
         "pictures": [url(goal) for goal in goals if goal is not None],
-        "accepted": sum(step.status == "accepted" for step in (record.steps if record else ())),
+        "words": status_counts(word(step, None) for step in (record.steps if record else ())),
+        "word": "skipped" if record is None else worst_word(record, None),
         "complete": record is not None and record.complete,
         "degraded": board.said_trouble or ("" if record is None else record.degraded),
     }
@@ -100,6 +102,7 @@ def _step(state: StudioState, place: int, url: Url, waiting: Json) -> Json:
         "id": step.id,
         **step.step.model_dump(include=_WORDS),
         "status": recorded.status,
+        "word": word(recorded, None),
         "reasons": _reasons(recorded),
         "stale": state.stale_goal(place),
         "open": step.todo is not None,
@@ -149,7 +152,9 @@ def _outcome(drawn: DrawnAttempt, opinion: bool | None) -> str:
         return "drawn"
     if drawn.result.failure is not None:
         return "failed"
-    return "accepted" if drawn.result.accepted else "rejected"
+    if not drawn.result.accepted:
+        return "rejected"
+    return "unjudged" if drawn.result.verdict and drawn.result.verdict.pictures_only else "accepted"
 
 
 def _failure(failure: Failure | None) -> Json | None:

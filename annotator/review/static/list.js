@@ -9,7 +9,7 @@ import { UNSEEN, VERDICT, doubt, frameUrl, hours } from "./words.js";
 
 const PAGE = 24;
 const ORDERS = { doubt: "most in doubt first", index: "by number" };
-const STATUSES = { all: "all", unreviewed: "not reviewed", accept: "accepted", unseen: `judged${UNSEEN}`, reject: "rejected", unsure: "unsure" };
+const STATUSES = { all: "all", unreviewed: "not reviewed", doubt: "in doubt", accept: "accepted", unseen: `judged${UNSEEN}`, reject: "rejected", unsure: "unsure" };
 
 // The state of the list in the address, so that Back returns to it and an episode knows its queue.
 export function queue(parameters) {
@@ -65,12 +65,12 @@ export class ListView {
     return Number(this.query.get("offset") ?? 0);
   }
 
-  #show({ total, reviewed, unseen, an_hour: pace, spent_s: spent, left_s: left, rows }) {
+  #show({ total, reviewed, unseen, in_doubt: doubted, an_hour: pace, spent_s: spent, left_s: left, rows }) {
     const { dataset, holder, offset, query } = this;
     // What was on this page has been reviewed, and is not of this list any more.
     if (!rows.length && offset > 0) return this.#page(Math.floor((total - 1) / PAGE) * PAGE);
     const speed = pace === null ? "" : `, ${Math.round(pace)} an hour`;
-    const time = [unseen > 0 && `${unseen}${UNSEEN}`, spent > 0 && `${hours(spent)} spent`, left > 0 && `about ${hours(left)} left`].filter(Boolean);
+    const time = [doubted > 0 && `${doubted} in doubt`, unseen > 0 && `${unseen}${UNSEEN}`, spent > 0 && `${hours(spent)} spent`, left > 0 && `about ${hours(left)} left`].filter(Boolean);
     fill(find("#progress", holder), [`${reviewed} of ${dataset.episodes} reviewed${speed}`, ...time].join(", "));
     find("#done", holder).value = reviewed;
     fill(find("#count", holder), count(total, "episode"));
@@ -91,6 +91,7 @@ function page(dataset, query) {
   return h("div", { class: "list-page", "data-key": "list-page" },
     h("header", { class: "top" },
       h("h1", {}, `Review of ${dataset.name}`),
+      dataset.examination && h("p", { class: "muted" }, dataset.examination),
       h("p", { class: "progress-line" }, h("span", { id: "progress" }), h("progress", { id: "done", max: dataset.episodes, value: 0, "aria-label": "Reviewed" })),
     ),
     h("main", {},
@@ -125,6 +126,7 @@ function line(row, dataset, query) {
         h("span", { class: "facts" },
           row.verdict ? badge(row.verdict, VERDICT[row.verdict] + (row.unseen ? UNSEEN : "")) : badge("skipped", "not reviewed"),
           row.verdict && h("span", { class: "muted" }, `by ${row.by}`),
+          badge(row.word),
           h("meter", { min: 0, max: 1, low: 0.33, high: 0.66, optimum: 0, value: row.doubt, "aria-hidden": "true" }),
           h("span", { class: "muted" }, doubt(row.doubt)),
         ),

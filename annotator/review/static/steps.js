@@ -39,8 +39,7 @@ function item(view, step) {
 }
 
 function state(step) {
-  const chosen = goalOf(step);
-  if (chosen) return badge(chosen.outcome, chosen.outcome);
+  if (goalOf(step)) return badge(step.word ?? "unjudged");
   return badge(step.prompt === null ? "text" : "skipped", step.prompt === null ? "words alone" : "no picture");
 }
 

@@ -2,7 +2,7 @@
 
 import { boundaries } from "./boundaries.js";
 import { fill, find, h } from "/common/dom.js";
-import { badge, button, folded, history, undoButtons, unsaved, zoom } from "/common/parts.js";
+import { badge, button, count, folded, history, undoButtons, unsaved, zoom } from "/common/parts.js";
 import { steps } from "./steps.js";
 import { ISSUE, UNSEEN, VERDICT, camera as short, doubt, frameUrl, seconds } from "./words.js";
 
@@ -40,6 +40,7 @@ function head(view) {
       episode.verdict
         ? badge(episode.verdict, `${verdict}${episode.unseen ? UNSEEN : ""} by ${episode.by}`)
         : badge("skipped", "not reviewed"),
+      doubted(episode) > 0 && badge("in doubt", `${doubted(episode)} of ${count(episode.steps.length, "step")} in doubt`),
       episode.reasons?.length > 0 && h("span", { class: "muted" }, `${doubt(episode.doubt)}: ${episode.reasons.join(", ")}`),
       h("span", { class: `saving ${changes.state}`, role: "status", id: "saving" }, SAVING[changes.state]),
     ),
@@ -57,6 +58,8 @@ function head(view) {
     ),
   ];
 }
+
+const doubted = ({ steps }) => steps.filter(({ word }) => word === "in doubt").length;
 
 const SAVING = { saved: "Saved", saving: "Saving …", failed: "Not saved", conflict: "Not saved" };
 

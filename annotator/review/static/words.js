@@ -11,7 +11,7 @@ export const EDITED = {
   time: "times by hand", words: "words by hand", outcome: "outcome by hand", goal: "goal image by hand",
 };
 export const OUTCOME = {
-  accepted: "accepted", rejected: "rejected", failed: "failed", person: "chosen by a person",
+  accepted: "accepted", unjudged: "picture checks alone", rejected: "rejected", failed: "failed", person: "chosen by a person",
   observed: "the last frame of the step",
 };
 

@@ -4,14 +4,14 @@ import { fill, find, h } from "./dom.js";
 import { attempt } from "./server.js";
 
 const MARK = {
-  accept: "✓", accepted: "✓", observed: "◉", person: "✓", unsure: "?", unjudged: "!", rejected: "✕", reject: "✕",
+  accept: "✓", accepted: "✓", verified: "✔", "in doubt": "?", observed: "◉", person: "✓", unsure: "?", unjudged: "!", rejected: "✕", reject: "✕",
   failed: "✕", skipped: "–", text: "≡", edited: "✎", stale: "↻", drawn: "…", person_accepted: "✓", person_refused: "✕",
 };
 
 export const count = (number, word) => `${number} ${word}${number === 1 ? "" : "s"}`;
 
 export const badge = (status, words = status) =>
-  h("span", { class: `badge ${status}` }, h("span", { "aria-hidden": "true" }, MARK[status] ?? "·"), ` ${words}`);
+  h("span", { class: `badge ${status.replace(" ", "-")}` }, h("span", { "aria-hidden": "true" }, MARK[status] ?? "·"), ` ${words}`);
 
 export const button = (act, words, key, more = {}) =>
   h("button", { type: "button", "data-act": act, "aria-keyshortcuts": key, ...more }, words, key && h("kbd", {}, key));

@@ -50,8 +50,15 @@ const pictured = (work) =>
     return work(view, given.step, attempt);
   });
 
+// As the server asks for it: an accept is of a picture that was on the screen.
+const LOOK_S = 1;
+
 const judged = (accept) =>
-  pictured((view, step, { number }) => view.changes.make({ kind: "judge", step: step.id, attempt: number, accept, seconds: view.looked(step, number) }));
+  pictured((view, step, { number }) => {
+    const seconds = view.looked(step, number);
+    if (accept && seconds < LOOK_S) return say("Not accepted: look at it, then accept it.");
+    view.changes.make({ kind: "judge", step: step.id, attempt: number, accept, seconds });
+  });
 
 export const COMMANDS = {
   select: (view, { step, id }) => view.select(step?.id ?? id ?? START),

@@ -203,7 +203,7 @@ const frame = () => [
   h("p", { class: "buttons", "data-key": "pages" }, h("button", { type: "button", id: "more", hidden: true }, "Earlier ones")),
 ];
 
-function row({ id, instruction, created, status, pictures, steps, accepted, complete, degraded }) {
+function row({ id, instruction, created, status, pictures, steps, words, word, complete, degraded }) {
   const thumb = pictures.at(-1);
   return h("li", { class: "row", "data-key": id },
     h("a", { href: `#/storyboard/${id}` },
@@ -211,15 +211,15 @@ function row({ id, instruction, created, status, pictures, steps, accepted, comp
       h("span", { class: "about" },
         h("span", { class: "said", dir: "auto" }, instruction),
         h("span", { class: "muted" }, new Date(created).toLocaleString()),
-        h("span", { class: "facts" }, standing({ status, complete, degraded, accepted }), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}, ${accepted} accepted` : "no plan")),
+        h("span", { class: "facts" }, standing({ status, complete, degraded, word }), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}: ${words}` : "no plan")),
       ),
     ),
   );
 }
 
-function standing({ status, complete, degraded, accepted }) {
+function standing({ status, complete, degraded, word }) {
   if (status === "failed" || degraded) return badge("failed", degraded ? "degraded" : "failed");
   if (status !== "done") return badge(status === "running" ? "drawn" : "skipped", BOARD[status]);
   if (!complete) return badge("rejected", "not all accepted");
-  return accepted ? badge("accepted", "accepted") : badge("text", "in words alone");
+  return badge(word, word === "text" ? "in words alone" : word);
 }

@@ -44,7 +44,7 @@ function menu({ id, state, studio }) {
     h("li", {}, button(act, words, null, { disabled: !ability.available }), ability.reason && h("span", { class: "muted" }, ability.reason));
   return h(
     "details",
-    { class: state.status === "done" && standing(state)[0] === "accepted" ? "menu ready" : "menu", "data-key": "menu", "data-keep": "open" },
+    { class: state.status === "done" && ["accepted", "verified"].includes(standing(state)[0]) ? "menu ready" : "menu", "data-key": "menu", "data-keep": "open" },
     h("summary", {}, "Share"),
     h("ul", {},
       none
@@ -127,7 +127,7 @@ function frame(step, at, { selected, active }) {
     h(
       "button",
       {
-        type: "button", class: `frame ${status}${busy ? " busy" : ""}`, "data-act": "select", "data-step": step.id,
+        type: "button", class: `frame ${status.replace(" ", "-")}${busy ? " busy" : ""}`, "data-act": "select", "data-step": step.id,
         "aria-current": step.id === selected ? "step" : null, "aria-label": `Step ${at + 1}: ${step.name}, ${busy ? "at work" : STATUS[status]}`,
       },
       h("span", { class: "window" }, thumb(goal?.picture), busy ? badge("drawn", step.activity ?? "next") : badge(status, STATUS[status])),

@@ -12,11 +12,11 @@ export const caution = ({ planner }) =>
 export const START = "start";
 
 export const STATUS = {
-  observed: "observed", accepted: "accepted", unjudged: "not judged", rejected: "rejected", failed: "failed", skipped: "not drawn yet",
+  observed: "observed", accepted: "accepted", verified: "verified", "in doubt": "in doubt", unjudged: "not judged", rejected: "rejected", failed: "failed", skipped: "not drawn yet",
   text: "words alone", stale: "stale",
 };
 export const OUTCOME = {
-  drawn: "not judged yet", accepted: "accepted", rejected: "rejected", failed: "failed",
+  drawn: "not judged yet", accepted: "accepted", unjudged: "picture checks alone", rejected: "rejected", failed: "failed",
   person_accepted: "accepted by a person", person_refused: "refused by a person",
 };
 export const EDITED = { words: "words by a person", prompt: "prompt by a person" };
@@ -27,7 +27,7 @@ export const BOARD = {
 // What a step is worth on the page. A stale or unfinished one never looks like what its picture once was.
 export function worth(step) {
   if (step.status === "text" || step.status === "failed" || step.status === "skipped") return step.status;
-  return step.stale.length ? "stale" : step.status;
+  return step.stale.length ? "stale" : step.word;
 }
 
 export function seconds(value) {
@@ -68,11 +68,14 @@ export function standing(state) {
   const told = tally(["text"]);
   if (told === steps.length) return ["text", `${count(told, "step")} in words alone, without a picture`];
   const pictured = steps.length - told;
-  const all = pictured === 1 ? "The picture of the one step is accepted" : `The pictures of all ${pictured} steps are accepted`;
+  const doubted = tally(["in doubt"]);
+  if (doubted) return ["in doubt", `${count(doubted, "step")} of ${steps.length} in doubt`];
+  const best = tally(["verified"]) === pictured ? "verified" : "accepted";
+  const all = pictured === 1 ? `The picture of the one step is ${best}` : `The pictures of all ${pictured} steps are ${best}`;
   const missing = state.asked.flatMap(({ missing }) => missing);
   if (missing.length) return ["rejected", `No step mentions the ${missing.join(" or the ")}`];
   const end = state.end_checked === "nobody" ? "; the whole instruction was not judged" : "";
-  return ["accepted", (told ? `${all}; ${count(told, "step")} in words alone` : all) + end];
+  return [state.end_checked === "nobody" ? "accepted" : best, (told ? `${all}; ${count(told, "step")} in words alone` : all) + end];
 }
 
 // What is told aloud while models work: the milestones, not every word that is written.
