@@ -12,6 +12,7 @@ from typing import Literal, Self
 from uuid import UUID
 
 from goalreel.claims import OPERATOR, PERSON, UNKNOWN, Claim, Claims
+from goalreel.critics.examination import Examination, verifies
 from goalreel.image import Image
 from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_lines
 
@@ -226,6 +227,15 @@ class Board:
     earlier_failures: tuple[Failure, ...] = ()
     """Failures of editor and critic elsewhere, before the storyboard was sent here."""
 
+    examination: Examination | None = None
+    """The examination of the critic; None where there is none."""
+
+    def is_verified(self, panel: StepPanel) -> bool:
+        """Return whether a critic that passed its examination, or a person, accepted a step's picture."""
+        return panel.image_status == "accepted" and verifies(
+            panel.claims(self.models).looks, self.examination
+        )
+
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The failures of models in this plan."""
@@ -250,11 +260,14 @@ class Board:
         return f"no critic accepted the goal of {number} of {len(self.steps)} steps" if number else ""
 
     def doubt(self, panel: StepPanel) -> str:
-        """Say why a step's goal, which is final, is not accepted; empty where it is."""
+        """Say why a step's goal, which is final, is not verified; empty where it is."""
         if self.planner_failure is not None:
             return failure_lines([self.planner_failure])[0]
-        if panel.image_status == "accepted":
+        if self.is_verified(panel):
             return ""
+        if panel.image_status == "accepted":
+            why = self.examination.open if self.examination else "nobody has examined it (examination)"
+            return f"the critic that accepted its picture has not passed: {why}"
         return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
 
     @property

@@ -37,6 +37,7 @@ from goalreel.streaming.request import (
     TaskOutcome,
     TaskRequest,
     Ticket,
+    examination_of,
     first_board,
     names_of,
     preset_of,
@@ -413,6 +414,7 @@ class Engine:
         preset = preset_of_task(settings, self._preset)
         board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
         camera = LiveCamera(self._newest, settings, self._explain_silence)
+        board = replace(board, examination=examination_of(settings, self._preset, self._names))
         request = replace(request, task=board.task)
         live = LiveTask(
             request, settings, preset, board, camera, self._listener, self._now, on_phase, self.cue

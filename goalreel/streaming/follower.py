@@ -191,13 +191,13 @@ class StepFollower(Follower):
         return None
 
     def _hold_back(self, panel: StepPanel, doubt: str) -> StepEnd | None:
-        """Keep a goal that is not accepted from the policy; in the end, ask for a new plan."""
+        """Keep a goal that is not verified from the policy; in the end, ask for a new plan."""
         now, limit = time.monotonic(), self._settings.stall_timeout
         if self._doubt_time is None:
             self._doubt_time = now
             self._live.publish_goal(panel, "holding")
         rest = self._doubt_time + limit - now
-        reason = f"the goal is not accepted (require_verified): {doubt}"
+        reason = f"the goal is not verified (require_verified): {doubt}"
         self.message = f"{reason}; set_active_step goes on, or a re-plan in {max(0.0, rest):.0f} s"
         return StepEnd("replan", self._index, reason=reason) if rest <= 0 else None
 

@@ -4,10 +4,14 @@ import math
 from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
+from pathlib import Path
 from textwrap import shorten
 from typing import Literal, Protocol, Self
 from uuid import UUID
 
+from goalreel.claims import makers
+from goalreel.critics.examination import Examination
+from goalreel.critics.examiner import read_examination
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.names import ModelName
@@ -145,6 +149,15 @@ def names_of(preset: Preset) -> ModelNames:
     """Give the names to publish: without the credentials that an address may carry."""
     names = (preset.planner, preset.editor, preset.critic)
     return ModelNames(*(ModelName.parse(name).public() for name in names))
+
+
+def examination_of(settings: EngineSettings, preset: Preset, names: ModelNames) -> Examination | None:
+    """Read the examination of the critic, under its published name; None where there is none."""
+    if not settings.examination:
+        return None
+    critic = makers({"critic": preset.model_name("critic").identity()}.get).get("critic")
+    found = read_examination(Path(settings.examination).expanduser(), critic)
+    return found and Examination(**dict(found) | {"critic": f"model {names.critic}"})
 
 
 def problem_of(

@@ -6,6 +6,7 @@ from concurrent.futures import wait
 
 import pytest
 from support.chat_server import ChatServer, Reply, said
+from support.examined import examination
 from support.streaming_world import World, picture, result
 from support.wait import until
 
@@ -163,6 +164,12 @@ def doubtful(world: World, kind: str) -> World:
     return world
 
 
+@pytest.fixture
+def examined(tmp_path) -> str:
+    """The folder with the examination of a critic that passed it."""
+    return examination(tmp_path / "examination", "no")
+
+
 DOUBTS = {
     "in words": "it is in words alone",
     "rejected": "no critic accepted its picture",
@@ -173,11 +180,11 @@ DOUBTS = {
 
 
 @pytest.mark.parametrize("kind", DOUBTS)
-def test_a_goal_that_no_critic_accepted_is_held_back_where_only_accepted_ones_may_pass(start, kind):
+def test_a_goal_that_is_not_verified_is_held_back_where_only_verified_ones_may_pass(start, kind, examined):
     world = doubtful(World(2), kind)
-    engine, heard = start(world, require_verified=True, max_attempts=1)
+    engine, heard = start(world, require_verified=True, max_attempts=1, examination=examined)
     ticket = engine.submit(TaskRequest("move it"))
-    until(lambda: "not accepted" in engine.progress().message)
+    until(lambda: "not verified" in engine.progress().message)
     assert f"(require_verified): {DOUBTS[kind]}; set_active_step goes on" in engine.progress().message
     assert (heard.goals[-1].reason, heard.goals[-1].panel.index, heard.told) == ("holding", 0, [])
     engine.set_step(0, "completed")
@@ -191,17 +198,17 @@ def test_a_goal_that_no_critic_accepted_is_held_back_where_only_accepted_ones_ma
     assert all(g.panel.image_status == "accepted" for g in heard.goals if g.active)
 
 
-def test_what_is_held_back_is_planned_anew_and_ends_the_task_after_the_last_plan(start):
+def test_what_is_held_back_is_planned_anew_and_ends_the_task_after_the_last_plan(start, examined):
     world = doubtful(World(1), "in words")
     engine, heard = start(world, require_verified=True, stall_timeout=0.1)
     outcome = result(engine.submit(TaskRequest("move it", max_replans=2)))
     assert (outcome.error, outcome.replans) == (ErrorCode.REPLANS_EXHAUSTED, 2)
     assert outcome.message.startswith(
-        "the goal is not accepted (require_verified): it is in words alone, and"
+        "the goal is not verified (require_verified): it is in words alone, and"
     )
     assert heard.told == []
     world = doubtful(World(1), "in words")
-    engine, heard = start(world, require_verified=True, stall_timeout=0.1)
+    engine, heard = start(world, require_verified=True, stall_timeout=0.1, examination=examined)
     world.plans[1:] = [world.plan_of([0])]
     ticket = engine.submit(TaskRequest("move it"))
     until(lambda: heard.told == [0])
@@ -241,9 +248,22 @@ def test_nobody_confirms_a_task_whose_critic_is_gone(begin):
     assert (outcome.error, outcome.message) == (ErrorCode.UNCONFIRMED, "the critic failed: server gone")
 
 
-def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_pictures(begin):
+def test_what_a_critic_accepts_that_nobody_has_examined_is_not_verified(start, examined, tmp_path):
+    for folder, why in (
+        (str(tmp_path / "nothing"), "nobody has examined it"),
+        (examination(tmp_path / "blind", "yes"), "said yes to each of 30 things that are false"),
+    ):
+        engine, heard = start(World(1), require_verified=True, examination=folder)
+        ticket = engine.submit(TaskRequest("move it"))
+        until(lambda engine=engine: "not verified" in engine.progress().message)
+        assert why in engine.progress().message
+        assert heard.told == []
+        ticket.cancel()
+
+
+def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_pictures(begin, examined):
     world = World(2)
-    engine, heard, ticket = begin(world, require_verified=True)
+    engine, heard, ticket = begin(world, require_verified=True, examination=examined)
     world.fails["plan"] = "server gone"
     engine.command("replan")
     until(lambda: heard.goals[-1].reason == "holding")

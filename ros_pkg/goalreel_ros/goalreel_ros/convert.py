@@ -106,7 +106,7 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
         revision=board.revision,
         task=board.task,
         state=constant(Storyboard, "STATE", board.state),
-        steps=[step(p, board.frame_id, jpegs, board.models) for p in board.steps],
+        steps=[step(p, board.frame_id, jpegs, board.models, image_status(board, p)) for p in board.steps],
         planner_model=board.models.planner,
         editor_model=board.models.editor,
         critic_model=board.models.critic,
@@ -118,7 +118,14 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
     return message
 
 
-def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None, models: ModelNames) -> StoryboardStep:
+def image_status(board: Board, panel: StepPanel) -> str:
+    """Name the status of a step's picture, `verified` where a judge that may be believed accepted it."""
+    return "verified" if board.is_verified(panel) else panel.image_status
+
+
+def step(
+    panel: StepPanel, frame_id: str, jpegs: Jpegs | None, models: ModelNames, image_status: str = ""
+) -> StoryboardStep:
     """Make one step's message; `frame_id` is the source camera's, and `models` have their published names."""
     attempt = panel.attempt
     message = StoryboardStep(
@@ -128,7 +135,7 @@ def step(panel: StepPanel, frame_id: str, jpegs: Jpegs | None, models: ModelName
         auxiliary_text=panel.step.auxiliary_text or "",
         prompt=attempt.prompt if attempt is not None else panel.step.prompt or "",
         status=constant(StoryboardStep, "STATUS", panel.status),
-        image_status=constant(StoryboardStep, "IMAGE", panel.image_status),
+        image_status=constant(StoryboardStep, "IMAGE", image_status or panel.image_status),
         attempts=panel.attempts,
         max_attempts=panel.max_attempts,
         critic=verdict(attempt.verdict, attempt.failure) if attempt is not None else verdict(None),
@@ -162,7 +169,7 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
     message.name = panel.step.name
     message.instruction = panel.step.instruction
     message.auxiliary_text = panel.step.auxiliary_text or ""
-    message.image_status = constant(StoryboardStep, "IMAGE", panel.image_status)
+    message.image_status = constant(StoryboardStep, "IMAGE", image_status(board, panel))
     message.claims = claims(panel.claims(board.models))
     message.goal_image = jpegs.message(panel.goal_image, header(panel.source_stamp, board.frame_id))
     return message
@@ -329,6 +336,7 @@ def received_storyboard(message: Storyboard) -> Board:
 
 def _panel(index: int, message: StoryboardStep) -> StepPanel:
     status: Any = IMAGES.get(message.image_status)
+    status = "accepted" if status == "verified" else status  # the claims and this node's examination say so
     prompt = message.prompt.strip()
     has_picture, is_accepted = bool(message.goal_image.data), status == "accepted"
     may_have_picture = status in SHOWN
@@ -386,7 +394,7 @@ def _attempt(message: StoryboardStep) -> Attempt:
             semantics=scores.get("semantics"),
             quality=scores.get("quality"),
             # Who accepts a picture that is not accepted has not compared it with the words.
-            pictures_only=accepted and message.image_status != StoryboardStep.IMAGE_ACCEPTED,
+            pictures_only=accepted and IMAGES.get(message.image_status) not in ("accepted", "verified"),
         )
     else:
         reason = "no critic was asked" if critic.verdict == CriticVerdict.NOT_EVALUATED else "no reason given"

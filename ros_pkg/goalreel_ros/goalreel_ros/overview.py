@@ -22,8 +22,8 @@ from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
 from goalreel.annotator.report.cards import claim_lines, jpeg
 from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.image import Image
-from goalreel.streaming.board import Board, ModelNames, StepPanel
-from goalreel_ros.convert import header
+from goalreel.streaming.board import Board, StepPanel
+from goalreel_ros.convert import header, image_status
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import Jpegs, raw
 
@@ -91,19 +91,21 @@ def compose(board: Board, width: int) -> Image:
     paragraphs = [Line(board.task.strip() or "no task", 24, INK, 3), Line(" · ".join(facts), 15, MUTED, 1)]
     if board.degraded:
         paragraphs.append(Line(board.degraded, 17, _INKS["failed"], 3))
+    if board.examination is not None:
+        paragraphs.append(Line(board.examination.line, 13, MUTED, 2))
     source = board.source
     start = () if source is None else (Cell(source.image, (Line("planned from", 17, INK, 1),)),)
-    cells = (_cell(panel, board.models) for panel in board.steps)
+    cells = (_cell(panel, board) for panel in board.steps)
     return lay_out(paragraphs, (*start, *cells), width, CELL)
 
 
-def _cell(panel: StepPanel, models: ModelNames) -> Cell:
+def _cell(panel: StepPanel, board: Board) -> Cell:
     step, colour = panel.step, _INKS[panel.status]
     lines = [Line(f"{panel.index + 1}. {step.name}", 17, INK, 3)]
     if step.instruction.strip() != step.name.strip():
         lines.append(Line(step.instruction, 15, MUTED, 3))
-    lines.append(Line(state(panel), 15, colour, 2))
-    lines += (Line(line, 13, MUTED, 2) for line in claim_lines(panel.claims(models)))
+    lines.append(Line(state(panel, board), 15, colour, 2))
+    lines += (Line(line, 13, MUTED, 2) for line in claim_lines(panel.claims(board.models)))
     return Cell(
         panel.goal_image,
         tuple(lines),
@@ -121,14 +123,14 @@ def _note(panel: StepPanel) -> Line:
     return Line(_NOTES[panel.image_status], 15, MUTED, 3)
 
 
-def state(panel: StepPanel) -> str:
+def state(panel: StepPanel, board: Board) -> str:
     """Describe a step's state: its execution, its picture, and its attempts if there were several."""
     if panel.image_status == "none":
         return panel.status
     if panel.step.prompt is None:
         return f"{panel.status} · in words"
     tries = f" · {panel.attempts} of {panel.max_attempts} attempts" if panel.attempts > 1 else ""
-    return f"{panel.status} · {panel.image_status}{tries}"
+    return f"{panel.status} · {image_status(board, panel)}{tries}"
 
 
 type Rgb = tuple[float, float, float]
@@ -211,7 +213,7 @@ class _Drawing:
         if self._film:
             yield from self._film_panel(panel, x, top, colour)
         y = top + self._picture + leading
-        lines = [_state(panel), *_lines(panel, LINE_LENGTH)]
+        lines = [_state(panel, self._board), *_lines(panel, LINE_LENGTH)]
         for line, text in enumerate(lines):
             ink = colour if line == 0 else _WHITE
             number = panel.index * (_NAME_LINES + 1) + line
@@ -296,8 +298,8 @@ def _texture(image: Image, side: int) -> array:
     return array("B", jpeg(image, side))
 
 
-def _state(panel: StepPanel) -> str:
-    status = "in words" if panel.step.prompt is None else panel.image_status
+def _state(panel: StepPanel, board: Board) -> str:
+    status = "in words" if panel.step.prompt is None else image_status(board, panel)
     suffix = "" if panel.image_status == "none" else f", {status}"
     return f"{panel.index + 1} {panel.status}{suffix}"
 

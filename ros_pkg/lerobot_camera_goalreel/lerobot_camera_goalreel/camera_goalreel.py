@@ -111,7 +111,7 @@ class Subscriber:
             if config.goal_topic:
                 from goalreel_interfaces.msg import StoryboardStep, SubGoal
 
-                self._accepted = StoryboardStep.IMAGE_ACCEPTED
+                self._verified = StoryboardStep.IMAGE_VERIFIED
                 LiveSubscription(
                     node, SubGoal, config.goal_topic, self._on_goal, self._forget_goal, heartbeat=beat
                 )
@@ -181,8 +181,8 @@ class Subscriber:
         """Say why the settings refuse the goal, or nothing."""
         if not goal.active:
             return ""
-        if self._config.require_verified and goal.image_status != self._accepted:
-            return "no critic accepted its picture"
+        if self._config.require_verified and goal.image_status != self._verified:
+            return "no examined critic accepted its picture"
         return "; ".join(goal.degraded) if self._config.refuse_degraded else ""
 
 
