@@ -48,13 +48,14 @@ class EngineSettings(Settings):
     )
     require_verified: bool = setting(
         False,
-        "Publish only goal images that are verified (see examination), in a plan of the planner. At any other "
-        "step the policy holds, until set_active_step moves on, or the rest is re-planned after stall_timeout.",
+        "Publish only goal images that are verified (see examination), in a plan of the planner. At any "
+        "other step the policy holds, until set_active_step moves on, or the rest is re-planned after "
+        "stall_timeout.",
     )
     examination: str = setting(
         "",
-        "Folder `examination` of a run of annotate or plan with the same critic. If the critic has passed, what "
-        "it accepts is verified; without one nothing is, but what a person accepted.",
+        "Folder `examination` of a run of annotate or plan with the same critic. If the critic has passed, "
+        "what it accepts is verified; without one nothing is, but what a person accepted.",
     )
     max_image_age: float = setting(
         1.0, "Age in seconds from which a camera frame is too old to use.", ge=0.05, le=60

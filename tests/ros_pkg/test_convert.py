@@ -7,6 +7,7 @@ pytest.importorskip("rclpy")
 import math
 from array import array
 from dataclasses import replace
+from pathlib import Path
 from typing import get_args
 from uuid import uuid4
 
@@ -17,7 +18,10 @@ from rich.console import Console
 from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 from support.boards import record
+from support.examined import examination
 
+from goalreel.claims import Claim as StepClaim
+from goalreel.critics.examiner import read_examination
 from goalreel.image import Image
 from goalreel.streaming.board import (
     Board,
@@ -38,9 +42,10 @@ from goalreel_interfaces.msg import (
     StoryboardStep,
     SubGoal,
 )
-from goalreel_ros import convert
+from goalreel_ros import convert, diagnostics
 from goalreel_ros.client.__main__ import panel, picture
 from goalreel_ros.convert import from_duration, from_time, to_duration, to_time
+from goalreel_ros.overview import state
 from goalreel_ros.pictures import Jpegs, black, decode, raw
 
 NOW = 1_700_000_000_123_456_789
@@ -117,6 +122,39 @@ def test_a_step_that_is_done_says_who_took_it_for_done(board, jpegs, by, who):
     assert claims_of(message.steps[0])["came_off"] == (who, who)
     again = replace(done, steps=done.leave_step(1, "active", 0, NOW))
     assert "came_off" not in claims_of(wired(convert.storyboard(again, jpegs, 1)).steps[0])
+
+
+def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believed_nowhere(
+    board, jpegs, tmp_path
+):
+    board = replace(board, models=ModelNames("p", "e", "judge"))
+    name = "model judge"
+    passed = read_examination(Path(examination(tmp_path / "good", "no", name)))
+    blind = read_examination(Path(examination(tmp_path / "blind", "yes", name)))
+    other = passed.model_copy(update={"critic": "model another"})
+    for examined, word in (
+        (None, "accepted"),
+        (blind, "accepted"),
+        (other, "accepted"),
+        (passed, "verified"),
+    ):
+        now = replace(board, examination=examined)
+        kind = getattr(StoryboardStep, f"IMAGE_{word.upper()}")
+        message = wired(convert.storyboard(now, jpegs, 1))
+        goal = wired(convert.subgoal(Goal(now, SHOWN, "active", NOW), jpegs, NOW))
+        assert (message.steps[0].image_status, goal.image_status) == (kind, kind)
+        assert word in state(SHOWN, now)
+        _, _, values = diagnostics.task(BoardProgress(now), "")
+        assert ("verified" in values) == (word == "verified")
+        assert now.doubt(SHOWN) == "" or word == "accepted"
+    # A sender's word for a status is not the node's own; nobody has checked the picture.
+    sent = replace(now, steps=tuple(replace(p, looks=StepClaim()) for p in now.steps[:1]))
+    message = convert.storyboard(sent, jpegs, 1)
+    message.steps[0].image_status = StoryboardStep.IMAGE_VERIFIED
+    message.steps[0].status = StoryboardStep.STATUS_PENDING
+    received = replace(convert.received_storyboard(message), models=now.models, examination=passed)
+    (step,) = convert.storyboard(received, jpegs, 1).steps
+    assert step.image_status == StoryboardStep.IMAGE_ACCEPTED
 
 
 def test_a_refused_picture_says_why(jpegs):

@@ -108,15 +108,16 @@ def task(progress: BoardProgress, refusal: str, cue: str = "") -> Diagnosis:
         "task": excerpt(board.task),
         "steps": len(board.steps),
         "not accepted": board.unaccepted,
-        "verified": sum(map(board.is_verified, board.steps)),
         "in doubt": sum(any(c.doubts for _, c in p.claims(board.models).items()) for p in board.steps),
-        "examination": board.examination.line if board.examination else "none: no critic's yes is verified",
+        "examination": board.examination.line if board.examination else "none",
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,
         "message": progress.message,
         "labelled episodes": cue,
         "refused instruction": refusal,
     }
+    if verified := sum(map(board.is_verified, board.steps)):
+        values["verified"] = verified
     if board.state in ("failed", "unconfirmed"):
         return WARN, progress.message or board.state, values
     if board.degraded:

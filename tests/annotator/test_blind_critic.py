@@ -1,0 +1,80 @@
+"""A Critic that answers yes to everything: every surface is walked, and none calls anything verified."""
+
+import json
+import re
+
+import pytest
+from support.chat_server import ChatServer, said
+from support.cli import goalreel
+from support.review import review_page
+from support.serving_models import CriticChat, PlannerChat, TintEditor, verdict_of
+from support.studio import made, studio
+
+from goalreel.serving.settings import Models
+
+YES = json.dumps({"previous_step_success": True, "refine_prompt": None})
+
+
+class BlindChat(CriticChat):
+    """Says yes without a look."""
+
+    def complete(self, conversations, *, schema=None):
+        return [verdict_of(True)] * len(conversations)
+
+
+def seen(page: str) -> str:
+    """What a reader sees of a page."""
+    return re.sub(r"<(style|script|template)\b.*?</\1>", "", page, flags=re.DOTALL)
+
+
+def spotless(surfaces: dict[str, str]) -> None:
+    found = {name: re.findall(".{60}verified.{20}", text, re.I | re.S) for name, text in surfaces.items()}
+    assert {name: hits for name, hits in found.items() if hits} == {}
+    assert all("accepted" in text for text in surfaces.values()), surfaces.keys()
+
+
+@pytest.mark.long
+def test_no_surface_of_an_annotated_dataset_says_verified(video_dataset, tmp_path):
+    out, table = tmp_path / "out", tmp_path / "steps.csv"
+    answer = '{"holds": "yes", "reason": "it can be seen"}'
+    with ChatServer(lambda request: said(answer if "holds" in request.text else YES)) as server:
+        critic = ("--critic", f"openai:m@{server.url}")
+        first = ("annotate", video_dataset, "--out", out, "--replace-rows", *critic)
+        surfaces = {"json": goalreel(*first, "--json").splitlines()[-1]}
+        surfaces["command line"] = goalreel("annotate", video_dataset, "--out", tmp_path / "b", *critic)
+    goalreel("show", out, "--out", tmp_path / "report")
+    goalreel("export", out, "--to", "table", "--out", table)
+    surfaces["report"] = seen((tmp_path / "report" / "index.html").read_text())
+    surfaces["table"] = table.read_text()
+    page = review_page(out)
+    surfaces["review list"] = page.get("/api/episodes").text
+    surfaces["review"] = page.get("/api/episodes/0").text
+    spotless(surfaces)
+    spotless({"card": (out / "README.md").read_text() + " accepted"})
+
+
+def test_no_surface_of_a_predicted_storyboard_says_verified(tmp_path):
+    models = Models(planner=PlannerChat(), critic=BlindChat(), editor=TintEditor())
+    with studio(tmp_path / "boards", models) as client:
+        board = made(client)
+        url = f"/v1/storyboards/{board['id']}"
+        surfaces = {
+            "served storyboard": client.get(url).text,
+            "studio": json.dumps(board),
+            "history": client.get("/v1/storyboards").text,
+            "shared page": seen(client.get(f"{url}/export/storyboard.html").text),
+            "shared record": client.get(f"{url}/export/storyboard.json").text,
+        }
+    spotless(surfaces)
+
+
+def test_a_person_who_looked_verifies(tmp_path):
+    models = Models(planner=PlannerChat(), critic=BlindChat(), editor=TintEditor())
+    with studio(tmp_path / "boards", models) as client:
+        board = made(client)
+        for step in board["steps"]:
+            edit = {"kind": "judge", "step": step["id"], "attempt": 0, "accept": True, "seconds": 2.0}
+            body = {"after": board["number"], "by": "Ada", "edit": edit}
+            board = client.post(f"/v1/storyboards/{board['id']}/edits", json=body).json()
+        assert {step["word"] for step in board["steps"]} == {"verified"}
+        assert "verified" in seen(client.get(f"/v1/storyboards/{board['id']}/export/storyboard.html").text)
