@@ -259,6 +259,12 @@ class Board:
         number = sum(p.image_status in ("unjudged", "rejected", "failed") for p in self.steps)
         return f"no critic accepted the goal of {number} of {len(self.steps)} steps" if number else ""
 
+    @property
+    def doubted(self) -> int:
+        """The number of steps with a reason against what they claim."""
+        claims = (panel.claims(self.models).items() for panel in self.steps)
+        return sum(any(claim.doubts for _, claim in items) for items in claims)
+
     def doubt(self, panel: StepPanel) -> str:
         """Say why a step's goal, which is final, is not verified; empty where it is."""
         if self.planner_failure is not None:

@@ -108,7 +108,7 @@ def task(progress: BoardProgress, refusal: str, cue: str = "") -> Diagnosis:
         "task": excerpt(board.task),
         "steps": len(board.steps),
         "not accepted": board.unaccepted,
-        "in doubt": sum(any(c.doubts for _, c in p.claims(board.models).items()) for p in board.steps),
+        "in doubt": board.doubted,
         "examination": board.examination.line if board.examination else "none",
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,

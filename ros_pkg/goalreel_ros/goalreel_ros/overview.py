@@ -88,6 +88,8 @@ def compose(board: Board, width: int) -> Image:
         facts.append(f"step {active.index + 1} of {len(board.steps)}")
     if board.revision:
         facts.append(f"plan {board.revision + 1}")
+    if board.doubted:
+        facts.append(f"{board.doubted} of {len(board.steps)} in doubt")
     paragraphs = [Line(board.task.strip() or "no task", 24, INK, 3), Line(" · ".join(facts), 15, MUTED, 1)]
     if board.degraded:
         paragraphs.append(Line(board.degraded, 17, _INKS["failed"], 3))
