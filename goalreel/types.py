@@ -319,7 +319,7 @@ WORDS: tuple[Word, ...] = (
     *("failed", "rejected", "unjudged", "skipped", "in doubt"),
     *("observed", "accepted", "verified", "text"),
 )
-"""What a step is worth to a reader (`goalreel.critics.examination.word`), the worst first; `text` stands
+"""Words for the worth of a step (`goalreel.critics.examination.word`), the worst first; `text` stands
 apart."""
 ACCEPTED: tuple[Status, ...] = ("observed", "accepted")
 """The statuses of a step whose goal image may be used."""

@@ -47,7 +47,7 @@ class Progress(NamedTuple):
     unseen: int
     """Episodes that were judged without looking; they are not among the reviewed ones."""
     in_doubt: int
-    """Episodes with a reason for doubt that nobody who looked has judged."""
+    """Episodes with a reason for doubt that nobody who looked has accepted or rejected."""
     an_hour: float | None
     """Verdicts of people who looked; None for fewer than two."""
     spent_s: float
@@ -122,8 +122,8 @@ class QueueRow:
 
     @property
     def in_doubt(self) -> bool:
-        """There are reasons for doubt, and nobody who looked has judged it."""
-        return bool(self.doubt.reasons) and (self.verdict is None or self.unseen)
+        """There are reasons for doubt, and nobody who looked has accepted or rejected it."""
+        return bool(self.doubt.reasons) and (self.verdict in (None, "unsure") or self.unseen)
 
     def passes(self, query: ListQuery, terms: Sequence[str]) -> bool:
         """Tell if the row has the status that is asked for, and each term, which is in lower case."""
@@ -381,6 +381,8 @@ def priorities(episodes: Mapping[int, EpisodeFacts]) -> dict[int, Priority]:
 def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
     if board.failure is not None:
         yield 1.0, "no plan"
+    if board.end_doubt:
+        yield 0.6, board.end_doubt
     for doubt in dict.fromkeys(doubt for step in board.steps for doubt in step.step.doubts):
         yield 0.5, doubt
     for number, step in enumerate(board.steps, start=1):

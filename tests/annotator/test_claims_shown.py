@@ -85,7 +85,7 @@ def test_report_contact_sheet_and_recording_have_them(boards, tmp_path, monkeypa
     contact_sheet(view)
     texts = [line.text for cell in cells for line in cell.lines]
     assert set(LINE.split(" · ")) <= set(texts)
-    assert any(text.endswith("observed, words in doubt") for text in texts)
+    assert any(text.endswith("in doubt") for text in texts)
     pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
     from goalreel.annotator.rrd import step_text
 

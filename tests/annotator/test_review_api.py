@@ -85,6 +85,7 @@ def test_the_dataset_is_described_and_the_list_ordered_searched_filtered_and_pag
         "can_render": False,
         "names": ["reach the block", "grasp the block", "put it in the bowl"],
         "reviewer": "root",
+        "examination": None,
     }
     assert listed(page) == [1, 0, 2]
     assert listed(page, order="index") == [0, 1, 2]
@@ -98,15 +99,16 @@ def test_the_dataset_is_described_and_the_list_ordered_searched_filtered_and_pag
     assert listed(page, status="unreviewed") == [2]
     assert listed(page, status="accept") == [0]
     assert listed(page, status="reject") == []
+    assert listed(page, status="doubt") == [1], "who is unsure leaves it so"
     assert listed(page, q="ann", order="index") == [0, 1]
     answer = page.get("/api/episodes", params={"limit": 1}).json()
-    assert (answer["total"], answer["reviewed"]) == (3, 2)
+    assert (answer["total"], answer["reviewed"], answer["in_doubt"]) == (3, 2, 1)
     assert answer["rows"][0] == {
         "episode": 1,
         "instruction": "put the block in the bowl",
         "seconds": 0.9,
         "steps": 3,
-        "status": "rejected",
+        "word": "rejected",
         "verdict": "unsure",
         "by": "ann",
         "unseen": False,

@@ -357,7 +357,7 @@ def test_goal_images_issues_and_outcomes_are_set(page):
     page.go(12)
     page.press("f")
     page.eventually(lambda: page.step(1)["chosen"], 2)
-    page.sees(".step-item.open .step-head", "person")
+    page.sees(".step-item.open .step-head", "verified")
     page.settled()
     page.press("g")
     page.eventually(lambda: page.script("return document.activeElement.name"), "prompt")
