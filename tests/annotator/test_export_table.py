@@ -32,7 +32,7 @@ def test_a_row_a_step(annotated, tmp_path, name, read):
         assert row.end_s == pytest.approx(step.segment.end / fps)
         assert row.goal_image == f"frame:{step.goal_image.frame}"
         verdict = step.attempts[step.chosen].verdict
-        assert verdict.success and verdict.pictures_only
+        assert (verdict.success, verdict.pictures_only) == (True, True)
         assert (pd.isna(row.success), row.reasoning) == (True, verdict.reasoning), "nobody compared the words"
         assert pd.isna(row.outcome), "nobody checked that it came off"
         assert row.word == "in doubt" if step.step.doubts else "observed"

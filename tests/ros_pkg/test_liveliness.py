@@ -170,7 +170,7 @@ def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_th
 # -- by the heartbeat
 
 NODE = "/fake/goalreel"
-ACCEPTED = StoryboardStep.IMAGE_ACCEPTED
+VERIFIED = StoryboardStep.IMAGE_VERIFIED
 IMAGE = f"{NODE}/subgoal/image/compressed"
 
 
@@ -188,7 +188,7 @@ class FakeNode:
         for topic, message in (
             (
                 f"{NODE}/subgoal",
-                SubGoal(name=name, goal_image=picture, **{"active": True, "image_status": ACCEPTED} | fields),
+                SubGoal(name=name, goal_image=picture, **{"active": True, "image_status": VERIFIED} | fields),
             ),
             (IMAGE, picture),
             (f"{NODE}/subgoal/name", String(data=name)),
@@ -344,6 +344,7 @@ def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(
     [
         ("require_verified", {}, "goal"),
         ("require_verified", {"image_status": StoryboardStep.IMAGE_REJECTED}, "black"),
+        ("require_verified", {"image_status": StoryboardStep.IMAGE_ACCEPTED}, "black"),
         ("require_verified", {"active": False}, "black"),
         ("refuse_degraded", {"degraded": ["the planner: 500"]}, "black"),
         ("refuse_degraded", {"image_status": StoryboardStep.IMAGE_REJECTED}, "goal"),

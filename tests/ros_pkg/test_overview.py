@@ -110,8 +110,8 @@ def test_every_change_shows_on_the_sheet_and_captions_are_in_any_script():
         *map(named, ("把红色积木放进蓝色的碗里", "ضع القلم في الوعاء", "größer – schöner")),
     ]
     assert len({compose(each, WIDTH).pixels.tobytes() for each in boards}) == len(boards)
-    assert state(in_words().steps[2]) == "pending · in words"
-    assert state(in_words(image_status="none").steps[2]) == "pending"
+    assert state(in_words().steps[2], board) == "pending · in words"
+    assert state(in_words(image_status="none").steps[2], board) == "pending"
 
 
 def test_a_plan_that_lost_a_model_says_so_on_the_sheet_and_above_the_markers():

@@ -165,7 +165,7 @@ def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client, scri
     accepted = Verdict(success=True, reasoning="so")
     task = client.execute(storyboard=plan(checked(), pictured(GREEN, accepted), source=False))
     first = client.wait_for_subgoal(60)
-    assert (first.instruction, first.image_status) == (RED, StepMessage.IMAGE_ACCEPTED)
+    assert (first.instruction, first.image_status) == (RED, StepMessage.IMAGE_VERIFIED), "a person looked"
     assert [(c.claim, c.by, c.checked) for c in first.claims] == [
         ("what", PERSON, PERSON),
         ("looks", Claim().by, PERSON),
