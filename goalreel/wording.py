@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from goalreel.claims import NOBODY
-from goalreel.types import WORDS, Registration, Storyboard, Verdict, Word
+from goalreel.types import STATUSES, Registration, Storyboard, Verdict, Word
 
 _CELL = re.compile(r"\bc\d+ r\d+\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -46,10 +46,11 @@ def status_counts(words: Iterable[Word]) -> str:
     """Count the steps of each status, or of each word for what they are worth.
 
     >>> status_counts(["accepted", "rejected", "accepted", "in doubt"])
-    '1 rejected, 1 in doubt, 2 accepted'
+    '1 in doubt, 2 accepted, 1 rejected'
     """
     counts = Counter(words)
-    return ", ".join(f"{counts[known]} {known}" for known in WORDS if counts[known])
+    order: tuple[Word, ...] = ("in doubt", "verified", *STATUSES)
+    return ", ".join(f"{counts[known]} {known}" for known in order if counts[known])
 
 
 def rounded(score: float) -> str:

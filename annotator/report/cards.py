@@ -89,8 +89,9 @@ class EpisodeView:
         """Count its steps by what they are worth, what is in doubt first; empty without steps."""
         counts = Counter(word(step, self.examination) for step in self.storyboard.steps)
         pictured = counts.total() - counts["text"]
-        known: tuple[Word, ...] = ("in doubt", "observed", "accepted", "verified")
-        parts = [f"{counts[one]} of {counts.total()} steps {one}" for one in known if counts[one]]
+        parts = [f"{counts['in doubt']} of {counts.total()} steps in doubt"] if counts["in doubt"] else []
+        known: tuple[Word, ...] = ("observed", "accepted", "verified")
+        parts += [f"{counts[one]} of {pictured} steps {one}" for one in known if counts[one]]
         if pictured and not parts:
             parts = [f"0 of {pictured} steps accepted"]
         if counts["text"]:

@@ -111,7 +111,7 @@ def view(*worded: bool) -> EpisodeView:
     ],
 )
 def test_what_the_list_says_of_a_storyboard(worded, status, tally):
-    assert (view(*worded).status, view(*worded).tally) == (status, tally)
+    assert (view(*worded).word, view(*worded).tally) == (status, tally)
 
 
 def test_the_contact_sheet_has_a_mark_and_the_words():

@@ -249,7 +249,7 @@ def test_pictures_are_drawn_again_chosen_accepted_and_refused(page, studio):
     page.click(".attempt-row [data-attempt='0']")
     time.sleep(1.2)
     page.press("a")
-    page.settled("accepted", "stale")
+    page.settled("verified", "stale")
     page.sees(".verdict-card", "accepted by a person")
     page.press("r")
     page.settled("rejected", "stale")
