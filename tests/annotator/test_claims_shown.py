@@ -93,7 +93,7 @@ def test_report_contact_sheet_and_recording_have_them(boards, tmp_path, monkeypa
     text = step_text(1, step, 10.0)
     assert LINE.replace(" · ", "\n") in text
     assert f"The words may be untrue: {DOUBT}." in text
-    assert "\n\nobserved\n\n" in text
+    assert "\n\nin doubt\n\n" in text
 
 
 def test_the_cards_of_the_dataset_and_of_its_exports_have_them(run, boards, tmp_path):

@@ -211,7 +211,7 @@ function row({ id, instruction, created, status, pictures, steps, words, word, c
       h("span", { class: "about" },
         h("span", { class: "said", dir: "auto" }, instruction),
         h("span", { class: "muted" }, new Date(created).toLocaleString()),
-        h("span", { class: "facts" }, standing({ status, complete, degraded, word }), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}: ${words}` : "no plan")),
+        h("span", { class: "facts" }, standing({ status, complete, degraded, word }), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}, ${words}` : "no plan")),
       ),
     ),
   );
