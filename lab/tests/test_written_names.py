@@ -95,7 +95,7 @@ def observed(name: str, frame: int, recorded: bool = True) -> StoryboardStep:
     verdict = Verdict(success=True, pictures_only=True)
     attempt = Attempt(prompt=name, seed=0, image=image, verdict=verdict)
     step = Step(name=name, instruction=name, prompt=name)
-    status = "observed" if recorded else "rejected"
+    status = "observed" if recorded else "unjudged"
     return StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
 
 

@@ -403,7 +403,7 @@ def test_a_dead_model_is_told_and_asked_again(page, studio):
     page.eventually(lambda: state(studio.client, now["id"])["number"] > now["number"])
     page.sees("#work", "There is no plan")
     now = made(studio.client)
-    edit(studio.client, now, "add", name="refuse", before=None)
+    edit(studio.client, now, "add", name="refuse", prompt="refuse", before=None)
     page.open(now["id"])
     page.settled("accepted", "accepted", "not drawn yet")
     page.press("c")
