@@ -96,7 +96,9 @@ class ExplainingCritic:
 def test_nano_picture_shows_both_attempts_of_a_storyboard_that_the_simulator_confirms():
     scene = walk(next(nano_picture.candidates()))
     planner = TruePlanner({scene.task.id: scene}, "terse")
-    model_set = ModelSet(planner, models.Editor([scene], terse=0.5, how="also"), ExplainingCritic(models.Critic([scene])))
+    model_set = ModelSet(
+        planner, models.Editor([scene], terse=0.5, how="also"), ExplainingCritic(models.Critic([scene]))
+    )
     board = next(run([scene.task], model_set.planner, model_set.editor, model_set.critic, max_attempts=3))
     models.close()
     assert nano_picture.objection(scene, board) is None
