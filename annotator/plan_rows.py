@@ -171,6 +171,8 @@ class PlanSummary:
     """The steps' claims by maker and by checker (`goalreel.claims.count`)."""
     end_checked: Counter[str] = field(default_factory=Counter)
     """`Storyboard.end_checked` -> storyboards."""
+    doubtful: int = 0
+    """Steps whose words may be untrue."""
     ends_in_doubt: int = 0
     """Storyboards whose end was refused."""
     examination: dict[str, Any] | None = None
@@ -350,6 +352,8 @@ class _PlanWorker:
 
 
 def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnProgress) -> None:
+    examination = read_examination(out / FOLDER)
+
     def views() -> Iterator[EpisodeView]:
         for done, row in enumerate(config.rows):
             folder = out / "storyboards" / row.id
@@ -362,9 +366,14 @@ def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnPro
                 summary.end_checked[board.end_checked] += 1
                 summary.ends_in_doubt += bool(board.end_doubt)
                 add_counts(summary.claims, count(board.steps))
-                yield EpisodeView(row.number, f"{row.id}, drawn by {editor}", row.prompt, board)
+                summary.doubtful += sum(step.in_doubt for step in board.steps)
+                yield EpisodeView(
+                    row.number, f"{row.id}, drawn by {editor}", row.prompt, board, examination=examination
+                )
             progress("report", done + 1, len(config.rows))
 
     counts = {"rows": str(len(config.rows)), "failed": str(len(summary.failures))}
+    if examination is not None:
+        counts["examination"] = examination.line
     write_report(views(), out, title="Storyboards of prompts", summary=counts, sheets=False)
     write_bytes(out / "report.json", (json.dumps(vars(summary), indent=1) + "\n").encode())

@@ -90,7 +90,8 @@ def plan_file(
             typer.echo(f"{number:8} drawn by {editor}")
         if shard is None:
             if summary.steps:
-                doubted = f", {summary.ends_in_doubt} ends in doubt" if summary.ends_in_doubt else ""
+                doubted = f"; words in doubt: {summary.doubtful}" if summary.doubtful else ""
+                doubted += f", {summary.ends_in_doubt} ends in doubt" if summary.ends_in_doubt else ""
                 typer.echo(f"Steps: {status_counts(summary.steps.elements())}{doubted}")
             if summary.examination is not None:
                 typer.echo(summary.examination["line"])
@@ -266,6 +267,7 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
     from collections import Counter
 
     from goalreel.claims import count
+    from goalreel.critics.examination import word
     from goalreel.critics.examiner import FOLDER, read_examination
     from goalreel.planners.kinematic.asked import asked, left_out
     from goalreel.wording import end_line, status_counts
@@ -278,12 +280,14 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
         result |= {"end_checked": board.end_checked, "end_doubt": board.end_doubt}
         result["asked"] = [vars(clause) for clause in clauses]
         result["claims"] = count(board.steps)
+        result["doubtful"] = sum(step.in_doubt for step in board.steps)
+        result["worth"] = Counter(word(step, examination) for step in board.steps)
         result["examination"] = None if examination is None else examination.summary()
         chosen = [None if s.chosen is None else s.attempts[s.chosen].registration for s in board.steps]
         result["registrations"] = [None if r is None else r.model_dump() for r in chosen]
         typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:
-        statuses = status_counts(step.status for step in board.steps)
+        statuses = status_counts(word(step, examination) for step in board.steps)
         typer.echo(" ".join(filter(None, (f"Steps: {statuses}.", end_line(board), left_out(clauses)))))
         if examination is not None:
             typer.echo(examination.line)
