@@ -92,7 +92,12 @@ class Person:
             words = self.call(f"/api/words?{urllib.parse.urlencode({'name': name})}")
             self.change(episode, keys, kind="rename", step=step["id"], name=name, **words)
         self.spent["looking_s"] += edges[-1] / tabletop.CONTROL_HZ
-        self.change(episode, kind="verdict", verdict="accept")
+        self.accept(episode)
+
+    def accept(self, episode: int) -> None:
+        """Accept an episode whose frames were all on the screen."""
+        looked = {"seconds": LOOK_S, "frames": [(0, self.cuts[episode][-1] - 1)]}
+        self.change(episode, kind="verdict", verdict="accept", looked=looked)
 
     def is_right(self, episode: int, spans: Sequence[tuple[int, int]], names: Sequence[str]) -> bool:
         """Tell whether steps are as they should be."""
@@ -105,7 +110,7 @@ class Person:
         steps = self.call(f"/api/episodes/{episode}")["steps"]
         spans = [(s["start"], s["end"]) for s in steps]
         if self.is_right(episode, spans, [s["name"] for s in steps]):
-            self.change(episode, kind="verdict", verdict="accept")
+            self.accept(episode)
         else:
             self.spent["corrected"] += 1
             self.label(episode)
