@@ -121,9 +121,12 @@ def measure_closed_loop(
     """Measure `success` on predicted goal images, `truth` on true ones, and the `gap` between them.
 
     The first two are shares of episodes that end with all predicates true; the gap is in points (0-100).
-    `measure_accepted` says how often the storyboards' word *accepted* is untrue. With
+    `measure_accepted` says how often the storyboards' word *accepted* is untrue, and `untrue_examined` holds
+    the interval in which that share lies by the Critic's control questions (`Examination.untrue`). With
     `register` terse the Planner's orders are said tersely; else they stay as it gave them.
     """
+    examiner = model_set.examiner()
+    model_set = model_set.with_middleware(examiner)
     planner = TersePlanner(model_set.planner, {w.task.id: w for w in walks})
     storyboards = boards(
         walks,
@@ -142,9 +145,11 @@ def measure_closed_loop(
     ours = [all(e.held) for e in follow_all(predicted, journal, stage, progress)]
     best = [all(e.held) for e in follow_all(true, journal, "follow truth", progress)]
     seeds = [w.seed for w in walks]
+    least, most = examiner.examination.untrue
     return {
         "success": share_with_interval(zip(seeds, ours, strict=True)),
         "truth": share_with_interval(zip(seeds, best, strict=True)),
         "gap": with_interval([(b, o, 1) for b, o in zip(best, ours, strict=True)], points),
         **measure_accepted(walks, storyboards),
+        "untrue_examined": Measurement(value=most, low=least, high=most),
     }
