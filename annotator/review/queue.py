@@ -157,7 +157,7 @@ class ReviewQueue:
         Raises:
             DatasetError: a record or a log is damaged.
         """
-        self._reviews, self._unmoved, self._examination = reviews, unmoved, examination
+        self._reviews, self._unmoved, self.examination = reviews, unmoved, examination
         self._facts: dict[int, EpisodeFacts] = {}
         self._rows: dict[int, QueueRow] = {}
         reviewed = set(reviews.episodes())
@@ -210,7 +210,7 @@ class ReviewQueue:
 
     def update(self, episode: int, reviewed: Reviewed, board: Storyboard) -> None:
         """Update the row of an episode; `board` is what its review is to the dataset."""
-        row = replace(self._rows[episode], word=worst_word(board, self._examination))
+        row = replace(self._rows[episode], word=worst_word(board, self.examination))
         self._rows[episode] = _row(row, reviewed, board)
 
     def rows(self) -> list[QueueRow]:

@@ -63,7 +63,7 @@ class ReviewSession:
         self, dataset: Path, source: Source, reviews: Reviews, queue: ReviewQueue, reviewer: str
     ) -> None:
         self.source, self.reviews, self.queue = source, reviews, queue
-        self.examination = read_examination(reviews.records.folder / FOLDER)
+        self.examination = queue.examination
         settings = reviews.records.settings()
         self.options = Options.of(settings)
         camera = source.camera(settings.get("camera"))
