@@ -46,7 +46,8 @@ KINDS_ENOUGH = 3
 HARDER = 1.5
 """Factor of the highest yes-rate on what is false: an editor's own errors are harder to see than controls.
 
-nano's Critic accepted more of its Editor's real errors than of controls, in three runs of 400 steps."""
+Chosen by judgement, not measured. Of what nano's Critic accepted in three runs of about 400 steps, 2.5, 2.7
+and 4.6 % was untrue, and in the last of them it answered all 26 picture controls rightly."""
 BLIND_AT = 3
 """Answers after which one that is always yes is blind."""
 
