@@ -11,7 +11,6 @@ import sys
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,19 +39,13 @@ def parse(parser: argparse.ArgumentParser, argv: Sequence[str] | None, **smoke: 
 
 
 def report(result: Mapping[str, object], as_json: bool) -> None:
-    """Print a result: as one JSON line, or a key a line."""
+    """Print a result: as one JSON line, or a key a line, of a list once for each of its items."""
     if as_json:
         print(json.dumps(result))
         return
     for key, value in result.items():
-        print(f"{key:24} {value:.3f}" if isinstance(value, float) else f"{key:24} {value}")
-
-
-def interval_cell(row: Mapping[str, Any], key: str) -> str:
-    """Write a measure, `key` of a row, with its interval."""
-    if row[key] is None:
-        return "-"
-    return f"{row[key]:.2f} ({row[f'{key}_low']:.2f} - {row[f'{key}_high']:.2f})"
+        for one in value if isinstance(value, list) else [value]:
+            print(f"{key:24} {one:.3f}" if isinstance(one, float) else f"{key:24} {one}")
 
 
 def code_digest(settings: str, places: Iterable[str]) -> str:

@@ -18,7 +18,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import urllib.parse
 import urllib.request
 from collections import Counter, defaultdict
 from collections.abc import Sequence
@@ -89,29 +88,24 @@ class Person:
         for step, name in zip(made["steps"], self.names[episode], strict=True):
             keys = 2 if name in self.typed else len(name) + 1
             self.typed.add(name)
-            words = self.call(f"/api/words?{urllib.parse.urlencode({'name': name})}")
-            self.change(episode, keys, kind="rename", step=step["id"], name=name, **words)
-        self.spent["looking_s"] += edges[-1] / tabletop.CONTROL_HZ
-        self.accept(episode)
+            self.change(episode, keys, kind="rename", step=step["id"], name=name)
+        self.accept(episode, edges[-1] / tabletop.CONTROL_HZ)
 
-    def accept(self, episode: int) -> None:
-        """Accept an episode whose frames were all on the screen."""
-        looked = {"seconds": LOOK_S, "frames": [(0, self.cuts[episode][-1] - 1)]}
+    def accept(self, episode: int, seconds: float) -> None:
+        """Accept an episode that was looked at for so long, and whose frames were all on the screen."""
+        self.spent["looking_s"] += seconds
+        looked = {"seconds": seconds, "frames": [(0, self.cuts[episode][-1] - 1)]}
         self.change(episode, kind="verdict", verdict="accept", looked=looked)
-
-    def is_right(self, episode: int, spans: Sequence[tuple[int, int]], names: Sequence[str]) -> bool:
-        """Tell whether steps are as they should be."""
-        return not errors(self.cuts[episode], spans) and tuple(names) == self.names[episode]
 
     def look(self, episode: int) -> None:
         """Look at an episode in doubt; accept it, or correct it first."""
         self.spent["in_doubt"] += 1
-        self.spent["looking_s"] += LOOK_S
         steps = self.call(f"/api/episodes/{episode}")["steps"]
-        spans = [(s["start"], s["end"]) for s in steps]
-        if self.is_right(episode, spans, [s["name"] for s in steps]):
-            self.accept(episode)
+        named = tuple(s["name"] for s in steps) == self.names[episode]
+        if named and not errors(self.cuts[episode], [(s["start"], s["end"]) for s in steps]):
+            self.accept(episode, LOOK_S)
         else:
+            self.spent["looking_s"] += LOOK_S
             self.spent["corrected"] += 1
             self.label(episode)
 

@@ -90,11 +90,6 @@ def is_done(walk: Walk, picture: Image | None) -> bool:
     )
 
 
-def last_picture(board: Storyboard) -> Image | None:
-    """The goal image of the last step."""
-    return board.steps[-1].goal_image if board.steps else None
-
-
 def measure(scenes: Sequence[Walk], journal: Journal) -> list[dict[str, object]]:
     """Run all rows."""
     by_task = {walk.task.id: walk for walk in scenes}
@@ -121,7 +116,10 @@ def measure(scenes: Sequence[Walk], journal: Journal) -> list[dict[str, object]]
             if isinstance(row.planner, PromptPlanner)
             else [*map(_reaches, scenes, storyboards)]
         )
-        ends = [is_done(walk, last_picture(board)) for walk, board in zip(scenes, storyboards, strict=True)]
+        ends = [
+            is_done(walk, board.steps[-1].goal_image if board.steps else None)
+            for walk, board in zip(scenes, storyboards, strict=True)
+        ]
         results.append((row, share_with_interval(zip(numbers, plans, strict=True)), ends))
     base = next(ends for row, _, ends in results if row.planner is planner and row.attempts == 1)
     return [

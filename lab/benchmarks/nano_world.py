@@ -17,6 +17,7 @@ Keys of --json: `split`, `episodes`, `limit`, and `rows`, each with
 
 import sys
 from collections.abc import Iterator, Sequence
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -70,14 +71,11 @@ def main(argv: Sequence[str] | None = None) -> None:
         write(args.episodes)
         return
     worlds = [world for role in ("planner", "critic") if (world := World.of(NANO / role))]
-    rows = [
-        {"kind": kind, "number": len(asked)}
-        | {
-            key: float(np.mean([world.refusal(a) is not None for a in asked]))
-            for key, world in zip(("refused", "refused_critic"), worlds, strict=True)
-        }
-        for kind, asked in kinds(args.split, args.episodes, args.photos)
-    ]
+    rows = []
+    for kind, asked in kinds(args.split, args.episodes, args.photos):
+        shares = [float(np.mean([world.refusal(a) is not None for a in asked])) for world in worlds]
+        row = {"kind": kind, "number": len(asked), "refused": shares[0], "refused_critic": shares[1]}
+        rows.append(row)
     result = {"split": args.split, "episodes": args.episodes, "limit": worlds[0].limit, "rows": rows}
     report(result, args.json)
 
@@ -93,8 +91,8 @@ def kinds(
     for view, pictures in own.items():
         yield f"own_{view.look}_{view.camera}", list(map(shown, pictures))
     orders = [sample_episode(seed).instruction for seed in seeds(split, episodes)]
-    yield "own_words", list(map(said, orders))
-    yield "words", list(map(said, FOREIGN))
+    for kind, texts in (("own_words", orders), ("words", FOREIGN)):
+        yield kind, [(Message("user", (text,)),) for text in texts]
     for kind, change in CHANGES.items():
         yield kind, [shown(change(p)) for pictures in own.values() for p in pictures]
     for file in sorted(SHARED.glob("*/videos/*/*/*.mp4")):
@@ -106,10 +104,6 @@ def kinds(
 
 def shown(pixels: np.ndarray) -> Conversation:
     return (Message("user", (Image(np.ascontiguousarray(pixels)), "put the red block in the blue bowl")),)
-
-
-def said(order: str) -> Conversation:
-    return (Message("user", (order,)),)
 
 
 def frames(file: Path) -> Iterator[np.ndarray]:
@@ -142,17 +136,14 @@ def scenes(split: Split, episodes: int) -> Iterator[tuple[View, Image, bool]]:
         view = VIEWS[number % len(VIEWS)]
         episode = seen(sample_episode(seed), view)
         with Tabletop(episode.scene) as env:
-
-            def look(env: Tabletop = env, view: View = view) -> Image:
-                return Image(env.render(view.camera, 128).copy())
-
-            yield view, look(), True
+            look = partial(env.render, view.camera, 128)
+            yield view, Image(look().copy()), True
             if number % 3 == 0:
                 for step, (action, _) in enumerate(pick_and_place(env, episode.goals[0])):
                     env.step(action)
                     if step in WORK:
-                        yield view, look(), False
-                yield view, look(), True
+                        yield view, Image(look().copy()), False
+                yield view, Image(look().copy()), True
 
 
 def write(episodes: int) -> None:
@@ -177,12 +168,9 @@ def write(episodes: int) -> None:
         np.savez_compressed(NANO / role / FILE, **arrays)
         world = World.of(NANO / role)
         assert world is not None
-        far = {
-            at_home: [world.distance(p) for _, p, home in tried if home == at_home]
-            for at_home in (True, False)
-        }
+        home, away = ([world.distance(p) for _, p, is_home in tried if is_home == it] for it in (True, False))
         # A Critic is also asked with the arm at work in the first picture.
-        limit = MARGIN * max(far[True]) if role == "planner" else np.quantile(far[False], 0.99)
+        limit = MARGIN * max(home) if role == "planner" else np.quantile(away, 0.99)
         np.savez_compressed(NANO / role / FILE, **arrays | {"limit": np.array(limit)})
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from common import ROOT, SHARED, argument_parser, interval_cell, parse, report
+from common import ROOT, SHARED, argument_parser, parse, report
 from support.real_labels import (
     BoundaryScore,
     LabelledDataset,
@@ -47,21 +47,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--granularities", nargs="+", choices=GRANULARITIES, default=GRANULARITIES)
     options = parse(parser, argv, granularities=("event",))
     rows = measure(options.tolerance, options.granularities)
-    if options.json:
-        report({"tolerance_s": options.tolerance, "rows": rows}, as_json=True)
-        return
-    print(
-        "| dataset | granularity | retreats | found, of cuts made, of true ones "
-        "| precision | recall | F1 | names right | of those written | not written, of steps |"
-    )
-    print("|---|---|---|---|---|---|---|---|---|---|")
-    for row in rows:
-        counts = f"{row['matched']}, of {row['predicted']}, of {row['true']}"
-        shares = " | ".join(interval_cell(row, key) for key in MEASURES)
-        print(
-            f"| {row['dataset']} | {row['granularity']} | {row['retreats']} | {counts} | {shares} "
-            f"| {row['doubtful']}, of {row['steps']} |"
-        )
+    report({"tolerance_s": options.tolerance, "rows": rows}, options.json)
 
 
 def measure(tolerance: float, granularities: Sequence[Granularity]) -> list[dict[str, Any]]:

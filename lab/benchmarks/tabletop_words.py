@@ -33,7 +33,7 @@ from typing import Any
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
-from common import argument_parser, interval_cell, parse, report
+from common import argument_parser, parse, report
 from support.tabletop_variants import VARIANTS, vary
 
 from goalreel.annotator.annotate import annotate
@@ -60,19 +60,6 @@ from goalreel_lab.written_names import claim_counts, untruth
 cached_walk = cache(walk)
 TOLERANCE = 0.5
 """Seconds that the end of a segment may be off."""
-HEADS = (
-    "recordings",
-    "episodes",
-    "not annotated",
-    "untrue, of names written",
-    "false claims",
-    "coverage",
-    "cuts, F1",
-    "observed: untrue",
-    "early",
-    "not seen",
-    "inverted",
-)
 SHARES = ("false_claims", "coverage", "cut_f1", "observed_untrue", "observed_early", "observed_unseen")
 CLOSED = ("plain", "mirrored")
 """The variants of recordings that start with a closed hand."""
@@ -92,15 +79,8 @@ def main(argv: Sequence[str] | None = None) -> None:
     quiet()
     with TemporaryDirectory() as workshop:
         rows = measure(options.out or Path(workshop), chosen, options.size, options.variants)
-    if options.json:
-        result = {"split": options.split, "first_seed": chosen[0], "episodes": len(chosen), "rows": rows}
-        report(result, as_json=True)
-        return
-    print(f"| {' | '.join(HEADS)} |\n|{'---|' * len(HEADS)}")
-    for row in rows:
-        counts = f"{row['episodes']} | {row['failed']} | {row['untrue']}, of {row['names']}"
-        shares = " | ".join(interval_cell(row, key) for key in SHARES)
-        print(f"| {row['variant']} | {counts} | {shares} | {row['inverted']} |")
+    result = {"split": options.split, "first_seed": chosen[0], "episodes": len(chosen), "rows": rows}
+    report(result, options.json)
 
 
 def measure(folder: Path, chosen: Sequence[int], size: int, variants: Sequence[str]) -> list[dict[str, Any]]:

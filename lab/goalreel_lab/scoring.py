@@ -194,7 +194,11 @@ def _fits(picture: Image, layout: SceneLayout, scene: TabletopScene) -> Mapping[
     camera = FIXED[scene.camera]
     cubes = {b: outline(layout[b], turn, camera, size).astype(bool) for b, (turn, _) in turns.items()}
     return {
-        block: _fit(colours[colour(block)], cube, ~_union([rings, *(cubes[b] for b in cubes if b != block)]))
+        block: _fit(
+            colours[colour(block)],
+            cube,
+            ~grown(np.logical_or.reduce([rings, *(cubes[b] for b in cubes if b != block)])),
+        )
         for block, cube in cubes.items()
     }
 
@@ -205,10 +209,6 @@ def _fit(painted: PixelMask, cube: PixelMask, counts: PixelMask) -> float:
         return 1.0
     within, beyond = (int((painted & part & counts).sum()) / area for part in (cube, ~cube))
     return within - 2 * max(0.0, beyond - FRINGE)
-
-
-def _union(masks: Sequence[PixelMask]) -> PixelMask:
-    return grown(np.logical_or.reduce(masks))
 
 
 register_scorer("simulator", success_of)(SimulatorScorer)

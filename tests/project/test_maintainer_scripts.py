@@ -67,7 +67,7 @@ def test_nano_scores_writes_the_tables_and_can_write_them_again(tmp_path, monkey
     monkeypatch.setattr(nano_scores, "ROOT", tmp_path)
     monkeypatch.setattr(nano_scores, "NANO", tmp_path)
     cards = [tmp_path / role / "README.md" for role in ("planner", "editor", "critic")]
-    paths = [tmp_path / "docs" / "results" / "nano.md", *cards]
+    paths = [tmp_path / "lab" / "docs" / "nano.md", *cards]
     for path in paths:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("before\n<!-- scores -->\n<!-- /scores -->\n## What it cannot do\n\nfly\n")

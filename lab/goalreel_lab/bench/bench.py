@@ -76,13 +76,11 @@ class BenchReport(BaseModel):
 
     def table(self) -> Table:
         """Make a table of every measure that has a value."""
-        return values_table(self._title(), self.values, HEADLINES)
-
-    def _title(self) -> str:
         view = (
             "" if (self.look, self.camera) == ("plain", "front") else f", {self.look}, {self.camera} camera"
         )
-        return f"{self.episodes} episodes of the {self.split} split, from seed {self.first}{view}"
+        title = f"{self.episodes} episodes of the {self.split} split, from seed {self.first}{view}"
+        return values_table(title, self.values, HEADLINES)
 
 
 type BenchPart = Literal["plan", "edit", "critic", "loop", "closed_loop", "live", "annotate"]
@@ -205,7 +203,9 @@ class Bench:
         """
         calls: Mapping[str, Callable[[], dict[str, Measurement]]] = {
             "plan": lambda: measure_plans(self.walks, self.model_set.planner, self.progress),
-            "edit": self._edit,
+            "edit": lambda: measure_edits(
+                self.walks, edit_all(self.walks, self.model_set.editor, self.progress)
+            ),
             "critic": self._critic,
             "loop": partial(self._loop, "explicit"),
             "loop_terse": partial(self._loop, "terse"),
@@ -220,9 +220,6 @@ class Bench:
         if part not in WITH_ORDERS:
             return [part]
         return [part if register == "explicit" else f"{part}_{register}" for register in self.orders]
-
-    def _edit(self) -> dict[str, Measurement]:
-        return measure_edits(self.walks, edit_all(self.walks, self.model_set.editor, self.progress))
 
     def _critic(self) -> dict[str, Measurement]:
         edited = edit_all(self.walks, self.model_set.editor, self.progress)
@@ -248,11 +245,8 @@ class Bench:
         )
 
     def _live(self) -> dict[str, Measurement]:
-        critic, seeds, view = (
-            self.model_set.live_critic or self.model_set.critic,
-            [w.seed for w in self.walks],
-            self.walks[0].view,
-        )
+        critic = self.model_set.live_critic or self.model_set.critic
+        seeds, view = [w.seed for w in self.walks], self.walks[0].view
         frames = judge_frames(seeds, critic, self.progress, view)
         courses = live_courses(seeds, self.asks, self.progress, view)
         answers = judge_courses(courses, critic, self.progress)

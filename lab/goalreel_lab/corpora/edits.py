@@ -97,7 +97,8 @@ def misses(rng: np.random.Generator, layout: SceneLayout, goal: SubGoal, count: 
         return
     for _ in range(count):
         spot = _miss(rng, layout[goal.target], goal)
-        if _on_table(spot):
+        # In full view of the front camera.
+        if all(a - SURE <= v <= b + SURE for v, (a, b) in zip(spot[:2], WORKSPACE, strict=True)):
             yield spot, float(rng.uniform(-0.6, 0.6))
 
 
@@ -138,11 +139,6 @@ def _beside(target: Floats, goal: SubGoal, along: float, across: float) -> Float
     x, y = DIRECTIONS[goal.kind]
     offset = along * np.array([x, y]) + across * np.array([-y, x])
     return np.array([*(target[:2] + offset), HALF])
-
-
-def _on_table(spot: Floats) -> bool:
-    """Tell whether objects may stand there, in full view of the front camera."""
-    return all(low - SURE <= v <= high + SURE for v, (low, high) in zip(spot[:2], WORKSPACE, strict=True))
 
 
 TRIES = 4

@@ -14,7 +14,7 @@ from goalreel.tabletop.env import HOME_TIP, STATE_NAMES, TabletopState, teleport
 from goalreel.tabletop.expert import OPEN, Move, carry, pick_and_place
 from goalreel.tabletop.grammar import JOINS, PARAPHRASES, join, sample_episode, state_of
 from goalreel.tabletop.readback import STILL
-from goalreel.tabletop.scene import HALF, Floats, SceneLayout, SubGoal, find_spot, free, room_at, shows
+from goalreel.tabletop.scene import HALF, SceneLayout, SubGoal, find_spot, free, room_at, shows
 from goalreel.tabletop.variety import Variety
 from goalreel.task_check import whole_state
 from goalreel_lab.corpora.composition import held_out
@@ -170,17 +170,13 @@ def _also_moved(done: Done) -> Iterator[Move] | None:
     env, layout = done.env, done.layout
     others = [b for b in env.blocks if b not in (done.goal.object, done.goal.target)]
     for block in map(str, done.rng.permutation(others)):
-        spot = _aside(done, block)
+        angle, far = done.rng.uniform(-np.pi, np.pi), done.rng.uniform(*SHOVE)
+        spot = layout[block] + far * np.array([np.cos(angle), np.sin(angle), 0])
         stands = abs(layout[block][2] - HALF) < 0.005 and free(layout, block)
         if stands and room_at(layout, SubGoal("out_of", block, done.goal.target), spot) >= 0:
             env.place(block, spot, env.block_yaw(block) + float(done.rng.uniform(-0.4, 0.4)))
             return pick_and_place(env, done.goal)
     return None
-
-
-def _aside(done: Done, block: str) -> Floats:
-    angle, far = done.rng.uniform(-np.pi, np.pi), done.rng.uniform(*SHOVE)
-    return done.layout[block] + far * np.array([np.cos(angle), np.sin(angle), 0])
 
 
 _FAILING: Mapping[Fault, Callable[[Done], Iterator[Move] | None]] = {

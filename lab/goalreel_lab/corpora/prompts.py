@@ -164,12 +164,9 @@ def hidden(env: Tabletop, layout: SceneLayout, in_hand: Collection[str]) -> tupl
         name
         for name, at in layout.items()
         if name not in in_hand
-        and np.mean([_behind(env, camera, at + corner, arm) for corner in _points(name)]) >= MOSTLY
+        and np.mean([_behind(env, camera, at + corner, arm) for corner in (_RIM if is_bowl(name) else _CUBE)])
+        >= MOSTLY
     )
-
-
-def _points(name: str) -> Floats:
-    return _RIM if is_bowl(name) else _CUBE
 
 
 def _arm(env: Tabletop) -> frozenset[int]:

@@ -16,7 +16,7 @@ from goalreel.tabletop.readback import MOVED, STILL, PixelMask, fit_cubes, possi
 from goalreel.tabletop.scene import SceneLayout, SubGoal, colour, displacement
 from goalreel.tabletop.truth import task_id_of
 from goalreel.tabletop.variety import Variety
-from goalreel.types import Edit, Editor, PictureScores
+from goalreel.types import Edit, Editor
 from goalreel_lab.corpora.edits import MADE, Made, make, order, relabel, vary
 from goalreel_lab.corpora.grounding import Change, compare, verdict_of
 from goalreel_lab.corpora.plans import Done, walk
@@ -286,8 +286,6 @@ def _row(done: Done, orders: tuple[str, str], attempt: int, picture: Image) -> C
     )
     (scores,) = SimulatorScorer().score([candidate_of(row)])
     success = success_of(scores)
-    return None if scores is None or success is None else _scored(row, scores, success)
-
-
-def _scored(row: CritiqueRow, scores: PictureScores, success: bool) -> CritiqueRow:
+    if scores is None or success is None:
+        return None
     return replace(row, success=success, semantics=scores.semantics, quality=scores.quality)

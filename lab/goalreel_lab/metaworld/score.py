@@ -97,11 +97,6 @@ class _Claim:
     """It says where the object is at the end."""
 
 
-def can_read(name: str, spec: TaskSpec) -> bool:
-    """True if the benchmark's rules read every clause of a name."""
-    return not any(isinstance(_read(part, spec), str) for part in _parts(name))
-
-
 def judge(
     step: NamedStep, spec: TaskSpec, episode: RecordingTruth, fps: float, slack_s: float = _SLACK_S
 ) -> ClaimJudgement:
@@ -393,7 +388,7 @@ def _count_observed(
         end = min(max(step.start + 1, step.end + later), len(episode))
         return not judge(replace(step, end=end), spec, episode, fps, slack_s=0.0).contradiction
 
-    readable = [step for step in steps if can_read(step.name, spec)]
+    readable = [s for s in steps if not any(isinstance(_read(p, spec), str) for p in _parts(s.name))]
     contradicted = [step for step in readable if not is_true(step, 0)]
     slack = round(TOLERANCE_S * fps)
     early = [step for step in contradicted if any(is_true(step, d) for d in range(-slack, slack + 1))]

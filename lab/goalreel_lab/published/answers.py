@@ -82,7 +82,7 @@ def generate(
     breaker = CircuitBreaker(rule_roles(models), strict=True)
     watched = models.with_middleware(breaker).with_journal(journal)
     boards = run(
-        (sample.task(_seed(seed, sample)) for sample in todo),
+        (sample.task(int(digest(str(seed), sample.id)[:15], 16)) for sample in todo),
         watched.planner,
         watched.editor,
         watched.critic,
@@ -137,7 +137,3 @@ def _damage(folder: Path) -> Iterator[Any]:
         yield json.loads(path.read_bytes())
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise DatasetError(f"{path}: damaged: remove {path.parent} and run the same command again") from e
-
-
-def _seed(seed: int, sample: Sample) -> int:
-    return int(digest(str(seed), sample.id)[:15], 16)

@@ -114,15 +114,6 @@ def find_steps(steps: list[list[dict[str, Any]]], data: Path) -> Found | None:
     return result
 
 
-def read_given(path: Path) -> Image:
-    """Read a given picture, of at most STORED_SIDE pixels a side.
-
-    Raises:
-        InputError: it cannot be read.
-    """
-    return fitted(read_picture(path), STORED_SIDE)
-
-
 def _readable(path: Path) -> bool:
     """Tell whether a picture can be read: a dead link leaves a web page in its place."""
     try:
@@ -435,7 +426,9 @@ def _done(input_steps: Found) -> Unread[DoneStep]:
 
 
 def _done_step(instruction: str, path: Path | None = None) -> DoneStep:
-    return DoneStep(instruction=instruction, image=None if path is None else read_given(path))
+    return DoneStep(
+        instruction=instruction, image=None if path is None else fitted(read_picture(path), STORED_SIDE)
+    )
 
 
 def _cut(steps: Sequel, limit: int) -> Sequel:

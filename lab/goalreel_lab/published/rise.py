@@ -177,7 +177,11 @@ class Rise:
         0-100, as RISE's README prints them. An answer without a picture has failed, as in their results, and
         is counted as `unanswered`.
         """
-        judged = [_Judged.of(m) for m in marked if _is_judged(m)]
+        judged = [
+            _Judged.of(m)
+            for m in marked
+            if not m.answer.images or all(m.marks.get(d) is not None for d in asked(m.sample.row))
+        ]
         measures: dict[str, Measurement] = {}
         for group in (*GROUPS, "overall"):
             chosen = [j for j in judged if group in (j.group, "overall")]
@@ -249,10 +253,6 @@ class _Judged:
     @property
     def complete_before_the_fix(self) -> bool:
         return self.complete and "consistency" in self.needed
-
-
-def _is_judged(marked: Marked) -> bool:
-    return not marked.answer.images or all(marked.marks.get(d) is not None for d in asked(marked.sample.row))
 
 
 def _percent(shares: Iterable[float]) -> Measurement:

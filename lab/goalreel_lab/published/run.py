@@ -137,7 +137,7 @@ def _settle(order: PublishedConfig, models: ModelSet | None, every: Sequence[Sam
         DatasetError: the settings in `out` are damaged.
     """
     path = order.out / "settings.json"
-    data = {"benchmark": order.benchmark.name, "task": order.task, "data": _fingerprint(every)}
+    data = {"benchmark": order.benchmark.name, "task": order.task, "data": digest(*map(_digest, every))[:16]}
     facts = data | (_facts(models, order.seed) if models is not None else {})
     if not path.is_file():
         if models is None:
@@ -160,11 +160,6 @@ def _facts(models: ModelSet, seed: int) -> dict[str, Any]:
     public = {role: provenance.preset.model_name(role).public() for role in ROLES}
     facts = provenance.settings() | public | {"notes": dict(provenance.notes)}
     return facts | {"seed": seed, "goalreel": __version__}
-
-
-def _fingerprint(every: Sequence[Sample]) -> str:
-    """Tell these data from others; only the pictures of one sample are held at a time."""
-    return digest(*map(_digest, every))[:16]
 
 
 def _digest(sample: Sample) -> str:
@@ -210,7 +205,9 @@ def _notes(
     notes = [f"The {role}: {note}." for role, note in settings.get("notes", {}).items()]
     facts = order.benchmark.judge
     paper_samples = next((t.samples for t in tables_of(order.benchmark.name, order.task)), None)
-    if judge is not None and not _same_model(judge.name, facts.model):
+    # A dated snapshot is the same model.
+    same = rf"{re.escape(facts.model)}(-\d{{4}}-\d\d-\d\d)?"
+    if judge is not None and not re.fullmatch(same, ModelName.parse(judge.name).brief()):
         notes.append(f"Another judge: the paper's was {facts.model}, this one is {judge.name}.")
     if judge is not None and judge.temperature != facts.temperature:
         temperature = (
@@ -232,12 +229,6 @@ def _notes(
     if row in (KLEIN, QWEN) and settings.get("max_attempts") != 5:
         notes.append(f"The paper's T is 5; here it is {settings.get('max_attempts')}.")
     return notes + list(WARNINGS.get(order.benchmark.name, ()))
-
-
-def _same_model(name: str, model: str) -> bool:
-    """Tell whether a judge's name is the model, or a dated snapshot of it."""
-    short_name = ModelName.parse(name).brief()
-    return re.fullmatch(rf"{re.escape(model)}(-\d{{4}}-\d\d-\d\d)?", short_name) is not None
 
 
 type Opener = Callable[[Path | None, int], Benchmark]

@@ -125,10 +125,10 @@ class UEval:
             if judged_rates:
                 rows.append(_counts(judged.sample.group, sum(judged_rates) / len(judged_rates), rates))
         values = {task: with_interval(rows, _percent(i)) for i, task in enumerate(TASKS)}
-        values["text"] = with_interval(rows, _percent(len(TASKS)))
-        values["image"] = with_interval(rows, _percent(len(TASKS) + 1))
+        text, image = _percent(len(TASKS)), _percent(len(TASKS) + 1)
+        values |= {"text": with_interval(rows, text), "image": with_interval(rows, image)}
         values["avg_tasks"] = with_interval(rows, _tasks)
-        values["avg_items"] = with_interval(rows, _items)
+        values["avg_items"] = with_interval(rows, lambda sums: (text(sums) + image(sums)) / 2)
         values["unjudged"] = Measurement(value=float(unjudged))
         return values
 
@@ -247,8 +247,3 @@ def _tasks(sums: Sums) -> Sums:
     values = np.stack([_percent(i)(sums) for i in range(len(TASKS))], axis=-1)
     present = ~np.isnan(values)
     return share(np.stack([np.nan_to_num(values).sum(-1), present.sum(-1)], axis=-1))
-
-
-def _items(sums: Sums) -> Sums:
-    """Compute (text + image) / 2 over items, as in the paper's own rows."""
-    return (_percent(len(TASKS))(sums) + _percent(len(TASKS) + 1)(sums)) / 2

@@ -156,11 +156,6 @@ def label_inquiry(recording: VideoRecording, start_s: float, end_s: float) -> In
     return Inquiry("label", (Message("user", (text, sheet)),), read_label)
 
 
-def judge_inquiry(gold: str, label: str) -> Inquiry:
-    """Ask whether two labels agree."""
-    return Inquiry("same", (Message("user", (_JUDGE.format(gold=gold, label=label),)),), read_same)
-
-
 def read_label(reply: str) -> str | None:
     """Read the sentence of a reply: its last line with words; None where there is none, or a long one.
 
@@ -223,12 +218,6 @@ def match_spans(predicted: Sequence[Span], gold: Sequence[Span]) -> tuple[tuple[
             free_columns.remove(j)
             matches.append((i, j))
     return tuple(sorted(matches))
-
-
-def even_spans(length_s: float, parts: int) -> list[Span]:
-    """Cut into spans of equal length: the blind baseline."""
-    edges = np.linspace(0, length_s, parts + 1).tolist()
-    return list(itertools.pairwise(edges))
 
 
 def wgo_values(scores: Sequence[WgoScore]) -> dict[str, Measurement]:
@@ -345,7 +334,9 @@ def _spans(episode: WgoEpisode, plan: Plan | Failure) -> list[Span]:
 
 def _segment_score(episode: WgoEpisode, plan: Plan | Failure) -> WgoScore:
     predicted, gold = _spans(episode, plan), [(s.start_sec, s.end_sec) for s in episode.segments]
-    even = match_spans(even_spans(episode.recording.length_s, len(gold)), gold)
+    # Spans of equal length are the blind baseline.
+    edges = np.linspace(0, episode.recording.length_s, len(gold) + 1).tolist()
+    even = match_spans(list(itertools.pairwise(edges)), gold)
     return WgoScore(len(predicted), len(gold), match_spans(predicted, gold), even=len(even))
 
 
@@ -396,9 +387,10 @@ def _same(episode: WgoEpisode, pairs: Sequence[tuple[str, str]], asker: Asker) -
     """Tell of each (gold label, label) whether they agree; nobody is asked about the same words."""
     marks: list[Any] = [True if a.casefold() == b.casefold() else None for a, b in pairs]
     open_pairs = [i for i, mark in enumerate(marks) if mark is None]
-    inquiries: list[tuple[str, Inquiry]] = [
-        (episode.recording.id, judge_inquiry(*pairs[i])) for i in open_pairs
-    ]
+    inquiries = list[tuple[str, Inquiry]]()
+    for gold, label in (pairs[i] for i in open_pairs):
+        message = Message("user", (_JUDGE.format(gold=gold, label=label),))
+        inquiries.append((episode.recording.id, Inquiry("same", (message,), read_same)))
     for i, mark in zip(open_pairs, asker.ask(inquiries), strict=True):
         marks[i] = mark
     return marks

@@ -319,7 +319,9 @@ def _answer(
     finding = robot.unknown[0]
     field = finding.field.rpartition(" ")[2]
     if field == "camera":
-        return {"camera": f"observation.images.{_best_camera(written.writing)}"}
+        order = ("front", "side", "moving", "wrist")
+        best = min(written.writing.cameras, key=lambda pair: order.index(pair[0]))[1]
+        return {"camera": f"observation.images.{best}"}
     if field == "closed":
         ends = [_closed(hand, recordings, truth) for hand in robot.hands]
         if any(_role(written, h.source, i, h) not in _GRIPPER for h in robot.hands for i in h.gripper):
@@ -335,7 +337,3 @@ def _answer(
                 return right
         return None
     return None
-
-
-def _best_camera(writing: Writing) -> str:
-    return min(writing.cameras, key=lambda pair: ("front", "side", "moving", "wrist").index(pair[0]))[1]

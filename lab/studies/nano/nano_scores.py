@@ -123,7 +123,7 @@ def main(
     """Write scores of the test split into the model cards and lab/docs/nano.md."""
     with one_line_errors():
         measures = read(scores)
-        put(ROOT / "docs" / "results" / "nano.md", rows(measures, list(MEASURES)))
+        put(ROOT / "lab" / "docs" / "nano.md", rows(measures, list(MEASURES)))
         for role, parts in CARDS.items():
             names = [name for name in MEASURES if name.startswith(parts)]
             card(NANO / role / "README.md", rows(measures, names))
