@@ -51,6 +51,8 @@ from goalreel.torch_support import free_memory
 from goalreel.types import Candidate, Critic, Edit, Failure, Plan, Role, Task, Verdict
 
 INSTRUCTION = "put the green block in the purple bowl"
+SCENE = Path(str(files("goalreel"))) / "studio/examples/scene_900031.png"
+"""The scene of the tabletop that it is about: nano knows no other."""
 _KIND = {"planner": "plan", "critic": "verdict"}
 _GONE = re.compile(
     r"\b404\b|not found|no such model|does not exist|(not a valid|invalid|unknown) model"
@@ -190,12 +192,7 @@ def trial_task(frame: Image | None = None, instruction: str | None = None) -> Ta
         return make_task(instruction, frame)
     if frame is not None:
         raise InputError("--frame needs --instruction: say what is to be done in the picture")
-    return make_task(INSTRUCTION, drawn_scene())
-
-
-def drawn_scene() -> Image:
-    """Read the scene of the tabletop that the trial's instruction is about: nano knows no other."""
-    return Image.of(Path(str(files("goalreel"))) / "studio/examples/scene_900031.png")
+    return make_task(INSTRUCTION, Image.of(SCENE))
 
 
 def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = lambda role: None) -> Trial:
@@ -229,7 +226,7 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
         task_id=task.id,
         step=0,
         source=task.image,
-        image=edited or task.image or drawn_scene(),
+        image=edited or task.image or Image.of(SCENE),
         instruction=goal or task.instruction,
         prompt=edit.prompt,
         first_prompt=edit.prompt,

@@ -7,15 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.chat.conversation import Chat, Conversation, Message, TokenReply, least_tokens, request_replies
+from goalreel.critics.examiner import examine
 from goalreel.image import Image
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.types import Candidate, Critic, Failure, Plan, Task
 
 SIDE = 512
 INSTRUCTION = "put the red block in the blue bowl"
-_STATE = "The red block lies in the blue bowl."
-_OTHER = "A green bottle stands upright on a yellow plate."
-_OTHER_ORDER = "stand a green bottle upright on a yellow plate"
 _START, _END = (110, 290), (310, 250)
 """Left and upper edge of the block on the table, and in the bowl."""
 _FRAMES, _FPS = 60, 10.0
@@ -34,36 +32,35 @@ def drawn_scene(block: tuple[int, int] = _START) -> Image:
 
 
 def critic_sight(critic: Critic, chat: Chat | None, conversation: Conversation | None) -> tuple[str, bool]:
-    """Ask a Critic about drawn pictures; return what is found, and whether that shows it to look.
+    """Ask a Critic control questions about a drawn scene; return what is found, and whether it looks.
 
     `conversation` is a question that `chat`, if it is one, was asked before.
     """
-    before, after = drawn_scene(), drawn_scene(_END)
-    blank = Image(np.full((SIDE, SIDE, 3), 127, np.uint8))
-    asked = {
-        "what is true": (after, _STATE, INSTRUCTION),
-        "a blank picture": (blank, _STATE, INSTRUCTION),
-        "the picture before as the one after": (before, _STATE, INSTRUCTION),
-        "words of another thing": (after, _OTHER, _OTHER_ORDER),
-    }
-    candidates = [
-        Candidate(task_id="sight", step=i, source=before, image=image, instruction=state, prompt=prompt)
-        for i, (image, state, prompt) in enumerate(asked.values())
-    ]
-    verdicts = critic.judge(candidates)
-    if any(not isinstance(v, Failure) and v.pictures_only for v in verdicts):
+    candidate = Candidate(
+        task_id="sight",
+        step=0,
+        source=drawn_scene(),
+        image=drawn_scene(_END),
+        instruction="The red block lies inside the blue bowl.",
+        prompt=INSTRUCTION,
+    )
+    (first,) = critic.judge([candidate])
+    if isinstance(first, Failure):  # refused as by a model that knows its world
+        return f"no answer to a question with a known answer: {first.message}", first.refused
+    if first.pictures_only:
         return "compares no words with pictures: what it accepts is not verified", True
+    answers = examine(critic, "it", [candidate]).kinds
     counted = _counted(chat, conversation) if chat is not None and conversation is not None else ""
-    lost = [v for v in verdicts if isinstance(v, Failure)]
-    yes = [name for name, v in zip(asked, verdicts, strict=True) if not isinstance(v, Failure) and v.success]
-    if false := [counted] * bool(counted) + [f"it accepted {name}" for name in yes if name != "what is true"]:
+    yes = [kind for kind, answer in answers.items() if answer.yes and kind != "true"]
+    if false := [counted] * bool(counted) + [f"it accepted {kind}" for kind in yes]:
         return f"it is blind: {'; '.join(false)}", False
-    if len(lost) == len(asked):
-        found = f"no answer to questions with known answers: {lost[0].message}"
-        return found, all(failure.refused for failure in lost)  # as a model does that knows its world
-    true = "accepted what is true, and nothing else" if yes else "accepted nothing: a drawing may not pass"
-    unanswered = f" ({len(lost)} of {len(asked)} without a usable answer)" if lost else ""
-    return f"{true}{unanswered}", True
+    lost, asked = sum(answer.none for answer in answers.values()), len(answers)
+    true = (
+        "accepted what is true, and nothing else"
+        if first.success
+        else "accepted nothing: a drawing may not pass"
+    )
+    return true + (f" ({lost} of {asked} without a usable answer)" if lost else ""), True
 
 
 def _counted(chat: Chat, conversation: Conversation) -> str:

@@ -35,7 +35,6 @@ from goalreel.errors import InputError, UserError, first_line
 from goalreel.files import digest
 from goalreel.http.server import BoundedServer
 from goalreel.models.model_set import ModelSet
-from goalreel.planners.rows import labelled_step
 from goalreel.settings import Frozen
 from goalreel.types import Text
 
@@ -181,12 +180,6 @@ def progress(acts: Annotated[Acts, Depends(_acts)]) -> tuple[int, int]:
 def act(acts: Annotated[Acts, Depends(_acts)], request: ActRequest) -> Json:
     """Act on many episodes; what the answer tells is on the disk."""
     return {"told": acts.do(**dict(request)), "tasks": acts.tasks()}
-
-
-@api.get("/words")
-def words(name: Annotated[Phrase, Query()]) -> Json:
-    """Derive the claim and the prompt of a step from its name."""
-    return labelled_step(name).model_dump(include={"instruction", "prompt"})
 
 
 @api.get("/episodes/{index}")

@@ -1,15 +1,17 @@
 """`goalreel doctor --models`: real questions to real models and servers, good, bad, absent and dead."""
 
+import base64
 import json
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.chat_server import ChatServer, Reply, Request, error, said
 from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
-from goalreel.annotator.model_check import INSTRUCTION, drawn_scene
+from goalreel.annotator.model_check import INSTRUCTION, SCENE
 from goalreel.chat.conversation import Token, TokenChat, TokenReply
 from goalreel.chat.plan import parse_plan
 from goalreel.chat.recording import RecordingChat
@@ -30,9 +32,15 @@ def good(request: Request) -> Reply:
     if not pictures:
         return said(NO)
     before, after = pictures
-    blank = len(after) < len(before) / 2
-    is_true = after != before and not blank and "green bottle" not in request.text
+    is_true = after != before and "outside" not in request.text and not lacks_the_block(after)
     return said(YES if is_true else NO)
+
+
+def lacks_the_block(url: str) -> bool:
+    """Tell whether a picture is the drawn one without its red block: blank, or damaged."""
+    image = Image.decode(base64.b64decode(url.partition(",")[2]))
+    red = np.abs(image.pixels.astype(int) - (196, 44, 40)).sum(-1) < 30
+    return image.size == (512, 512) and red.sum() < 1000
 
 
 @pytest.fixture
@@ -61,8 +69,8 @@ def test_the_models_that_come_with_goalreel(tmp_path):
         text = (tmp_path / reply["file"]).read_text()
         assert all(line in shown for line in text.splitlines())
         assert text.startswith("<think>")
-    assert Image.decode((tmp_path / "frame.png").read_bytes()) == drawn_scene()
-    assert Image.decode((tmp_path / "edited.png").read_bytes()) != drawn_scene()
+    assert Image.decode((tmp_path / "frame.png").read_bytes()) == Image.of(SCENE)
+    assert Image.decode((tmp_path / "edited.png").read_bytes()) != Image.of(SCENE)
     assert INSTRUCTION in (tmp_path / "asked-plan.txt").read_text()
     assert all(model["load_s"] > 0 and model["ask_s"] > 0 for model in found.values())
 
@@ -103,8 +111,8 @@ def test_what_cannot_be_read_is_shown_with_why(editor, tmp_path):
     assert "  failed  no usable answer in 3 replies" in result.stdout
     assert f"  fix     it is named in {mine}, line 2" in result.stdout
     assert (
-        "failed  it is blind: it accepted a blank picture; it accepted the picture before as the one after; "
-        "it accepted words of another thing" in result.stdout
+        "failed  it is blind: it accepted blank; it accepted unchanged; it accepted opposite_words; "
+        "it accepted damaged" in result.stdout
     ), "the critic is asked all the same"
     assert [path.name for path in sorted((tmp_path / "out").glob("*-p*.txt"))] == [
         "asked-plan.txt",

@@ -13,13 +13,6 @@ import { EditedPage } from "/common/page.js";
 import { count, otherWords, say } from "/common/parts.js";
 import { ask, attempt, post } from "/common/server.js";
 
-// The claim and the prompt that follow from a name, of a step that has them.
-async function follow(name, { prompt }) {
-  const told = await attempt(() => ask(`/api/words?${new URLSearchParams({ name })}`), () => {});
-  if (told && prompt === null) delete told.prompt;
-  return told;
-}
-
 export class EpisodeView extends EditedPage {
   #dragging = null;
 
@@ -204,7 +197,6 @@ export class EpisodeView extends EditedPage {
     this.shut();
     if (!step || !given.name.trim()) return false;
     const words = otherWords(step, given);
-    if (words.name && !words.instruction && !words.prompt) Object.assign(words, await follow(words.name, step));
     const rename = { kind: "rename", step: step.id, name: step.name, ...words };
     const changes = [...(Object.keys(words).length ? [rename] : []), ...described(step, given)];
     const making = changes.map((change) => this.change(change));
