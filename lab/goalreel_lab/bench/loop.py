@@ -126,11 +126,9 @@ class Reseeded:
     attempt: int
 
     def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        return self.editor.edit([self._later(edit) for edit in edits])
-
-    def _later(self, edit: Edit) -> Edit:
-        seed = attempt_seed(task_of(edit.task_id)[0], edit.step, self.attempt)
-        return edit.model_copy(update={"attempt": self.attempt, "seed": seed})
+        seeds = (attempt_seed(task_of(edit.task_id)[0], edit.step, self.attempt) for edit in edits)
+        updates = ({"attempt": self.attempt, "seed": seed} for seed in seeds)
+        return self.editor.edit([e.model_copy(update=u) for e, u in zip(edits, updates, strict=True)])
 
 
 def boards(
