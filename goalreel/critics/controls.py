@@ -8,6 +8,7 @@ import hashlib
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import Any
 
 import cv2
@@ -51,19 +52,21 @@ class Control:
     kind: ControlKind
     candidate: Candidate
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Digest of what is asked, whichever task it stands in."""
         return key_of(self.candidate, self.kind)
 
 
 def key_of(candidate: Candidate, *more: str) -> str:
-    """Digest of a candidate's pictures and words, and of `more`."""
+    """Digest of a candidate's words, of a grid of its pictures' pixels, and of `more`."""
     digest = hashlib.blake2b(
         "\0".join((candidate.instruction, candidate.prompt, *more)).encode(), digest_size=8
     )
     for image in (candidate.source, candidate.image):
-        digest.update(b"" if image is None else f"{image.size}".encode() + image.pixels.tobytes())
+        if image is not None:
+            every = max(1, max(image.size) // _SIDE)
+            digest.update(f"{image.size}".encode() + image.pixels[::every, ::every].tobytes())
     return digest.hexdigest()
 
 
@@ -76,8 +79,6 @@ class Story:
     """The accepted candidates of the task's other steps so far, by step."""
     steps: Sequence[Step] = ()
     """The task's plan; empty if nobody saw it."""
-    starts: Sequence[Image] = ()
-    """First pictures of other tasks of the same instruction."""
     true: Sequence[Candidate] = ()
     """Candidates whose picture is known to show what they say."""
 
@@ -100,12 +101,6 @@ def _unchanged(story: Story) -> Iterator[Candidate]:
     source = story.candidate.source
     if source is not None and _region(story.candidate) is not None:
         yield _with(story.candidate, image=source)
-
-
-def _other_start(story: Story) -> Iterator[Candidate]:
-    yield from (
-        _with(story.candidate, image=start) for start in story.starts if _lacks(start, story.candidate)
-    )
 
 
 def _earlier_goal(story: Story) -> Iterator[Candidate]:
@@ -177,7 +172,7 @@ def _other_change(story: Story) -> Iterator[Candidate]:
 
 def _damaged(story: Story) -> Iterator[Candidate]:
     """Let what the step put somewhere vanish, or change another thing besides."""
-    candidate, pictures = story.candidate, list[Image]()
+    candidate, pictures = story.candidate, list[Callable[[], Image]]()
     text, region = candidate.instruction, _region(candidate)
     if candidate.source is None or region is None or candidate.image.recorded:
         return
@@ -186,10 +181,10 @@ def _damaged(story: Story) -> Iterator[Candidate]:
         and not _REMOVED.search(text)
         and (new := _appeared(candidate, region)) is not None
     ):
-        pictures.append(_blend(candidate.image, candidate.source, new))
-    pictures += [_changed_as(c.image, c, other) for c, other in _pairs(story) if c is candidate]
+        pictures.append(partial(_blend, candidate.image, candidate.source, new))
+    pictures += [partial(_changed_as, c.image, c, other) for c, other in _pairs(story) if c is candidate]
     if pictures:
-        yield _with(candidate, image=pictures[int(key_of(candidate), 16) % len(pictures)])
+        yield _with(candidate, image=pictures[int(key_of(candidate), 16) % len(pictures)]())
 
 
 def _true(story: Story) -> Iterator[Candidate]:
@@ -199,7 +194,6 @@ def _true(story: Story) -> Iterator[Candidate]:
 _MAKERS: Mapping[ControlKind, Callable[[Story], Iterator[Candidate]]] = {
     "blank": _blank,
     "unchanged": _unchanged,
-    "other_start": _other_start,
     "earlier_goal": _earlier_goal,
     "later_words": _later_words,
     "opposite_words": _opposite_words,
@@ -242,7 +236,8 @@ def _differ(a: Candidate, b: Candidate) -> bool:
 
 
 def _small(image: Image, size: tuple[int, int] | None = None) -> Image:
-    return image.within(_SIDE) if size is None else image.resized(size)
+    small = image.within(_SIDE)
+    return small if size is None else small.resized(size)
 
 
 def _region(candidate: Candidate) -> Mask | None:
@@ -298,6 +293,9 @@ def _grown(region: Mask, pixels: int) -> Mask:
 def _blend(image: Image, other: Image, region: Mask) -> Image:
     """The picture with a region of another one, with soft edges."""
     soft = cv2.GaussianBlur(_grown(region, 4).astype(np.float32), (0, 0), 1.0)
-    share = cv2.resize(soft, image.size, interpolation=cv2.INTER_LINEAR)[:, :, None]
-    pixels = image.pixels * (1 - share) + other.resized(image.size).pixels * share
-    return Image(np.round(pixels).astype(np.uint8))
+    share = cv2.resize(soft, image.size, interpolation=cv2.INTER_LINEAR)
+    where, pixels = share > 0, image.pixels.copy()
+    weight = share[where][:, None]
+    mixed = pixels[where] * (1 - weight) + other.resized(image.size).pixels[where] * weight
+    pixels[where] = np.round(mixed).astype(np.uint8)
+    return Image(pixels)

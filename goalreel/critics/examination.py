@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 type ControlKind = Literal[
     "blank",
     "unchanged",
-    "other_start",
     "earlier_goal",
     "later_words",
     "opposite_words",

@@ -14,7 +14,6 @@ from threading import Lock
 from typing import TYPE_CHECKING, get_args
 
 from goalreel.critics.examination import Answers, ControlKind, Examination
-from goalreel.image import Image
 from goalreel.task_check import TASK
 from goalreel.types import Answer, Ask, Candidate, Critic, Failure, Plan, Request, Stage, Step, Task, Verdict
 
@@ -28,15 +27,14 @@ FOLDER = "examination"
 KINDS: tuple[ControlKind, ...] = get_args(ControlKind.__value__)
 _SHARES: dict[ControlKind, float] = dict.fromkeys(KINDS, 1.0) | {
     "blank": 0.25,
-    "other_start": 0.5,
     "opposite_words": 0.5,
     "other_thing": 0.5,
     "damaged": 2.0,
     "true": 2.0,
 }
 """Shares of the kinds among the questions: editors err in pictures more than in words."""
-_TASKS = 128
-"""Tasks whose pictures are remembered."""
+_TASKS = 16
+"""Tasks whose accepted pictures are remembered: those that were asked about last."""
 _WAITING = 64
 """Accepted candidates that wait to become a question; the newest do first, whose tasks are under way."""
 
@@ -52,8 +50,6 @@ def quota(judged: int) -> int:
 
 @dataclass
 class _TaskMemory:
-    instruction: str = ""
-    start: Image | None = None
     steps: Sequence[Step] = ()
     accepted: dict[int, Candidate] = field(default_factory=dict)
 
@@ -114,7 +110,6 @@ class Examiner:
         with self._lock:
             if isinstance(request, Task) and isinstance(answer, Plan):
                 memory = self._memory(request.id)
-                memory.instruction, memory.start = request.instruction, request.image
                 memory.steps, memory.accepted = answer.steps, {}
             if isinstance(request, Candidate) and TASK in request.instruction:
                 return  # a whole task's end
@@ -170,15 +165,8 @@ class Examiner:
         from goalreel.critics.controls import Story
 
         memory = self._tasks.get(candidate.task_id, _TaskMemory())
-        starts = [
-            other.start
-            for task, other in self._tasks.items()
-            if task != candidate.task_id
-            and other.start is not None
-            and other.instruction == memory.instruction
-        ]
         others = {step: c for step, c in memory.accepted.items() if step != candidate.step}
-        story = Story(candidate, others, memory.steps, starts, self._true)
+        story = Story(candidate, others, memory.steps, self._true)
         counts = Counter(kind for kind, _ in self._answers.values())
         for kind in sorted(KINDS, key=lambda kind: counts[kind] / _SHARES[kind]):
             for control in story.controls(kind):
@@ -195,7 +183,7 @@ class Examiner:
                 for k, (kind, a) in answers.items()
             )
             with self._path.open("a", encoding="utf-8") as file:
-                file.write("".join(json.dumps(line) + "\n" for line in lines))
+                file.write("".join("\n" + json.dumps(line) for line in lines))  # a kill may have cut the last
 
 
 def examine(critic: Critic, name: str, candidates: Sequence[Candidate]) -> Examination:
@@ -238,7 +226,7 @@ def _tried(ask: Ask, controls: Sequence["Control"]) -> Sequence[Answer]:
 
 
 def _examination(critic: str, answers: dict[str, tuple[str, str]]) -> Examination:
-    counts = Counter(answers.values())
+    counts = Counter(list(answers.values()))  # another thread may add some
 
     def of(kind: str) -> Answers:
         return Answers(yes=counts[kind, "yes"], no=counts[kind, "no"], none=counts[kind, "none"])
@@ -254,12 +242,16 @@ def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
     """Critic -> key of a question -> kind and answer, from all logs in a folder."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for path in sorted(folder.glob("*.jsonl")):
-        for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
-            try:
-                entry = json.loads(line)
-                critic, key, kind, answer = (entry[name] for name in ("critic", "of", "kind", "answer"))
-            except (ValueError, KeyError, TypeError):
-                continue
-            if kind in ("judged", *KINDS) and answer in ("yes", "no", "none", "unseen"):
-                found.setdefault(critic, {})[key] = kind, answer
+        with path.open(encoding="utf-8", errors="replace") as lines:
+            for line in lines:
+                try:
+                    entry = json.loads(line)
+                    critic, key, kind, answer = (
+                        str(entry[name]) for name in ("critic", "of", "kind", "answer")
+                    )
+                except (ValueError, KeyError, TypeError, RecursionError):
+                    continue
+                if kind in ("judged", *KINDS) and answer in ("yes", "no", "none", "unseen"):
+                    found[critic] = found.pop(critic, {})  # the last one that was asked is the last
+                    found[critic][key] = kind, answer
     return found

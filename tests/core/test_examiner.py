@@ -1,5 +1,7 @@
 """Critics are examined: what is printed of them holds, and blind ones verify nothing."""
 
+import gc
+import json
 import logging
 
 import numpy as np
@@ -117,7 +119,7 @@ def test_an_examination_goes_on_after_a_kill_and_is_not_counted_twice(tmp_path):
     examiner = Examiner("model x", tmp_path)
     work(world, examiner)
     with (tmp_path / "run.jsonl").open("a") as file:
-        file.write('{"critic": "model x", "of": "cut o')
+        file.write('\n{"critic": "model x", "of": "cut o')
     before = examiner.examination
     again = Examiner("model x", tmp_path)
     assert again.examination == read_examination(tmp_path) == before
@@ -196,3 +198,32 @@ def test_rates_without_a_question_are_unknown():
     assert binomial_interval(0, 0) == (0.0, 1.0)
     assert Examination(critic="x").untrue == (0.0, 1.0)
     assert not Examination(critic="x", judged=500, accepted=500).passed
+
+
+def test_a_log_with_rubbish_keeps_its_good_lines_and_the_critic_that_was_asked_last(tmp_path):
+    lines = [{"critic": c, "of": str(i), "kind": "damaged", "answer": "no"} for i, c in enumerate("aba")]
+    rubbish = [
+        '"text"',
+        "[1]",
+        "7",
+        '{"critic": []}',
+        "[" * 99_999,
+        "\x00\ufffd",
+        '{"critic": "a", "of": "cut o',
+    ]
+    rubbish.append(json.dumps(lines[0] | {"of": ["x"], "kind": []}))
+    (tmp_path / "run.jsonl").write_text("\n".join([*rubbish[:4], *map(json.dumps, lines), *rubbish[4:]]))
+    assert read_examination(tmp_path).kinds == {"damaged": Answers(no=2)}
+    again = Examiner("a", tmp_path)  # its first line must not be lost to the one that a kill cut off
+    work(World(lambda true: true), again, storyboards=1)
+    assert read_examination(tmp_path) == again.examination
+
+
+def test_pictures_of_finished_tasks_are_not_kept():
+    def count():
+        gc.collect()
+        return sum(type(thing) is Image for thing in gc.get_objects())
+
+    before, examiner = count(), Examiner("model x")
+    work(World(lambda true: true), examiner, storyboards=100)
+    assert count() - before < 256
