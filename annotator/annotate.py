@@ -189,7 +189,7 @@ def _annotate(
             job = AnnotationJob(
                 source, recorded, models, options, run.limits, records, journal, summary, examiner
             )
-            job.run(todo, progress)
+            job.run(todo, progress, len(selected))
             log_spent(models)
         summary.examination = read_examination(records.examination)
         summary.failures = dict(sorted(summary.failures.items()))

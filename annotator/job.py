@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING
 
 from goalreel.annotator.align import align, with_details
 from goalreel.annotator.existing_words import corrected_plans
-from goalreel.annotator.guards import GuardedModels, ModelUnavailableError, accepted_steps, report_bug
+from goalreel.annotator.guards import (
+    REFUSED_IN_A_ROW,
+    GuardedModels,
+    ModelUnavailableError,
+    accepted_steps,
+    report_bug,
+)
 from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
 from goalreel.concurrency import prefetch
@@ -115,9 +121,12 @@ class AnnotationJob:
         self._ended = 0
 
     def run(
-        self, todo: Mapping[int, int | None], progress: OnProgress = lambda stage, done, total: None
+        self,
+        todo: Mapping[int, int | None],
+        progress: OnProgress = lambda stage, done, total: None,
+        of: int = REFUSED_IN_A_ROW,
     ) -> None:
-        """Annotate the episodes `todo`, until all are done or a model is out.
+        """Annotate the episodes `todo`, out of so many of the run, until all are done or a model is out.
 
         `todo` maps an episode to the number of accepted pictures in the record that it has, if any. One that
         cannot be read, planned, rendered or aligned is a failure, and so are those under way when a model is
@@ -130,7 +139,7 @@ class AnnotationJob:
             self._journal,
             self._limits,
             self._options.on_rejected,
-            len(todo),
+            of,
             plans,
             examiner=self._examiner,
         )

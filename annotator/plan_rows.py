@@ -277,21 +277,21 @@ class _Job:
                 own = {row.id: row for row in rows if self.config.preset_of(row) == number}
                 if own:
                     model_set.prepare(roles=("editor", "critic") if model_set.plans_first else ROLES)
-                models = self._guarded(model_set, len(own))
+                models = self._guarded(model_set)
                 for board in models.boards(self._tasks(own.values())):
                     self._keep(own[board.task.id], board, models, model_set)
                     progress("plan", self.summary.planned + len(failures), total)
         except ModelUnavailableError as e:
             self.summary.stopped = str(e)
 
-    def _guarded(self, models: ModelSet, tasks: int) -> GuardedModels:
+    def _guarded(self, models: ModelSet) -> GuardedModels:
         config = self.config
         return GuardedModels(
             models,
             self._journal,
             config.limits,
             config.on_rejected,
-            tasks,
+            len(config.rows),
             confirm=True,
             examiner=self._examiner,
         )
@@ -310,7 +310,7 @@ class _Job:
 
     def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> Mapping[str, Plan | Failure]:
         """Make all plans, which the journal keeps, free the planner's memory, and return what failed."""
-        models, done = self._guarded(self._model_sets[0], len(rows)), 0
+        models, done = self._guarded(self._model_sets[0]), 0
 
         def planned(_: Task) -> None:
             nonlocal done

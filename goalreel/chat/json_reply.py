@@ -54,9 +54,13 @@ _OPENING = re.compile(r"\s*[<\[◁](think|thinking|thought|reasoning)[>\]▷]", 
 """The beginning of thoughts, in the forms of various models."""
 _LEFT_OVER = re.compile(r'"\s*[}\]]')  # the end of a text that contains a bracket, after an answer
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
-_BEFORE = re.compile(r"[^<>\[\]{}|]{0,200}(?:<answer>\s*(?:```\w*\s*)?)?")
-_AFTER = re.compile(r"(?:\s|```|</answer>|</s>|<\|(?:im_end|eot_id|end_of_turn|endoftext)\|>)*")
-"""Text before and after an answer that has to be alone: a few words; marks of its end."""
+_BEFORE = re.compile(
+    r"([^<>\[\]{}|]{0,200}?)\s*(?:<answer>\s*)?(?:<\|begin_of_box\|>\s*)?(?:```\s*(?i:json)?\s*)?"
+)
+_AFTER = re.compile(
+    r"(?:[\s`*.]|</answer>|</s>|<\|?(?:im_end|end|eot_id|end_of_turn|end_of_box|endoftext)\|?>)*"
+)
+"""Text before and after an answer that has to be alone: a few words, and marks of where it begins and ends."""
 _ESCAPED = 'write quotes within a text as \\"'
 
 
@@ -100,7 +104,7 @@ def _text(value: object) -> object:
 def _nullable(value: object) -> object:
     """Clean a text; None for a word such as "none" or "n/a"."""
     value = _text(value)
-    return None if isinstance(value, str) and value.casefold() in _NOTHING else value
+    return None if isinstance(value, str) and value.casefold().rstrip(".") in _NOTHING else value
 
 
 def optional(value: object) -> object:
@@ -158,10 +162,10 @@ def read_answer(
         return Problem(f'it holds no JSON object with "{key}"')
     if _LEFT_OVER.search(text, last):
         return Problem(f"its JSON ends within a text: {_ESCAPED}")
-    before = text[: text.find("{")]
-    if alone and (len(blocks) > 1 or not _BEFORE.fullmatch(before) or not _AFTER.fullmatch(text, last)):
+    before = _BEFORE.fullmatch(text, 0, text.find("{"))
+    if alone and (len(blocks) > 1 or not before or not _AFTER.fullmatch(text, last)):
         return Problem("the answer is not alone: write thoughts in <think></think>, and nothing after it")
-    return ParsedReply(answers[0], thinking, before.removesuffix("<answer>").strip("`\n "))
+    return ParsedReply(answers[0], thinking, before[1].strip("`* \n") if before else "")
 
 
 def read_model[M: BaseModel](

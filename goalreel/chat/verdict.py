@@ -32,11 +32,12 @@ _YES, _NO = ("true", "yes"), ("false", "no")
 _WORD = re.compile(r"[^\W\d_]+|[?~]")
 _PLAIN = frozenset(
     _WORD.findall("""
-    a after all an and answer are arm as asked at based been before both by can certainly clearly
-    compared comparing complete completed correct correctly course decision done edit evaluation final
-    finally first frame frames from fully goal grasped gripper hand has have held here holds i image
-    images in inside instructed instruction into is it its json judgement judging judgment left lies look
-    looked looking moved my now object of ok okay on onto opened picture pictures place placed position
+    a after all an analysis and answer are arm as asked assessment assistant at based been before below both
+    by can certainly clearly compared comparing complete completed conclusion correct correctly course
+    decision done edit evaluation final finally first following frame frames from fully goal grasped gripper
+    hand has have held here holds i image images in inside instructed instruction into is it its json
+    judgement judging judgment left lies look looked looking moved my now object of ok okay on onto opened
+    output picture pictures place placed position
     properly put reached released requested response result right robot s scene second see shown shows so
     stands state step succeeded success successful successfully sure that the there therefore these this
     thus to two up verdict visible was we well were with yes

@@ -16,6 +16,8 @@ FILE = "world.npz"
 SIDE = 16
 """The thumbnail's side in cells."""
 _WORD = re.compile(r"[^\W\d_]+")
+_CAPITALS = re.compile(r"\b(?:(?<=[\w,;] )[A-Z]|[A-Za-z]+[A-Z])\w*")
+"""Words with a capital that begins no sentence: to small models they are other words."""
 _STRONG = 0.995
 
 
@@ -60,7 +62,8 @@ class World:
         parts = next((message.parts for message in conversation if message.role == "user"), ())
         text = " ".join(part for part in parts if isinstance(part, str))
         words = words_of(text)
-        if strange := [word for word in dict.fromkeys(words) if word not in self.words]:
+        unknown = [word for word in dict.fromkeys(words) if word not in self.words]
+        if strange := unknown or _CAPITALS.findall(text):
             return self._line(f"its lessons have no word {', '.join(map(repr, strange[:3]))}")
         if self.things.isdisjoint(words):
             return self._line(f"the words name no {' or '.join(sorted(self.things))}")

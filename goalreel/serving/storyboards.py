@@ -107,8 +107,9 @@ class Job:
                 yield b": still here\n\n"
 
     def _observe(self, request: ModelRequest, answer: Answer) -> None:
-        place = {} if isinstance(request, Task) else {"step": request.step}
-        is_end = place.get("step") == self._steps
+        place: dict[str, int] = {}  # none of the plan, and of the end
+        if not isinstance(request, Task) and request.step != self._steps:
+            place["step"] = request.step
         match answer:
             case Plan():
                 self._steps = len(answer.steps)
@@ -117,10 +118,7 @@ class Job:
                 self._tell("edited", place)
             case Verdict():
                 names = {"success", "reasoning", "probability", "pictures_only"}
-                self._tell(
-                    "end" if is_end else "judged",
-                    ({} if is_end else place) | answer.model_dump(include=names),
-                )
+                self._tell("judged" if place else "end", place | answer.model_dump(include=names))
             case Failure():
                 self._tell("failure", {**place, "stage": answer.stage, "message": answer.message})
 
@@ -290,7 +288,7 @@ async def fetch(job_id: JobId, request: Request) -> Response:
 async def events(
     job_id: JobId, request: Request, last_event_id: Annotated[int, Header(ge=0, lt=2**31)] = 0
 ) -> StreamingResponse:
-    """Server-sent events: planned, edited, judged, failure, finished; all, or those after Last-Event-ID."""
+    """Server-sent events: planned, edited, judged, failure, end, finished; those after Last-Event-ID."""
     job = _jobs(request).find(job_id)
     return StreamingResponse(job.follow(last_event_id), media_type="text/event-stream", headers=HEADERS)
 

@@ -10,6 +10,7 @@ from pydantic import AwareDatetime, Field
 
 from goalreel.boards.step import ChooseAttempt, DeleteStep, RedoChange, UndoChange
 from goalreel.boards.words import Phrase, StepId
+from goalreel.claims import UNKNOWN
 from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
 from goalreel.terms import OnRejected, Role
@@ -219,6 +220,8 @@ class EndJudged(Frozen):
     """Stands for the words and pictures that it was asked about."""
     answer: Verdict | Failure | None
     """None where nobody was asked."""
+    by: str = UNKNOWN
+    """The critic."""
 
 
 class PersonsChange(Frozen):

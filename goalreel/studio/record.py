@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 from goalreel.boards.step import judged_by_person, status_of
 from goalreel.boards.words import stand_in
-from goalreel.claims import NOBODY, PERSON, UNKNOWN, ClaimName, Claims
+from goalreel.claims import NOBODY, PERSON, ClaimName, Claims
 from goalreel.datasets.corpora.trajectories import CorrectionKind, HumanVerdict
 from goalreel.files import digest
 from goalreel.image import GetImage, Image
@@ -43,8 +43,7 @@ def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storybo
     board, judged = Storyboard(task=task, steps=steps), state.end
     if judged is None or judged.answer is None or judged.key != end_key(state):
         return board
-    by = state.models.get("critic", UNKNOWN)
-    return board.model_copy(update={"end": EndCheck(answer=judged.answer, by=by)})
+    return board.model_copy(update={"end": EndCheck(answer=judged.answer, by=judged.by)})
 
 
 def end_key(state: StudioState) -> str | None:

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 from goalreel.boards.words import stand_in
+from goalreel.claims import UNKNOWN
 from goalreel.drivers import advance
 from goalreel.errors import UserError, first_line
 from goalreel.image import Image
@@ -160,7 +161,8 @@ class BoardWork:
         if isinstance(answer, Verdict) and answer.pictures_only:
             answer = None
         assert answer is None or isinstance(answer, Verdict | Failure)
-        board.append(EndJudged(key=key or "", answer=answer))
+        by = board.state.models.get("critic", UNKNOWN)
+        board.append(EndJudged(key=key or "", answer=answer, by=by))
 
     @contextmanager
     def _waiting(self, role: Role, step: str | None = None, attempt: int | None = None) -> Iterator[None]:

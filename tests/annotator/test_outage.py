@@ -135,6 +135,8 @@ def test_a_model_is_given_up_about_one_odd_episode_alone(sharded_dataset, tmp_pa
     assert (summary.annotated, list(summary.failures), summary.stopped) == (3, [1], None)
     assert server.asked["judge"] == 3 * 8 + GIVEN_UP + summary.examination.asked
     assert f"the critic gave no usable answer {GIVEN_UP} times in a row" in caplog.text
+    again = work(sharded_dataset, tmp_path / "out", server)
+    assert (again.resumed, list(again.failures), again.stopped) == (3, [1], None), "one is no outage"
     board = plan_task(Task(id="t", instruction="go"), None, ModelSet(*[Formless(steps=8)] * 3, NAMES))
     assert [len(s.attempts) for s in board.steps] == [2] * 8
 

@@ -134,6 +134,10 @@ HOLDS = '{"holds": "yes", "reason": "it lies there"}'
         "**Answer:** %s",
         "The bar has moved to the right.\n```\n%s```",
         "[THINK]If it moved, the answer is %s[/THINK]%s",
+        "<think>It is.</think><answer><|begin_of_box|>%s<|end_of_box|></answer>",
+        "Here is the JSON output:\n```json\n%s\n```<end_of_turn>",
+        "assistant\n**%s**<|end|>",
+        "`%s`.",
     ],
 )
 def test_honest_frames_are_read(frame):
@@ -141,6 +145,7 @@ def test_honest_frames_are_read(frame):
         verdict = parse_verdict(frame.replace("%s", reply), MOVE)
         assert isinstance(verdict, Verdict), verdict
         assert verdict.success == success
+        assert not re.search("`|json\\n|box", verdict.reasoning), "marks are no reason"
     assert parse_observation(frame.replace("%s", HOLDS), MOVE).success
 
 

@@ -157,6 +157,17 @@ def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believe
     assert step.image_status == StoryboardStep.IMAGE_ACCEPTED
 
 
+def test_a_received_picture_is_what_its_critic_said_of_it(board, jpegs):
+    """Nodes before IMAGE_UNJUDGED had IMAGE_REJECTED's number for both, and for words alone."""
+    lost = Attempt(**dict(YES) | {"verdict": None, "failure": Failure(stage="judge", message="it is down")})
+    refused = Attempt(**dict(YES) | {"verdict": Verdict(success=False)})
+    for attempt, worth in ((lost, "unjudged"), (None, "unjudged"), (refused, "rejected")):
+        panel = replace(SHOWN, record=record(STEP, *filter(None, [attempt])), status="pending")
+        message = convert.storyboard(replace(board, steps=(panel,)), jpegs, 1)
+        message.steps[0].image_status = StoryboardStep.IMAGE_REJECTED
+        assert convert.received_storyboard(wired(message)).steps[0].image_status == worth
+
+
 def test_a_refused_picture_says_why(jpegs):
     no = Attempt(prompt="p", seed=1, image=PICTURE, verdict=Verdict(success=False, reasoning="too far"))
     panel = replace(SHOWN, image_status="rejected", record=record(STEP, no))

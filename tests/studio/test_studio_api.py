@@ -137,6 +137,9 @@ def test_an_end_that_the_critic_refuses_or_cannot_judge_is_not_complete(tmp_path
         assert [step["status"] for step in now["steps"]] == ["accepted"] * 2
         assert (now["complete"], now["end_checked"]) == (False, "model critic")
         assert now["end_doubt"].startswith("the end was refused")
+    with studio(tmp_path, replace(scripted(), critic_name="another")) as client:
+        client.post(f"/v1/storyboards/{now['id']}/resume")
+        assert finished(client, now["id"])["end_checked"] == "model critic", "it was asked, and no other"
     with studio(tmp_path / "short", replace(scripted(), critic_steps=lambda: 1)) as client:
         now = made(client)
     assert (now["complete"], now["end_checked"], now["end_doubt"]) == (True, "nobody", "")

@@ -78,7 +78,10 @@ class Editor:
         chance = self.explicit if "Leave the" in edit.prompt else self.terse
         wrong = np.random.default_rng(edit.seed).random() < chance
         if wrong and self.how == "copy":
-            return edit.image
+            grainy = edit.image.pixels.copy()
+            grainy[0, 0] ^= 1  # its source to the bit would be rejected unasked
+            _STATES[image := Image(grainy)] = _STATES[edit.image]
+            return image
         if wrong and self.how == "fail":
             return Failure(stage="edit", message="nothing came")
         goal = walk.goals[edit.step]

@@ -69,6 +69,8 @@ def test_a_picture_unlike_it_is_refused(change):
         ("lege den roten Block in die Schale", "no word 'lege', 'den', 'roten'"),
         ("write the plan", "the words name no block or"),
         ("12", "the words name no block or"),
+        ("PUT the red block in the blue bowl", "no word 'PUT'"),
+        ("Put the red Block in the blue Bowl", "no word 'Block', 'Bowl'"),
     ],
 )
 def test_words_unlike_it_are_refused(order, said):

@@ -363,7 +363,10 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         record = PlannedStep(step=step)
         if has_picture:
             attempt = _attempt(message)
-            record = PlannedStep(step=step, attempts=(attempt,), status=attempt.status, chosen=0)
+            status = attempt.status  # older nodes had one number for unjudged and rejected
+            record = PlannedStep(step=step, attempts=(attempt,), status=status, chosen=0)
+        elif status in ("failed", "rejected"):
+            status = "unjudged"  # it goes on in words, as a step of the node's own does
     except ValidationError as e:
         raise _refused(f"step {index} of the storyboard: {e.errors()[0]['msg']}") from None
     claims = from_claims(message.claims)
@@ -371,8 +374,7 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         index=index,
         record=record,
         max_attempts=0,
-        # One that failed goes on in words, as a step of the node's own does.
-        image_status="unjudged" if status == "failed" else status,
+        image_status=status,
         attempts=message.attempts,
         source_stamp=from_time(message.goal_image.header.stamp),
         created=from_time(message.created_stamp),
