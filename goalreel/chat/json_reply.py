@@ -60,7 +60,7 @@ _BEFORE = re.compile(
 _AFTER = re.compile(
     r"(?:[\s`*.]|</answer>|</s>|<\|?(?:im_end|end|eot_id|end_of_turn|end_of_box|endoftext)\|?>)*"
 )
-"""Text before and after an answer that has to be alone: a few words, and marks of where it begins and ends."""
+"""Text before and after an answer that has to be alone: a few words, and marks of its beginning and end."""
 _ESCAPED = 'write quotes within a text as \\"'
 
 

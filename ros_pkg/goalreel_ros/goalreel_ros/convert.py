@@ -363,8 +363,9 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         record = PlannedStep(step=step)
         if has_picture:
             attempt = _attempt(message)
-            status = attempt.status  # older nodes had one number for unjudged and rejected
-            record = PlannedStep(step=step, attempts=(attempt,), status=status, chosen=0)
+            worth: Any = attempt.status
+            status = worth  # older nodes had one number for unjudged and rejected
+            record = PlannedStep(step=step, attempts=(attempt,), status=worth, chosen=0)
         elif status in ("failed", "rejected"):
             status = "unjudged"  # it goes on in words, as a step of the node's own does
     except ValidationError as e:
