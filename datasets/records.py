@@ -493,8 +493,13 @@ class Records:
             data = RECORDING.sub(b"{", path.read_bytes(), count=1) if text is None else text
             board = Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
+            if "verified'" in (line := error_line(e)):
+                raise DatasetError(
+                    f"{path}: an earlier version wrote it, with other words for a step's status: annotate "
+                    "into a new folder, or read it with that version"
+                ) from e
             raise DatasetError(
-                f"{path}: damaged record ({error_line(e)}): remove this file and annotate the episode again"
+                f"{path}: damaged record ({line}): remove this file and annotate the episode again"
             ) from e
         return attributed(board, self.makers) if has_unknown(board) else board
 

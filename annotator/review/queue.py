@@ -19,6 +19,7 @@ from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 
+from goalreel.claims import PICTURE_CHECKS
 from goalreel.critics.examination import Examination, worst_word
 from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
@@ -389,8 +390,11 @@ def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
         if step.unaligned:
             yield 0.6, f"step {number} not found in the recording"
         match step.status:
-            case "unjudged" | "rejected":
-                yield 0.6, f"step {number} {step.status} by the Critic"
+            case "unjudged":
+                yield 0.6, f"step {number} judged by nobody"
+            case "rejected":
+                rules = step.claims.looks is not None and step.claims.looks.checked == PICTURE_CHECKS
+                yield 0.6, f"step {number} rejected by {PICTURE_CHECKS if rules else 'the Critic'}"
             case "failed":
                 yield 0.7, f"step {number} has no picture"
             case "skipped":

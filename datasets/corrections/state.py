@@ -110,7 +110,7 @@ def _unread(attempt: Attempt) -> Attempt:
     by_people = (TOOK, FOLLOWED, CARRIED_END)
     if verdict is None or image is None or verdict.pictures_only or verdict.reasoning in by_people:
         return attempt
-    void = Verdict(success=image.recorded, reasoning=WORDS_CHANGED, pictures_only=True)
+    void = Verdict(success=True, reasoning=WORDS_CHANGED, pictures_only=True)
     return attempt.model_copy(update={"verdict": void})
 
 
@@ -200,7 +200,8 @@ class Review(EditedBoard[ReviewStep]):
         if [_outline(step) for step in review.steps] == [_outline(step) for step in fresh.steps]:
             pairs = zip(review.steps, fresh.steps, strict=True)
             steps = tuple(old if "goal" in old.edited else _renewed(old, new) for old, new in pairs)
-            same = [s.goal for s in steps] == [s.goal for s in review.steps]
+            said = [(s.goal, s.step.instruction) for s in self.steps]
+            same = [(s.goal, s.step.instruction) for s in steps] == said
             opinion = ("verdict", "by", "unseen", "looked") if same else ()
             kept = ("issues", "corrected", "taken", "refused", *opinion)
             return fresh.updated(steps=steps, **{name: getattr(review, name) for name in kept})
@@ -401,9 +402,10 @@ def _merged(review: Review, place: int) -> Review:
     if after is None:
         raise InputError(f"there is no step after step {step.id} to merge it with")
     last = review.steps[after]
+    last = last.reworded(instruction=step.step.instruction)
     goal = {name: getattr(last, name) for name in ("attempts", "chosen", "taken")}
     both = Segment(start=step.placed.start, end=last.placed.end)
-    joined = step.without(*ASPECTS, "failure").updated(edited=step.edited | last.edited)
+    joined = step.without(*ASPECTS, "failure").updated(edited=step.edited - {"goal"} | last.edited)
     # What lies between them was found nowhere, so it stays.
     return review.replaced(after).replaced(place, joined.set("time", segment=both, **goal))
 

@@ -231,10 +231,10 @@ class Board:
     """The examination of the critic; None where there is none."""
 
     def is_verified(self, panel: StepPanel) -> bool:
-        """Return whether a critic that passed its examination, or a person, accepted a step's picture."""
-        return panel.image_status == "accepted" and verifies(
-            panel.claims(self.models).looks, self.examination
-        )
+        """Return whether one who may be believed accepted a step's picture, and its words are in no doubt."""
+        claims = panel.claims(self.models)
+        accepted = panel.image_status == "accepted" and not claims.what.doubts
+        return accepted and verifies(claims.looks, self.examination)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -271,6 +271,8 @@ class Board:
             return failure_lines([self.planner_failure])[0]
         if self.is_verified(panel):
             return ""
+        if doubts := panel.claims(self.models).what.doubts:
+            return f"its words are in doubt: {'; '.join(doubts)}"
         if panel.image_status == "accepted":
             why = self.examination.open if self.examination else "nobody has examined it (examination)"
             return f"the critic that accepted its picture has not passed: {why}"

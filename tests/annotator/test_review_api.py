@@ -379,7 +379,8 @@ class Studio(Scripted):
         self.asked += edits
         self.reached.set()
         assert self.open.wait(60)
-        return super().edit(edits)
+        drawn = zip(super().edit(edits), edits, strict=True)
+        return [p.resized(e.image.size) if isinstance(p, Image) and e.image else p for p, e in drawn]
 
 
 def rendered(page: TestClient, index: int = 2, step: str = "2", prompt: str = "draw it"):

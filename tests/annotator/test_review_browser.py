@@ -492,6 +492,20 @@ def test_presses_without_looking_verify_nothing(driver, served, unused):
         assert "person" not in {s["claims"]["looks"]["checked"] for s in episode["steps"]}
 
 
+def test_pictures_below_the_recording_of_a_small_screen_are_seen_too(driver, served, unused):
+    page = Page(driver, served, (390, 844))
+    page.open(next(unused))
+    for step in range(3):
+        page.click(f".step-head[data-step='{step}']")
+        page.script("document.querySelector('.step-item.open .pair').scrollIntoView({block: 'center'})")
+        assert page.script("return document.querySelector('#cameras').getBoundingClientRect().bottom < 0")
+        time.sleep(0.6)
+    page.press("a")
+    page.eventually(lambda: served.episode(page.index)["verdict"], "accept")
+    told = served.episode(page.index)
+    assert (told["unseen"], told["not_shown"]) == (False, [])
+
+
 def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
     index = next(unused)
     one = Page(driver, served)

@@ -6,7 +6,7 @@ import pytest
 from support.recordings import storyboard
 
 from goalreel.annotator.review.queue import BREAK, ENOUGH, EpisodeFacts, facts, pace, priorities, unmoved
-from goalreel.types import Alignment, Failure, Storyboard, Task, Verdict
+from goalreel.types import Alignment, Failure, Storyboard, StoryboardStep, Task, Verdict
 
 
 def with_step(board: Storyboard, number: int, **fields: object) -> Storyboard:
@@ -29,6 +29,11 @@ def test_what_counts_most_comes_first():
     assert found[0].value == 0
     assert found[0].reasons == ()
     assert found[1].reasons == ("step 2 rejected by the Critic",)
+    checks = Verdict(success=False, reasoning="too dark", pictures_only=True)
+    dark = plain.steps[1].attempts[0].model_copy(update={"verdict": checks})
+    step = StoryboardStep(step=plain.steps[1].step, attempts=(dark,), chosen=0, status="rejected")
+    seen = facts(Storyboard(task=plain.task, steps=(step,)))
+    assert [reason for _, reason in seen.claims] == ["step 1 rejected by picture checks"]
     assert found[2].value == 1
     assert found[2].reasons == ("no plan",)
     assert found[3].reasons == ("probability 0.25 of step 2",)

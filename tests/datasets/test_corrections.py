@@ -144,6 +144,11 @@ def test_other_words_void_what_a_model_said_of_a_picture_until_it_is_undone(reco
     assert (step.step.instruction, step.accepted) == ("the cup is on the shelf", False)
     person.does(UndoChange(), RenameStep(step="0", name="put the cup on the shelf"))
     assert [step.accepted for step in records.outline(0).steps] == [True] * 3, "a frame stays a frame"
+    # Merged, the words are the first step's, and a picture that a person chose for it is gone.
+    person.does(UndoChange(), TakeFrame(step="0", camera=FRONT, frame=2), MergeSteps(step="0"))
+    step = records.outline(0).steps[0]
+    assert (step.step.name, step.status) == ("reach the block", "unjudged")
+    assert step.claims.looks.checked != "person"
 
 
 def test_steps_are_split_merged_removed_and_added(person):

@@ -147,6 +147,10 @@ def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believe
         _, _, values = diagnostics.task(BoardProgress(now), "")
         assert ("verified" in values) == (word == "verified")
         assert now.doubt(SHOWN) == "" or word == "accepted"
+    # Words in doubt are not verified, whoever accepted the picture.
+    doubted = replace(SHOWN, what=SHOWN.claims(now.models).what.model_copy(update={"doubts": ("rushed",)}))
+    assert now.is_verified(SHOWN)
+    assert (now.is_verified(doubted), now.doubt(doubted)) == (False, "its words are in doubt: rushed")
     # A sender's word for a status is not the node's own; nobody has checked the picture.
     sent = replace(now, steps=tuple(replace(p, looks=StepClaim()) for p in now.steps[:1]))
     message = convert.storyboard(sent, jpegs, 1)

@@ -37,11 +37,14 @@ export class Looked {
     const { player, holder, step } = view;
     const still = find("img.still", holder);
     const shown = still && (player.playing ? onScreen(find("#cameras", holder)) : drawn(still));
-    if (document.hidden || !shown) return (this.#frame = null);
-    seen.seconds += passed;
     const goal = find(".step-item.open .pair figure", holder);
     const picture = goal && find("img", goal);
-    if (step && goal && (picture ? drawn(picture) : onScreen(goal))) seen.pictures.set(key(step), (seen.pictures.get(key(step)) ?? 0) + passed);
+    const aimed = step && goal && (picture ? drawn(picture) : onScreen(goal));
+    if (document.hidden || !(shown || aimed)) return (this.#frame = null);
+    seen.seconds += passed;
+    if (aimed) seen.pictures.set(key(step), (seen.pictures.get(key(step)) ?? 0) + passed);
+    // On a narrow page the steps lie below the recording.
+    if (!shown) return (this.#frame = null);
     // A picture that is on its way still shows the frame before it.
     if (!player.playing && still.dataset.loading) return;
     const from = player.playing && this.#frame !== null ? Math.min(this.#frame, player.frame) : player.frame;
