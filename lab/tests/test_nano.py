@@ -33,7 +33,7 @@ from goalreel_lab.corpora.verdicts import verdict_rows
 
 ROLES = ("critic", "editor", "planner")
 MAX_MB = 60
-SHIPPED = {".safetensors", ".json", ".jinja", ".md", ".txt"}
+SHIPPED = {".npz", ".safetensors", ".json", ".jinja", ".md", ".txt"}
 """Kinds of files: a pickle, or code, is none of them."""
 SCENES = 10
 """Validation episodes that plans are asked for."""

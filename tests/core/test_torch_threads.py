@@ -56,7 +56,7 @@ def test_a_chat_model_and_an_editor_compute_so():
     chat = HfChat.load(NANO / "planner", device="cpu", max_new_tokens=2)
     editor = DiffusersEditor.load(NANO / "editor", device="cpu")
     seen = watched(chat.model), watched(editor.pipeline.unet)
-    chat.complete([(Message("user", ("what next?",)),)])
+    chat.complete([(Message("user", ("put the block in the bowl",)),)])
     shown = picture(size=(128, 128))
     editor.edit([Edit(task_id="t", step=0, attempt=0, image=shown, prompt="a bowl", seed=3)])
     assert [set(threads) for threads in seen] == [{1}, {1}]
