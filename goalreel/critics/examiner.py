@@ -99,8 +99,8 @@ class Examiner:
             answers = ask(stage, requests)
             for request, got in zip(requests, answers, strict=False):
                 self.note(request, got)
-            if stage == "judge" and (controls := self.due()):
-                self.record(controls, _tried(ask, controls))
+            if stage == "judge":
+                self.ask_due(ask)
             return answers
 
         return answer
@@ -125,6 +125,11 @@ class Examiner:
                 if answer.success:
                     self._memory(request.task_id).accepted[request.step] = request
                     self._waiting.append(request)
+
+    def ask_due(self, ask: Ask) -> None:
+        """Ask the control questions that are due, and keep the answers."""
+        if controls := self.due():
+            self.record(controls, _tried(ask, controls))
 
     def due(self) -> list["Control"]:
         """The control questions that are to be asked now; each is handed out once."""

@@ -1,6 +1,7 @@
 """The state that the routes share: models behind their queues, bounds and counters."""
 
 import asyncio
+import contextlib
 import functools
 import json
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -22,19 +23,21 @@ from goalreel.chat.conversation import (
     TokenReply,
     request_replies,
 )
-from goalreel.claims import makers
+from goalreel.claims import UNKNOWN, makers
 from goalreel.critics.chat import ChatCritic
+from goalreel.critics.examiner import Examiner
 from goalreel.drivers import as_failure
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.loop import LoopArguments
+from goalreel.middleware import ask_model
 from goalreel.models.names import ModelName
 from goalreel.planners.chat import ChatPlanner
 from goalreel.progress import OnText, reply_listener
 from goalreel.serving.errors import CLIENT_GONE, unknown_model
 from goalreel.serving.queues import BatchBounds, Batcher, CallEngine
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.types import Answer, Edit, Failure, Role, Task, stage_of
+from goalreel.types import Answer, Candidate, Edit, Failure, Role, Task, stage_of
 from goalreel.types import Request as ModelRequest
 
 type ChatBatcher = Batcher[ChatRequest, TokenReply | NoReply]
@@ -57,6 +60,10 @@ class Service:
         """The number of POST requests that are being answered now."""
         self.batchers: dict[str, Batcher] = {}
         """By role: planner, critic, editor."""
+        self.examiner_of: Callable[[str], Examiner] = functools.cache(Examiner)
+        """The examiner of a critic, by its name in claims."""
+        self.examining = ThreadPoolExecutor(1, thread_name_prefix="goalreel-examiner")
+        """Asks control questions, in the background."""
         self._bounds = BatchBounds(settings.batch_size, settings.batch_wait_ms / 1000, settings.queue_size)
         for role in models.names():
             model = getattr(models, role)
@@ -121,6 +128,7 @@ class Service:
 
     def close(self, timeout: float = 5.0) -> None:
         """Stop every model's worker thread, as `Batcher.close`; what waits is answered WorkerDead."""
+        self.examining.shutdown(wait=False, cancel_futures=True)
         for batcher in self.batchers.values():
             batcher.close(timeout)
 
@@ -302,22 +310,26 @@ class ServedModels:
         client: str,
         begin: Callable[[], OnText | None] = lambda: None,
     ) -> None:
-        self._client, self._threads = client, threads
+        self._client, self._threads, self._examining = client, threads, service.examining
         planner = QueuedChat(service.chat("planner"), client, begin)
         critic = QueuedChat(service.chat("critic"), client)
         self._chats = (planner, critic)
         models, loop = service.models, service.settings.loop
         self._planner = ChatPlanner(planner, dialect=models.planner_dialect, max_steps=loop.max_steps)
-        self._critic = ChatCritic(
-            critic,
-            mode=loop.critic_mode,
-            scores=loop.critic_scores,
-            dialect=models.critic_dialect,
-            threshold=loop.critic_threshold,
+        self._critic, self._examined = (
+            ChatCritic(
+                chat,
+                mode=loop.critic_mode,
+                scores=loop.critic_scores,
+                dialect=models.critic_dialect,
+                threshold=loop.critic_threshold,
+            )
+            for chat in (critic, QueuedChat(service.chat("critic"), "examiner"))  # which outlives the job
         )
         self._editor = service.editor()
         self.makers = makers(models.names().get)
         """The models' names in claims."""
+        self.examiner = service.examiner_of(self.makers.get("critic", UNKNOWN))
         editors = ModelName.parse(models.editor_name).labels
         self.loop: LoopArguments = {
             **loop.loop_arguments,
@@ -333,9 +345,18 @@ class ServedModels:
                 return await self._editor.ask(request, client=self._client, bounded=False)
             call: Callable[..., Any] = self._planner.plan if isinstance(request, Task) else self._critic.judge
             loop = asyncio.get_running_loop()
-            return (await loop.run_in_executor(self._threads, call, [request]))[0]
+            (answer,) = await loop.run_in_executor(self._threads, call, [request])
+            with contextlib.suppress(RuntimeError):  # the server ends
+                self._examining.submit(self._examine, request, answer)
+            return answer
         except BackendError as e:
             return as_failure(stage_of(request), e)
+
+    def _examine(self, request: Task | Candidate, answer: Answer) -> None:
+        """Note an answer, and ask the control questions that are due. Every task of a server has one id."""
+        name = {"id" if isinstance(request, Task) else "task_id": self._client}
+        self.examiner.note(request.model_copy(update=name), answer)
+        self.examiner.ask_due(functools.partial(ask_model, self._examined))
 
     def cancel(self) -> None:
         """Take back what waits for an answer, and whatever comes later."""

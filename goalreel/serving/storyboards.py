@@ -91,6 +91,11 @@ class Job:
             self.owed = self._service.draining and self.body is not None
             self._tell("finished", {"status": status})
 
+    @property
+    def examination(self) -> dict[str, Any]:
+        """The examination of the critic so far."""
+        return self._models.examiner.examination.summary()
+
     async def follow(self, start: int) -> AsyncIterator[bytes]:
         """Server-sent events from number `start` on, until the job is finished."""
         while True:
@@ -251,6 +256,7 @@ class JobState(BaseModel):
     It is there, too, where `status` is failed since there is no plan, or a model failed on the way, which
     `degraded` says. `complete`: every step has an accepted picture or is in words alone, and the end is not
     in doubt. `end_checked`: who compared the end with the whole instruction. `end_doubt`: why it is in doubt.
+    `examination`: the Critic's answers to control questions so far, in all storyboards of this server.
     """
 
     id: str
@@ -259,6 +265,7 @@ class JobState(BaseModel):
     degraded: str
     end_checked: str
     end_doubt: str
+    examination: dict[str, Any] | None
     storyboard: dict[str, Any] | None = None
 
 
@@ -319,7 +326,7 @@ async def submitted_task(body: Submission, max_pixels: int) -> Task:
 
 def _state(job: Job) -> JobState:
     """Report how a job stands, without the record."""
-    return JobState(id=job.id, status=job.status, **job.worth)
+    return JobState(id=job.id, status=job.status, **job.worth, examination=job.examination)
 
 
 def _jobs(request: Request) -> Jobs:

@@ -15,6 +15,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalreel.boards.log import EventLog, Replay
+from goalreel.critics.examination import Examination
+from goalreel.critics.examiner import Examiner
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import write_bytes
 from goalreel.image import Image
@@ -112,6 +114,7 @@ class StudioBoard:
         folder: BoardFolder,
         on_event: "Callable[[StudioBoard], None]",
         is_ending: Callable[[], bool],
+        examiner_of: Callable[[str], Examiner],
         submitted: BoardEvent | None = None,
     ) -> None:
         """Read a storyboard, or begin its log with `submitted`; `is_ending` says that streams must end.
@@ -124,7 +127,7 @@ class StudioBoard:
         self._log = log.read() if submitted is None else log.append(log.empty, [submitted])
         if not self.replay.lines:
             raise DatasetError(f"{log.path}: holds no line")
-        self._on_event, self._is_ending = on_event, is_ending
+        self._on_event, self._is_ending, self._examiner_of = on_event, is_ending, examiner_of
         self.waiting: ModelWait | None = None
         self.trouble = ""
         """The reason why its work ended without a line in the log, as with a full disk; empty: it did not."""
@@ -143,6 +146,12 @@ class StudioBoard:
     def state(self) -> StudioState:
         """Its present state."""
         return self.replay.state
+
+    @property
+    def examination(self) -> Examination | None:
+        """The examination of its critic so far; None before a model has worked on it."""
+        critic = self.state.models.get("critic")
+        return None if critic is None else self._examiner_of(critic).examination
 
     @property
     def status(self) -> BoardStatus:

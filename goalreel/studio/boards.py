@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 
 from goalreel.boards.words import stand_in
+from goalreel.critics.examiner import FOLDER as EXAMINATION
+from goalreel.critics.examiner import Examiner
 from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import TMP, file_lock
 from goalreel.serving.service import Service
@@ -49,6 +51,7 @@ class StudioBoards:
     def __init__(self, service: Service, folder: Path, presets: Sequence[StudioPreset] = ()) -> None:
         """Take the models of the start, and the `presets` that a request may name."""
         self.folder, self.service = folder, service
+        service.examiner_of = cache(partial(Examiner, folder=folder / EXAMINATION))
         self.sets = ModelSets(service, presets)
         self._lock = ExitStack()
         busy = f"{folder}: another goalreel server serves this folder: end it, or name another folder"
@@ -215,7 +218,8 @@ class StudioBoards:
 
     def _board(self, board_id: str, submitted: BoardEvent | None = None) -> StudioBoard:
         folder = BoardFolder(self.folder / board_id)
-        board = StudioBoard(folder, self._note, lambda: self.service.draining, submitted)
+        draining, examiner_of = (lambda: self.service.draining), self.service.examiner_of
+        board = StudioBoard(folder, self._note, draining, examiner_of, submitted)
         self._alive[board_id] = board
         return board
 

@@ -156,6 +156,7 @@ class ModelSets:
             self._make_room(name, at_work)
         settings = self._started.settings.model_copy(update={"loop": loop})
         service = self._services[name] = Service(models, settings)
+        service.examiner_of = self._started.examiner_of
         return service
 
     async def until_free(self) -> None:

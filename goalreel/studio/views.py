@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.claims import NOBODY
-from goalreel.critics.examination import word, worst_word
+from goalreel.critics.examination import Examination, word, worst_word
 from goalreel.image import Image
 from goalreel.planners.kinematic.asked import asked
 from goalreel.studio import events
@@ -31,7 +31,7 @@ def picture_url(board: str) -> Url:
 def board_view(board: "StudioBoard") -> Json:
     """Describe the state of a storyboard, without the record."""
     state, task, url = board.state, board.state.task, picture_url(board.id)
-    record = storyboard_of(state)
+    record, examination = storyboard_of(state), board.examination
     running = (datetime.now(UTC) - state.started).total_seconds() if state.started else 0.0
     waiting = None if board.waiting is None else board.waiting.data()
 
@@ -65,7 +65,8 @@ def board_view(board: "StudioBoard") -> Json:
         "can_undo": bool(board.replay.done),
         "can_redo": bool(board.replay.undone),
         "history": board.replay.history(events.describe),
-        "steps": [_step(state, place, url, waiting or {}) for place in range(len(state.steps))],
+        "examination": None if examination is None else examination.summary(),
+        "steps": [_step(state, place, url, waiting or {}, examination) for place in range(len(state.steps))],
         "storyboard": None,
     }
 
@@ -73,7 +74,7 @@ def board_view(board: "StudioBoard") -> Json:
 def summary_row(board: "StudioBoard") -> Json:
     """Summarize a storyboard in a line of the history."""
     state, record, url = board.state, storyboard_of(board.state), picture_url(board.id)
-    goals = [state.image, *(step.goal for step in state.steps)]
+    goals, examination = [state.image, *(step.goal for step in state.steps)], board.examination
     return {
         "id": board.id,
         "instruction": state.task.instruction,
@@ -81,8 +82,8 @@ def summary_row(board: "StudioBoard") -> Json:
         "created": state.created,
         "steps": [step.step.name for step in state.steps],
         "pictures": [url(goal) for goal in goals if goal is not None],
-        "words": status_counts(word(step, None) for step in (record.steps if record else ())),
-        "word": "skipped" if record is None else worst_word(record, None),
+        "words": status_counts(word(step, examination) for step in (record.steps if record else ())),
+        "word": "skipped" if record is None else worst_word(record, examination),
         "complete": record is not None and record.complete,
         "degraded": board.said_trouble or ("" if record is None else record.degraded),
     }
@@ -93,7 +94,7 @@ def model_names(models: Mapping[Role, str]) -> dict[Role, str]:
     return {role: _name(name) or "" for role, name in models.items()}
 
 
-def _step(state: StudioState, place: int, url: Url, waiting: Json) -> Json:
+def _step(state: StudioState, place: int, url: Url, waiting: Json, examination: Examination | None) -> Json:
     step, recorded = state.steps[place], recorded_step(state, place)
     activity = None
     if waiting.get("step") == step.id:
@@ -102,7 +103,7 @@ def _step(state: StudioState, place: int, url: Url, waiting: Json) -> Json:
         "id": step.id,
         **step.step.model_dump(include=_WORDS),
         "status": recorded.status,
-        "word": word(recorded, None),
+        "word": word(recorded, examination),
         "reasons": _reasons(recorded),
         "stale": state.stale_goal(place),
         "open": step.todo is not None,

@@ -272,7 +272,7 @@ def test_work_without_a_picture_on_the_disk_ends_as_failed_and_says_why(tmp_path
 def test_nothing_is_written_to_a_storyboard_that_was_forgotten(tmp_path):
     async def forget_twice() -> None:
         boards = StudioBoards(Service(scripted(), ServeSettings()), tmp_path)
-        [board] = [boards.find(path.name) for path in tmp_path.iterdir() if path.is_dir()]
+        [board] = [boards.find(path.name) for path in tmp_path.iterdir() if (path / "log.jsonl").is_file()]
         boards.begin(board, reopen=True)
         await asyncio.gather(boards.forget(board), boards.forget(board))
         with pytest.raises(InputError, match="forgotten"):
