@@ -135,7 +135,6 @@ def test_a_moved_block_is_accepted_and_unusable_pictures_are_rejected_with_the_r
     assert not verdict.success
     assert verdict.reasoning.startswith(words)
     assert verdict.refined_prompt is None
-    assert verdict.score < 5 < moved.score
     bad_alone = words not in ("Nothing visible changed", "Blurred")
     assert judged(None, image).success != bad_alone, "only the picture counts"
 

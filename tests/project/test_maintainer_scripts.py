@@ -105,7 +105,7 @@ def test_nano_picture_shows_both_attempts_of_a_storyboard_that_the_simulator_con
     assert not nano_picture.hides(scene)
     assert nano_picture.smudged(scene, board) == set()
     picture = nano_picture.sheet(scene.seed, board)
-    for colour in ((0x17, 0x60, 0x3C), (0x9A, 0x23, 0x23)):
+    for colour in ((0x2B, 0x5D, 0x86), (0x9A, 0x23, 0x23)):
         assert (picture.pixels == colour).all(axis=2).sum() > 4000, "a frame is missing"
 
 
