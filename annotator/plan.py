@@ -18,6 +18,7 @@ from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.chat.interleave import MARK
 from goalreel.claims import attributed, makers
+from goalreel.critics.examination import Examination
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.critics.examiner import Examiner, read_examination
 from goalreel.drivers import Limits, Observer, run
@@ -156,15 +157,18 @@ def plan_task(
         UserError, OSError: a model cannot be loaded.
     """
     if out is None:
-        return _plan(task, models, on_rejected, observe, models.examiner())
+        return _plan(task, models, on_rejected, observe)
     with exclusive(out / "answers", out):
         examiner = models.examiner(out / EXAMINATION)
         board = _plan(task, models, on_rejected, observe, examiner, Journal(out / "answers"))
-        write_plan(board, out, models.provenance.display_names())
+        names = models.provenance.display_names()
+        write_plan(board, out, names, read_examination(out / EXAMINATION))
     return board
 
 
-def write_plan(board: Storyboard, out: Path, models: Mapping[str, str]) -> None:
+def write_plan(
+    board: Storyboard, out: Path, models: Mapping[str, str], examination: Examination | None
+) -> None:
     """Write a storyboard into a folder, with its page and its GIF; `models` (role -> name) are on the page.
 
     Raises:
@@ -172,7 +176,6 @@ def write_plan(board: Storyboard, out: Path, models: Mapping[str, str]) -> None:
     """
     save_storyboard(board, out)
     instruction = board.task.instruction
-    examination = read_examination(out / EXAMINATION)
     view = EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)
     summary = {} if examination is None else {"examination": examination.line}
     write_report([view], out, title=instruction, summary=summary, models=models)
@@ -184,11 +187,12 @@ def _plan(
     models: ModelSet,
     on_rejected: OnRejected,
     observe: Observer | None,
-    examiner: Examiner,
+    examiner: Examiner | None = None,
     journal: Journal | None = None,
 ) -> Storyboard:
     models.prepare(roles=("planner",) if models.plans_first else ROLES)
-    guarded = models.with_middleware(examiner, CircuitBreaker(rule_roles(models)))
+    examining = () if examiner is None else (examiner,)
+    guarded = models.with_middleware(*examining, CircuitBreaker(rule_roles(models)))
     journaled = guarded if journal is None else guarded.with_journal(journal)
     planner = journaled.planner
     if models.plans_first:
@@ -258,7 +262,7 @@ def plan(
         second: `instruction`, what to do, with an `<image>` mark for each of `images`. The two may also be
             given in the other order, or by keyword.
         out: folder for the storyboard, its pictures and a report. The same call resumes after a kill. None
-            writes nothing.
+            writes nothing, and asks no control questions: one storyboard is too little to examine a Critic.
         models: all three models. Leave it out to choose them by `preset`, `planner`, `editor` and `critic`.
         instruction: see `second`.
         image: see `first`.

@@ -213,7 +213,8 @@ async def forget_board(board: BoardHere, boards: Boards) -> None:
 @router.get("/{job_id}/export/{name}", response_class=Response, responses=responses(404))
 async def export_board(board: BoardHere, record: RecordHere, name: ExportName) -> Response:
     """Fetch the storyboard as a file."""
-    data = await asyncio.to_thread(export_bytes, record, name, model_names(board.state.models))
+    names = model_names(board.state.models)
+    data = await asyncio.to_thread(export_bytes, record, name, names, board.examination)
     headers = {"Content-Disposition": f'attachment; filename="{board.id}-{name}"'}
     return Response(data, media_type=EXPORT_TYPES[name], headers=headers)
 

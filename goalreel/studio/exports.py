@@ -20,6 +20,7 @@ from goalreel.annotator.plan import write_plan
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import write_report
+from goalreel.critics.examination import Examination
 from goalreel.datasets.corpora.trajectories import HumanVerdict, HumanVerdicts
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import TMP, file_digest, file_lock, write_bytes
@@ -39,14 +40,18 @@ EXPORT_TYPES: Mapping[str, str] = {
 _VERDICTS: TypeAdapter[list[tuple[int, int, HumanVerdict]]] = TypeAdapter(list[tuple[int, int, HumanVerdict]])
 
 
-def export_bytes(board: Storyboard, name: ExportName, models: Mapping[Role, str]) -> bytes:
+def export_bytes(
+    board: Storyboard, name: ExportName, models: Mapping[Role, str], examination: Examination | None
+) -> bytes:
     """Write a storyboard in a form; `models` (role -> name) are shown on the page in the zip.
+
+    Pages say of each step what its Critic's `examination` makes of it.
 
     Raises:
         InputError: there is no picture for a GIF.
     """
     title = board.task.instruction
-    view = EpisodeView(0, "Storyboard", title, board)
+    view = EpisodeView(0, "Storyboard", title, board, examination=examination)
     if name == "storyboard.json":
         return board.model_dump_json().encode()
     if name == "sheet.png":
@@ -56,7 +61,7 @@ def export_bytes(board: Storyboard, name: ExportName, models: Mapping[Role, str]
         out = Path(folder) / "storyboard"
         if name == "storyboard.html":
             return write_report([view], out, title=title, summary={}, models=names, sheets=False).read_bytes()
-        write_plan(board, out, names)
+        write_plan(board, out, names, examination)
         if name == "storyboard.zip":
             return Path(shutil.make_archive(f"{out}-zip", "zip", folder, "storyboard")).read_bytes()
         if not (out / "preview.gif").is_file():

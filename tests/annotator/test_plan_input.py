@@ -59,7 +59,7 @@ def test_pictures_at_their_marks(files, models, planner, tmp_path):
     refused = refused.model_copy(
         update={"end": EndCheck(answer=Verdict(success=False, reasoning="it is untidy"))}
     )
-    write_plan(refused, tmp_path / "r", {})
+    write_plan(refused, tmp_path / "r", {}, None)
     page = (tmp_path / "r" / "index.html").read_text()
     assert "The end was refused: it is untidy." in page
     assert "the end in doubt" in page

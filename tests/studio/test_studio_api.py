@@ -4,17 +4,21 @@ import base64
 import io
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from support.examined import examination
 from support.serving_models import PlannerChat, TintEditor, describe, picture, verdict_of
 from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
 
 from goalreel.critics.chat import ChatCritic
+from goalreel.critics.examiner import read_examination
 from goalreel.datasets.corpora.trajectories import STORED_EDITS
 from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.storyboard_io import load_storyboard
+from goalreel.studio.exports import export_bytes
 from goalreel.task_check import TASK
 from goalreel.types import Storyboard, Task
 
@@ -284,6 +288,15 @@ def test_paths_lead_nowhere_else(client, standing, folder):
     for board in ("..", "..%2F..", "nobody", f"{standing['id']}%2Fpictures"):
         assert client.get(f"/v1/storyboards/{board}").status_code in (400, 404)
     assert client.get("/static/..%2Fapp.py").status_code == 404
+
+
+def test_an_exported_page_calls_verified_what_an_examined_critic_accepted(client, standing, tmp_path):
+    record = Storyboard.model_validate(client.get(f"/v1/storyboards/{standing['id']}").json()["storyboard"])
+    who = record.steps[0].claims.looks.checked
+    passed = read_examination(Path(examination(tmp_path / "log", "no", who)))
+    for examined, word in ((passed, "verified"), (None, "accepted")):
+        page = export_bytes(record, "storyboard.html", {}, examined).decode()
+        assert f"2 of 2 steps {word}" in page
 
 
 def test_exports_are_what_plan_writes(client, standing, tmp_path):
