@@ -134,14 +134,18 @@ class Examination(Frozen):
     @property
     def open(self) -> str:
         """Say in words why its yes is not called verified; empty where it is."""
-        false = self.on_false
-        kinds = sum(bool(a.yes + a.no) for kind, a in self.kinds.items() if kind != "true")
-        if self.blind:
-            return self.blind
-        if false.yes + false.no < ENOUGH or kinds < KINDS_ENOUGH:
-            return f"{false.yes + false.no} control questions are too few"
-        if self.untrue[1] > LIMIT:
-            return f"more than {LIMIT:.0%} of what it accepted may be untrue"
+        if reason := self.blind or self.too_few:
+            return reason
+        return f"more than {LIMIT:.0%} of what it accepted may be untrue" if self.untrue[1] > LIMIT else ""
+
+    @property
+    def too_few(self) -> str:
+        """Say what is missing from an examination; empty where enough was asked."""
+        answered = {kind: a.yes + a.no for kind, a in self.kinds.items() if kind != "true" and a.yes + a.no}
+        if (number := sum(answered.values())) < ENOUGH:
+            return f"it answered {number} of at least {ENOUGH} control questions"
+        if len(answered) < KINDS_ENOUGH:
+            return f"its {number} control questions are of fewer than {KINDS_ENOUGH} kinds"
         return ""
 
     @property
@@ -151,19 +155,20 @@ class Examination(Frozen):
 
     @property
     def line(self) -> str:
-        """One sentence on how far its yes can be trusted."""
-        if not self.asked:
-            return f"{self.critic} was asked no control question: its yes was not examined."
-        low, high = self.untrue
-        rate = f"said yes to {self.on_false.yes} of {self.on_false.yes + self.on_false.no} false"
-        if true := self.on_true.yes + self.on_true.no:
-            rate += f" and no to {self.on_true.no} of {true} true"
-        unread = self.on_false.none + self.on_true.none
-        unread_note = f", {unread} without an answer" if unread else ""
-        end = "passed" if self.passed else f"not passed: {self.open}"
+        """How far its yes can be trusted, for a reader."""
+        false, true, low, high = self.on_false, self.on_true, *self.untrue
+        if self.too_few and not self.blind:
+            return f"{self.critic} was not examined: {self.too_few}."
+        rate = f"It said yes to {false.yes} of {false.yes + false.no} false"
+        if said := true.yes + true.no:
+            rate += f" and no to {true.no} of {said} true"
+        rate += " control questions"
+        if unread := false.none + true.none:
+            rate += f" ({unread} without an answer)"
+        result = f"did not pass its examination: {self.open}" if self.open else "passed its examination"
         return (
-            f"{self.critic} {rate} control questions{unread_note}; of {self.accepted} accepted pictures "
-            f"{100 * low:.0f} to {100 * high:.0f} % are untrue ({end})."
+            f"{self.critic} {result}. {rate}; of {self.accepted} accepted pictures, {100 * low:.0f} to "
+            f"{100 * high:.0f} % are untrue."
         )
 
     def summary(self) -> dict[str, Any]:
