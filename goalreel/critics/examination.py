@@ -155,7 +155,7 @@ class Examination(Frozen):
 
     @property
     def line(self) -> str:
-        """How far its yes can be trusted, for a reader."""
+        """Result of the examination in one or two sentences, for a reader."""
         false, true, low, high = self.on_false, self.on_true, *self.untrue
         if self.too_few and not self.blind:
             return f"{self.critic} was not examined: {self.too_few}."
