@@ -31,7 +31,7 @@ from goalreel.datasets.source import Source
 from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, UserError
 from goalreel.models.journal import Journal
-from goalreel.models.model_set import ModelSet
+from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.models.registry import RecordingContext
 from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.progress import OnProgress
@@ -85,8 +85,8 @@ def log_cost_estimate(
 
 def log_spent(models: ModelSet) -> None:
     """Log the calls and tokens that a planner which watches has taken; nothing where nobody counts them."""
-    loaded = getattr(models.planner, "__dict__", {}).get("model", models.planner)  # of a `Lazy`, if it is
-    if spent := getattr(loaded, "spent", None):
+    planner = models.planner.loaded if isinstance(models.planner, Lazy) else models.planner
+    if spent := getattr(planner, "spent", None):
         tokens = f"{spent['prompt']:,} tokens in and {spent['reply']:,} out"
         tokens = tokens if spent["prompt"] else "tokens that its server does not count"
         log.warning("watching took %d call(s) to the planner, with %s", spent["calls"], tokens)
@@ -124,13 +124,13 @@ class AnnotationJob:
         self,
         todo: Mapping[int, int | None],
         progress: OnProgress = lambda stage, done, total: None,
-        of: int = REFUSED_IN_A_ROW,
+        run_size: int = REFUSED_IN_A_ROW,
     ) -> None:
-        """Annotate the episodes `todo`, out of so many of the run, until all are done or a model is out.
+        """Annotate the episodes `todo`, until all are done or a model is out.
 
         `todo` maps an episode to the number of accepted pictures in the record that it has, if any. One that
         cannot be read, planned, rendered or aligned is a failure, and so are those under way when a model is
-        out.
+        out. `run_size` is the number of episodes of the whole run (see `CircuitBreaker`).
         """
         self._todo, self._progress = todo, progress
         plans = corrected_plans(self._records, self._source, todo)
@@ -139,7 +139,7 @@ class AnnotationJob:
             self._journal,
             self._limits,
             self._options.on_rejected,
-            of,
+            run_size,
             plans,
             examiner=self._examiner,
         )

@@ -20,12 +20,13 @@ from goalreel.chat.interleave import MARK
 from goalreel.claims import attributed, makers
 from goalreel.critics.examination import Examination
 from goalreel.critics.examiner import FOLDER as EXAMINATION
-from goalreel.critics.examiner import Examiner, read_examination
+from goalreel.critics.examiner import read_examination
 from goalreel.drivers import Limits, Observer, run
 from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.image import Image, PictureLike
 from goalreel.loop import OnRejected
+from goalreel.middleware import Middleware
 from goalreel.models.journal import Journal
 from goalreel.models.load import as_folder, choose_models
 from goalreel.models.model_set import ModelSet
@@ -187,12 +188,11 @@ def _plan(
     models: ModelSet,
     on_rejected: OnRejected,
     observe: Observer | None,
-    examiner: Examiner | None = None,
+    examiner: Middleware = lambda ask: ask,
     journal: Journal | None = None,
 ) -> Storyboard:
     models.prepare(roles=("planner",) if models.plans_first else ROLES)
-    examining = () if examiner is None else (examiner,)
-    guarded = models.with_middleware(*examining, CircuitBreaker(rule_roles(models)))
+    guarded = models.with_middleware(examiner, CircuitBreaker(rule_roles(models)))
     journaled = guarded if journal is None else guarded.with_journal(journal)
     planner = journaled.planner
     if models.plans_first:

@@ -7,7 +7,6 @@ from pathlib import Path
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.critics.examination import word
-from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.critics.examiner import read_examination
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import FOLDER, Records
@@ -41,7 +40,7 @@ def show(
     """
     records, done, recorded = open_annotated(dataset, source)
     selected = select(dataset, done, episodes)
-    examination = read_examination(records.folder / EXAMINATION)
+    examination = read_examination(records.examination)
     total, totals = len(recorded.rows), Counter[str]()
     for index in selected:
         steps = records.outline(index).steps
@@ -157,7 +156,7 @@ def episode_view(episode: Episode, records: Records) -> EpisodeView:
         length=len(episode),
         storyboard=board,
         end_frames=tuple(None if e is None or not camera else frames[f"{camera}#{e}"] for e in ends),
-        examination=read_examination(records.folder / EXAMINATION),
+        examination=read_examination(records.examination),
     )
 
 

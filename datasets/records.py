@@ -34,6 +34,7 @@ from pydantic_core import from_json
 
 from goalreel.boards.words import FRAME, reference_of, stand_in
 from goalreel.claims import Makers, attributed, has_unknown, makers
+from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames, same_words
 from goalreel.errors import DatasetError, InputError
@@ -214,7 +215,7 @@ class Records:
     @property
     def examination(self) -> Path:
         """Folder of the critic's answers to control questions."""
-        return self.folder / "examination"
+        return self.folder / EXAMINATION
 
     @contextmanager
     def reviewing(self) -> Iterator[None]:
@@ -493,13 +494,8 @@ class Records:
             data = RECORDING.sub(b"{", path.read_bytes(), count=1) if text is None else text
             board = Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
-            if "verified'" in (line := error_line(e)):
-                raise DatasetError(
-                    f"{path}: an earlier version wrote it, with other words for a step's status: annotate "
-                    "into a new folder, or read it with that version"
-                ) from e
             raise DatasetError(
-                f"{path}: damaged record ({line}): remove this file and annotate the episode again"
+                f"{path}: damaged record ({error_line(e)}): remove this file and annotate the episode again"
             ) from e
         return attributed(board, self.makers) if has_unknown(board) else board
 

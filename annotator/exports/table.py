@@ -14,7 +14,7 @@ from pyarrow import csv, parquet
 from goalreel.annotator.show import open_annotated, select
 from goalreel.claims import CLAIM_NAMES, NOBODY, PICTURE_CHECKS
 from goalreel.critics.examination import Examination, word
-from goalreel.critics.examiner import FOLDER, read_examination
+from goalreel.critics.examiner import read_examination
 from goalreel.details import ASPECTS, FailureDetail
 from goalreel.errors import InputError
 from goalreel.files import atomic
@@ -82,7 +82,7 @@ def export_table(
     if writer_class is None or out.is_dir():
         raise InputError(f"{out}: name a file that ends in {' or '.join(WRITERS)}")
     records, done, recorded = open_annotated(dataset, source)
-    examination = read_examination(records.folder / FOLDER)
+    examination = read_examination(records.examination)
     written = 0
     with atomic(out) as part, writer_class(part, SCHEMA) as writer:
         for episodes in itertools.batched(enumerate(select(dataset, done), start=1), EPISODES):

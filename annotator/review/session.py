@@ -20,7 +20,7 @@ from goalreel.boards.log import ConflictError
 from goalreel.boards.words import FRAME
 from goalreel.claims import CARRIED
 from goalreel.critics.examination import word
-from goalreel.critics.examiner import FOLDER, read_examination
+from goalreel.critics.examiner import read_examination
 from goalreel.datasets.corrections.board import has_followed
 from goalreel.datasets.corrections.events import (
     CopySteps,
@@ -94,7 +94,7 @@ class ReviewSession:
         lengths = dict(zip(recorded.indices, recorded.rows.column("length"), strict=True))
         selected = {i: lengths[i] for i in select(dataset, done) if i in lengths}
         reviews = Reviews(records)
-        examination = read_examination(records.folder / FOLDER)
+        examination = read_examination(records.examination)
         queue = ReviewQueue(reviews, selected, progress, _unmoved_counter(recorded, records), examination)
         return cls(dataset, recorded, reviews, queue, reviewer)
 

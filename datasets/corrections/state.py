@@ -353,10 +353,9 @@ def _changed(
 def _taken(review: Review, change: events.CopySteps | events.CarrySteps, at: int, name: str) -> ReviewStep:
     """Step `at` that a change brings; a person answers for words that they copied."""
     taken = change.steps[at]
-    review.segment(taken.segment.start, taken.segment.end)
-    segment = taken.segment
+    review.segment(taken.segment.start, taken.segment.end)  # raises where it does not fit
     step = ReviewStep(id=name, step=taken.step, segment=None)
-    step = review.timed(step, segment, CARRIED_END)
+    step = review.timed(step, taken.segment, CARRIED_END)
     return step.updated(edited=frozenset() if change.kind == "carry" else frozenset({"words"}))
 
 

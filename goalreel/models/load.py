@@ -145,14 +145,14 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
     kind = chats.get(find(role, model).name)
     if kind is None:
         return None
-    from goalreel.chat.dialects import default_dialect, dialect, trained_steps_of
+    from goalreel.chat.dialects import default_dialect, dialect, number_of
 
     options = read_options(model, kind.options)
     steps: int | Callable[[], int | None] | None = None
     if role == "planner" and kind.name == "server":
         steps = served_number(model.target, role, "trained_steps", getattr(options, "header", None))
     elif role == "planner":
-        steps = trained_steps_of(located(model.model))
+        steps = number_of(located(model.model), "trained_steps")
     if not isinstance(options, DialectOptions):
         return dialect(default_dialect(located(model.model)), trained_steps=steps)
     if options.overlay and role != "critic":

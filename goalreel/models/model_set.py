@@ -130,6 +130,11 @@ class Lazy[M: Planner | Editor | Critic]:
         """The model itself, loaded now if it has not been asked yet."""
         return self._build()
 
+    @property
+    def loaded(self) -> M | None:
+        """The model; None if it is not loaded."""
+        return self.__dict__.get("model")
+
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
         """Let the model plan."""
         return cast(Planner, self.model).plan(tasks)

@@ -21,6 +21,7 @@ from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, LoginMiddleware
 from goalreel.boards.log import ConflictError
 from goalreel.boards.words import Who
+from goalreel.datasets.corrections.events import LOOK_S
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.image import MAX_PIXELS
@@ -34,7 +35,6 @@ from goalreel.studio import scenes
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import StudioBoards
 from goalreel.studio.events import (
-    LOOK_S,
     MAX_VARIANTS,
     BoardEdit,
     ContinueEdit,

@@ -20,8 +20,6 @@ type BoardStatus = JobStatus | Literal["interrupted"]
 """`interrupted`: the server ended while models were at work."""
 type AttemptNumber = Annotated[int, Field(ge=0, lt=2**31)]
 MAX_VARIANTS = 8
-LOOK_S = 1.0
-"""Seconds, as on the review page."""
 
 
 class WordsEdit(Frozen):

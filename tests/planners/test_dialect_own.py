@@ -12,7 +12,7 @@ from support.scripted import ScriptedChat, words
 
 from goalreel.chat.conversation import Conversation
 from goalreel.chat.dialects import default_dialect
-from goalreel.chat.dialects.recognition import trained_steps_of, write_trained_steps
+from goalreel.chat.dialects.recognition import number_of, write_trained_steps
 from goalreel.checkpoints import NANO
 from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
@@ -143,8 +143,8 @@ def test_a_planner_is_asked_with_the_number_of_steps_that_it_was_trained_on(tmp_
         (answer,) = ChatPlanner(chat, replies=1, dialect=dialect, max_steps=limit).plan([task])
         assert f"no more than {named}." in told(chat.calls[0])[0][0][1]
         assert isinstance(answer, Plan) == (limit > 2)
-    assert trained_steps_of(str(NANO / "planner")) == 40
-    assert trained_steps_of(str(NANO / "critic")) is None
+    assert number_of(str(NANO / "planner"), "trained_steps") == 40
+    assert number_of(str(NANO / "critic"), "trained_steps") is None
 
 
 # A folder's files tell the dialect; where nothing does, a warning names both options.

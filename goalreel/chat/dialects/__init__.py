@@ -5,7 +5,7 @@ from pathlib import Path
 
 from goalreel.chat.dialects.interleavethinker import InterleaveThinkerDialect, interleavethinker
 from goalreel.chat.dialects.own import OWN, Dialect, DialectName, Mode, OwnDialect
-from goalreel.chat.dialects.recognition import default_dialect, number_of, trained_steps_of
+from goalreel.chat.dialects.recognition import default_dialect, number_of
 from goalreel.errors import InputError
 
 __all__ = [
@@ -19,7 +19,6 @@ __all__ = [
     "dialect",
     "interleavethinker",
     "number_of",
-    "trained_steps_of",
 ]
 
 

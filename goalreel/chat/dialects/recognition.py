@@ -53,25 +53,18 @@ def default_dialect(model: str) -> DialectName:
     return "own"
 
 
-def trained_steps_of(model: str) -> int | None:
-    """The number of steps in the questions that a planner in a folder was trained on, by its goalreel.json.
-
-    Source: `goalreel train` writes the file. None: the folder does not say.
-    """
-    return number_of(model, "trained_steps")
-
-
 def number_of(model: str, name: str) -> int | None:
     """Read a number from a folder's goalreel.json; None where the folder does not say.
 
-    `confirm_steps` is the longest task, in steps, that a critic can judge as a whole.
+    `trained_steps` is the number of steps in the questions that a planner was trained on (`goalreel train`
+    writes it), and `confirm_steps` the longest task, in steps, that a critic can judge as a whole.
     """
     number = _mapping(_text(Path(model).expanduser() / _SETTINGS)).get(name)
     return number if isinstance(number, int) and number > 0 else None
 
 
 def write_trained_steps(folder: Path, steps: int) -> None:
-    """Write down what `trained_steps_of` reads."""
+    """Write the `trained_steps` that `number_of` reads."""
     (folder / _SETTINGS).write_text(json.dumps({"trained_steps": steps}) + "\n", encoding="utf-8")
 
 

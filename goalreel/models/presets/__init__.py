@@ -114,7 +114,7 @@ class LoopOptions(Settings):
             "background": self.background,
         }
 
-    def confirms(self, steps: int, critic_steps: "Callable[[], int | None]") -> bool:
+    def confirms(self, steps: int, critic_steps: Callable[[], int | None]) -> bool:
         """Tell whether the critic is asked about the whole of a task: `critic_steps` is what it can judge."""
         limits = (self.confirm_steps, critic_steps() if self.confirm else 0)
         return self.confirm and all(limit is None or steps <= limit for limit in limits)

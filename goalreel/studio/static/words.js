@@ -73,7 +73,7 @@ export function standing(state) {
   const best = tally(["verified"]) === pictured ? "verified" : "accepted";
   const all = pictured === 1 ? `The picture of the one step is ${best}` : `The pictures of all ${pictured} steps are ${best}`;
   const missing = state.asked.flatMap(({ missing }) => missing);
-  if (missing.length) return ["rejected", `No step mentions the ${missing.join(" or the ")}`];
+  if (missing.length) return ["in doubt", `No step mentions the ${missing.join(" or the ")}`];
   const judge = best !== "accepted" ? "" : Object.keys(state.examination?.kinds ?? {}).length ? ", by a Critic that has not passed its examination" : ", by a Critic that nobody has examined";
   const end = state.end_checked === "nobody" ? "; the whole instruction was not judged" : "";
   return [state.end_checked === "nobody" ? "accepted" : best, (told ? `${all}${judge}; ${count(told, "step")} in words alone` : all + judge) + end];

@@ -396,7 +396,7 @@ def _attempt(message: StoryboardStep) -> Attempt:
             probability=None if math.isnan(critic.probability) else critic.probability,
             semantics=scores.get("semantics"),
             quality=scores.get("quality"),
-            # Who accepts a picture that is not accepted has not compared it with the words.
+            # A yes to a picture of another status did not compare it with the words.
             pictures_only=accepted and IMAGES.get(message.image_status) not in ("accepted", "verified"),
         )
     else:

@@ -38,7 +38,7 @@ class GoalreelCameraConfig(CameraConfig):
     warmup_s: float = 1.0
     """Seconds that `connect` waits for a first goal; without one the picture is black."""
     require_verified: bool = False
-    """Show no goal image that a critic has not accepted: black in its place."""
+    """Show no goal image that is not verified: black in its place."""
     refuse_degraded: bool = False
     """Show no goal of a plan that lost a model: black in its place."""
     heartbeat: str = ""
