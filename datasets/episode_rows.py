@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.parquet import read_table, sort_rows, to_numpy, value_spans
 from goalreel.errors import DatasetError, first_line
+from goalreel.files import find
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _WHOLE = (*_NEEDED[:2], "dataset_from_index", "dataset_to_index")
@@ -40,7 +41,7 @@ class EpisodeRows:
         Raises:
             DatasetError: files or columns are missing or damaged.
         """
-        files = sorted((root / "meta" / "episodes").glob("*/*.parquet"))  # as lerobot does
+        files = find(root / "meta" / "episodes", "*/*.parquet")
         if not files:
             raise DatasetError(f"{root}: meta/episodes holds no parquet file: copy the dataset again")
         tables: list[pa.Table] = []
@@ -155,7 +156,7 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
     for episode, place in zip(rows.indices.tolist(), rows.places(), strict=True):
         by_place[place].add(episode)
     paths: dict[Place, Path] = {}
-    for path in sorted((root / "data").glob("*/*.parquet")):
+    for path in find(root / "data", "*/*.parquet"):
         if match := _FILE.fullmatch(path.relative_to(root / "data").as_posix()):
             paths[int(match[1]), int(match[2])] = path
     known = (

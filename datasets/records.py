@@ -38,7 +38,7 @@ from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames, same_words
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import digest, exclusive, file_lock, sweep, write_bytes
+from goalreel.files import digest, exclusive, file_lock, find, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -106,7 +106,7 @@ class Shard:
             file_lock(local / "lock", whole, shared=True),
             file_lock(names / f"{self.number}-of-{self.count}", f"{out}: shard {self} {running}"),
         ):
-            for other in names.glob("*-of-*"):
+            for other in find(names, "*-of-*"):
                 count = other.name.rpartition("-")[2]
                 if count != str(self.count):
                     busy = f"{out}: a shard of {count}, not {self.count}, {running}"
@@ -239,7 +239,7 @@ class Records:
 
     def recorded(self) -> set[int]:
         """Episodes with a record, whole or not."""
-        paths = (self.folder / "episodes").glob("chunk-*/episode_*.json")
+        paths = find(self.folder / "episodes", "chunk-*/episode_*.json")
         numbers = (path.stem.removeprefix("episode_") for path in paths)
         return {int(number) for number in numbers if number.isdecimal()}
 
@@ -315,7 +315,7 @@ class Records:
         # Only a run writes records, and this is it; logs are written meanwhile.
         with self.reviewing():
             used = used.union(*map(self.pictures, logged_episodes(self.folder)))
-            for path in (self.folder / "images").glob("*/*.png"):
+            for path in find(self.folder / "images", "*/*.png"):
                 if path.relative_to(self.folder).as_posix() not in used:
                     path.unlink()
 

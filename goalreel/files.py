@@ -3,12 +3,14 @@
 import errno
 import fcntl
 import hashlib
+import logging
 import os
 import secrets
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +19,18 @@ from goalreel.errors import DatasetError, InputError
 TMP = ".goalreel-tmp-"
 _LOCK = TMP + "lock"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
-_NO_LINK = {errno.EXDEV, errno.EPERM, errno.EMLINK, errno.ENOTSUP, errno.EACCES}
+_NOT_OFFERED = {errno.ENOSYS, errno.ENOTSUP, errno.EINVAL, errno.ENOLCK, errno.EPERM, errno.EACCES}
+"""Errors of file systems without locks, links, times or a way to wait for the disk, such as FUSE."""
+
+log = logging.getLogger(__name__)
 
 
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
-    """Turn "no space left" while writing `path` into one line.
+    """Name `path` in one line where the disk is full, or fails without a path, while it is written.
 
     Raises:
-        DatasetError: the disk or the quota is full.
+        DatasetError: the disk or the quota is full, or fails.
     """
     try:
         yield
@@ -34,6 +39,8 @@ def disk(path: Path) -> Iterator[None]:
             raise DatasetError(
                 f"{path}: the disk is full: free some space and run the same command again to resume"
             ) from e
+        if e.errno and e.filename is None and type(e) is OSError:
+            raise DatasetError(f"{path}: cannot be written ({e.strerror}): see to the disk") from e
         raise
 
 
@@ -54,7 +61,8 @@ def exclusive(folder: Path, out: Path) -> Iterator[None]:
 def file_lock(lock: Path, busy: str, *, shared: bool = False, wait: bool = False) -> Iterator[None]:
     """Hold the file `lock`, made if need be; the kernel drops it with the process, however that ends.
 
-    `shared` holds it together with others that do so. On NFS the lock holds between machines too.
+    `shared` holds it together with others that do so. On NFS the lock holds between machines too. A file
+    system without locks is warned of once.
 
     Raises:
         DatasetError: another process holds it (`busy` says so) and this one does not `wait`, or the disk is
@@ -69,9 +77,18 @@ def file_lock(lock: Path, busy: str, *, shared: bool = False, wait: bool = False
             fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
         except BlockingIOError as e:
             raise DatasetError(busy) from e
+        except OSError as e:
+            if e.errno not in _NOT_OFFERED:
+                raise
+            _warn_of_no_locks(lock.parent, e.strerror)
         yield
     finally:
         os.close(handle)
+
+
+@cache
+def _warn_of_no_locks(folder: Path, reason: str) -> None:
+    log.warning("%s: its file system has no locks (%s): let no other run write there", folder, reason)
 
 
 @contextmanager
@@ -154,7 +171,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 def copy(source: Path, target: Path) -> None:
     """Copy with its times; a copy of the same size and time is taken as done."""
-    _transfer(source, target, shutil.copy2)
+    _transfer(source, target, _copy)
 
 
 def _transfer(source: Path, target: Path, make: Callable[[Path, Path], object]) -> None:
@@ -165,10 +182,17 @@ def _transfer(source: Path, target: Path, make: Callable[[Path, Path], object]) 
     with atomic(target) as tmp:
         try:
             make(real, tmp)
-        except OSError as e:
-            if make is shutil.copy2 or e.errno not in _NO_LINK:
+        except OSError:
+            if make is _copy:
                 raise
-            shutil.copy2(real, tmp)
+            _copy(real, tmp)
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy a file, and its times and rights where the file system lets it."""
+    shutil.copyfile(source, target)
+    with suppress(OSError):
+        shutil.copystat(source, target)
 
 
 def files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
@@ -179,17 +203,26 @@ def files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
     real = folder.resolve()
     if real in above or not real.is_dir():
         return
-    for path in sorted(folder.iterdir()):
+    for path in find(folder):
         if path.is_dir():
             yield from files_below(path, (*above, real))
         elif path.is_file():
             yield path
 
 
+def find(folder: Path, pattern: str = "*") -> list[Path]:
+    """All that matches a pattern below `folder`, in order; what is being written is not there yet."""
+    paths = (path.relative_to(folder) for path in folder.glob(pattern))
+    return [folder / p for p in sorted(paths) if not any(part.startswith(TMP) for part in p.parts)]
+
+
 def sweep(folder: Path) -> None:
     """Remove the half-written files of a killed run below `folder`."""
     for path in folder.rglob(TMP + "*"):
-        path.unlink(missing_ok=True)
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink(missing_ok=True)
 
 
 def cache_folder(name: str) -> Path:
@@ -218,11 +251,24 @@ def file_digest(path: Path) -> str:
 
 
 def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
     try:
-        os.fsync(handle)
+        handle = os.open(path, os.O_RDONLY)
+    except OSError as e:
+        if e.errno in _NOT_OFFERED:  # of a folder
+            return
+        raise
+    try:
+        _sync_handle(handle)
     finally:
         os.close(handle)
+
+
+def _sync_handle(handle: int) -> None:
+    try:
+        os.fsync(handle)
+    except OSError as e:
+        if e.errno not in _NOT_OFFERED:
+            raise
 
 
 def whole_lines(data: bytes) -> list[bytes]:
@@ -251,7 +297,7 @@ def append_lines(path: Path, data: bytes, size: int) -> None:
             try:
                 while size_written := os.pwrite(handle, data, end):
                     data, end = data[size_written:], end + size_written
-                os.fsync(handle)
+                _sync_handle(handle)
             except OSError:
                 os.ftruncate(handle, size)
                 raise

@@ -2,10 +2,12 @@
 
 import base64
 import struct
-from collections.abc import Buffer, Callable
+from collections.abc import Buffer, Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -13,7 +15,7 @@ from numpy.typing import NDArray
 from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationInfo
 from pydantic_core import core_schema
 
-from goalreel.errors import InputError
+from goalreel.errors import InputError, first_line
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -27,6 +29,9 @@ MAX_PIXELS = 64_000_000
 MAX_ASPECT = 16
 """The largest ratio of a picture's longer side to its shorter one."""
 _ORIENTATION = 0x0112
+_AT_ONCE = 4_000_000
+"""Pixels of a large picture; those are decoded one at a time, for one takes hundreds of megabytes."""
+_LARGE = Lock()
 
 ENCODINGS = {
     "rgb8": (3, ""),
@@ -200,8 +205,8 @@ class Image:
         import PIL.Image
 
         if isinstance(picture, PIL.Image.Image):
-            check_picture_size(*picture.size)
-            return cls(_pixels(picture))
+            with _readable(picture):
+                return cls(_pixels(picture))
         kind = f"{type(picture).__module__}.{type(picture).__qualname__}".removeprefix("builtins.")
         raise TypeError(f"a picture is a path, a NumPy array, a PIL image or a goalreel.Image, not {kind}")
 
@@ -221,20 +226,8 @@ class Image:
         Raises:
             InputError: it is no image, or is too large or too thin (see `check_picture_size`).
         """
-        import io
-
-        import PIL.Image
-
-        try:
-            with PIL.Image.open(io.BytesIO(data)) as picture:
-                check_picture_size(*picture.size)
-                if picture.format == "EPS":  # Pillow would run Ghostscript on it
-                    raise InputError("not a readable image: EPS is a program, so send PNG or JPEG")
-                return cls(_pixels(picture))
-        except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
-            raise InputError("not a readable image: of no known format") from e
-        except (OSError, SyntaxError, PIL.Image.DecompressionBombError) as e:
-            raise InputError(f"not a readable image: {e}") from e
+        with open_picture(data) as picture:
+            return cls(_pixels(picture))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: type, handler: GetCoreSchemaHandler) -> Any:
@@ -251,10 +244,58 @@ type PictureLike = Image | str | PathLike[str] | NDArray[np.uint8] | "PIL.Image.
 """Pictures that `Image.of` takes."""
 
 
+@contextmanager
+def open_picture(data: bytes, formats: Sequence[str] | None = None) -> Iterator["PIL.Image.Image"]:
+    """Open a picture of one of Pillow's `formats` (default: any) by its header, to look at it.
+
+    Raises:
+        InputError: it is damaged in whatever way, too large or too thin, then or while it is looked at.
+    """
+    import io
+
+    import PIL.Image
+
+    with _readable(None):
+        try:
+            opened = PIL.Image.open(io.BytesIO(data), formats=formats)
+        except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
+            raise InputError("not a readable image: of no known format") from e
+        except PIL.Image.DecompressionBombError as e:
+            raise InputError("an image of so many pixels is too large: send a smaller one") from e
+        with opened as picture, _readable(picture):
+            yield picture
+
+
+@contextmanager
+def _readable(picture: "PIL.Image.Image | None") -> Iterator[None]:
+    """Weigh a picture before it is decoded, and call all that Pillow raises on it damage."""
+    try:
+        if picture is not None:
+            check_picture_size(*picture.size)
+            if picture.format == "EPS":  # Pillow would run Ghostscript on it
+                raise InputError("not a readable image: EPS is a program, so send PNG or JPEG")
+            tiles = getattr(picture, "tile", None) or ()
+            depth = 2 if any("16" in str(tile[3]) for tile in tiles) else 1
+            if picture.width * picture.height * len(picture.getbands()) * depth > 4 * MAX_PIXELS:
+                raise InputError("an image of so many pixels of 16 bits is too large: send a smaller one")
+        yield
+    except InputError:
+        raise
+    except Exception as e:
+        raise InputError(f"not a readable image: {first_line(e)}") from e
+
+
 def _pixels(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
-    """RGB, uint8, (height, width, 3), upright."""
-    pixels = _eight_bits(picture)  # loads it, before which EXIF may be unread
-    return _upright(pixels, _orientation(picture))
+    """RGB, uint8, (height, width, 3), upright. Large pictures are decoded one at a time, and by strips."""
+    with _LARGE if picture.width * picture.height > _AT_ONCE else nullcontext():
+        picture.load()  # before which EXIF may be unread
+        width, height = picture.size
+        pixels = np.empty((height, width, 3), np.uint8)
+        strip = max(1, _AT_ONCE // (4 * width))
+        for top in range(0, height, strip):
+            bottom = min(height, top + strip)
+            pixels[top:bottom] = _eight_bits(picture.crop((0, top, width, bottom)))
+        return _upright(pixels, _orientation(picture))
 
 
 def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
@@ -355,21 +396,15 @@ def decode_compressed(data: Buffer, form: str = "") -> Image:
         InputError: empty, not readable, a size that `check_picture_size` refuses, or a depth map; what `form`
             says that is no colour picture.
     """
-    import io
-
-    import PIL.Image
-
     encoding, transported, _ = form.partition(";")
     if "compressedDepth" in form or (transported and encoding.startswith(NON_COLOUR_PREFIXES)):
         raise InputError(f"format {form!r} is no colour picture: choose the camera's colour topic")
-    data = bytes(data)
-    if not data:
+    if not (data := bytes(data)):
         raise InputError("an empty compressed image: check the camera driver")
-    image = Image.decode(data)
-    with PIL.Image.open(io.BytesIO(data)) as picture:
+    with open_picture(data) as picture:
         if picture.mode.startswith(("I", "F")):
             raise InputError("a compressed depth map is no picture: choose the camera's colour topic")
-    return image
+        return Image(_pixels(picture))
 
 
 def _advice(encoding: str) -> str:

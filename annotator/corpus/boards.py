@@ -33,7 +33,7 @@ from goalreel.datasets.corrections.board import opinion
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import FOLDER
 from goalreel.errors import BackendError, InputError, UserError
-from goalreel.files import digest, file_digest, write_bytes
+from goalreel.files import digest, file_digest, find, write_bytes
 from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
 from goalreel.models.scorers import build_scorer, find_scorer
@@ -80,8 +80,8 @@ def find_boards(
     """
     boards_of: dict[Path, list[StoredBoard]] = {}
     for folder in folders:
-        saved = {path.parent.resolve() for path in folder.rglob(_FILE) if path.is_file()}
-        annotated = {path.parent.parent.resolve() for path in folder.rglob(str(FOLDER)) if path.is_dir()}
+        saved = {path.parent.resolve() for path in find(folder, f"**/{_FILE}") if path.is_file()}
+        annotated = {path.parent.parent.resolve() for path in find(folder, f"**/{FOLDER}") if path.is_dir()}
         if not saved | annotated:
             raise InputError(
                 f"{folder}: holds no storyboard: give what `goalreel plan` or `goalreel annotate` wrote"

@@ -34,7 +34,7 @@ from goalreel.chat.interleave import plain
 from goalreel.chat.json_reply import Problem, read_model
 from goalreel.chat.prompts import render
 from goalreel.errors import BackendError, InputError, UserError
-from goalreel.files import read_mapping, write_bytes
+from goalreel.files import find, read_mapping, write_bytes
 from goalreel.models.journal import Journal
 from goalreel.progress import OnCount, OnProgress
 from goalreel.types import Failure
@@ -102,7 +102,7 @@ def read_banks(folder: Path) -> dict[str, PromptBank]:
     Raises:
         InputError: there is none, or one cannot be read.
     """
-    paths = sorted(folder.glob("*.yaml"))
+    paths = find(folder, "*.yaml")
     if not paths:
         raise InputError(f"{folder}: holds no bank: give a folder of YAML files, one a domain")
     return {path.stem: _read(path) for path in paths}

@@ -29,7 +29,7 @@ from goalreel.annotator.report.cards import (
     when,
 )
 from goalreel.annotator.report.sheet import contact_sheet
-from goalreel.files import write_bytes
+from goalreel.files import find, write_bytes
 from goalreel.planners.kinematic.asked import Asked, asked
 from goalreel.types import Storyboard
 from goalreel.wording import end_line
@@ -219,7 +219,7 @@ def write_report(
         OSError: `out` cannot be written.
     """
     for pattern in _OURS:
-        for stale in out.glob(pattern):
+        for stale in find(out, pattern):
             stale.unlink()
     report = _Report(out, title, summary, models, sheets=sheets)
     for view in episodes:

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from goalreel.errors import DatasetError
+from goalreel.files import find
 
 SUFFIXES = (".mcap", ".db3")
 
@@ -15,9 +16,7 @@ def find_bags(path: Path) -> list[Path]:
         return [path]
     if not path.is_dir():
         return []
-    return sorted(
-        p for p in path.iterdir() if p.suffix in SUFFIXES or (p.is_dir() and (p / "metadata.yaml").is_file())
-    )
+    return [p for p in find(path) if p.suffix in SUFFIXES or (p.is_dir() and (p / "metadata.yaml").is_file())]
 
 
 def require_bags(path: Path) -> list[Path]:

@@ -21,6 +21,7 @@ from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typest
 from rosbags.typesys.store import Typestore
 
 from goalreel.errors import DatasetError
+from goalreel.files import find
 from goalreel.image import Image, decode_compressed, decode_raw
 from goalreel.settings import Settings
 
@@ -46,7 +47,7 @@ def fingerprint(bags: Iterable[Path]) -> str:
     """SHA-256 over every file's name, size and ends: to tell bags apart without reading all of them."""
     sha = hashlib.sha256()
     for bag in bags:
-        for path in sorted(bag.iterdir()) if bag.is_dir() else [bag]:
+        for path in find(bag) if bag.is_dir() else [bag]:
             if path.is_file():
                 size = path.stat().st_size
                 sha.update(f"{path.name} {size}\n".encode())

@@ -28,7 +28,7 @@ from goalreel.datasets.corpora.planner_rows import brief_reasoning
 from goalreel.datasets.corpora.rows import RowKind, TalkRow, decode_lesson, talks
 from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
 from goalreel.errors import InputError
-from goalreel.files import file_digest, write_bytes
+from goalreel.files import file_digest, find, write_bytes
 from goalreel.image import Image
 from goalreel.planners.chat import question
 from goalreel.progress import OnCount
@@ -97,7 +97,7 @@ def import_corpus(
     )
     count = write_corpus(corpus, out, workers=workers, text=kind != "critiques", progress=progress)
     dropped = Counter[str]()
-    for part in sorted((out / "dropped").glob("*.json")):
+    for part in find(out / "dropped", "*.json"):
         dropped.update(json.loads(part.read_text()))
     if not count:
         raise InputError(f"{config.file}: no row can be used; most often: {dropped.most_common(1)[0][0]}")

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from goalreel.chat.conversation import Conversation, Message, MessagePart
 from goalreel.chat.interleave import MARK
 from goalreel.errors import DatasetError, InputError, first_line
+from goalreel.files import find
 from goalreel.image import Image
 
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def shards_of(folder: Path, how: str) -> list[Path]:
     Raises:
         InputError: there are none.
     """
-    shards = sorted((folder / "data").glob("[!.]*.parquet"))  # what a killed run left half-written has a dot
+    shards = find(folder / "data", "*.parquet")
     if not shards:
         raise InputError(f"{folder} holds no corpus: `goalreel corpus {how}` writes one")
     return shards

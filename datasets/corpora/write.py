@@ -19,7 +19,7 @@ from typing import Any
 
 from goalreel.datasets.corpora.rows import SUCCESS, RowKind, features, messages_of, to_columns
 from goalreel.errors import DatasetError
-from goalreel.files import atomic, exclusive, sweep, write_bytes
+from goalreel.files import atomic, exclusive, find, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnCount
 
@@ -177,7 +177,7 @@ def _write_text[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R])
 
 def _join_text(folder: Path, kind: RowKind[Any]) -> None:
     """Make one file of all shards, and for conversations their description for LLaMA-Factory."""
-    parts = sorted((folder / "parts").glob("*.json"))
+    parts = find(folder / "parts", "*.json")
     rows = [row for part in parts for row in json.loads(part.read_text())]
     write_bytes(folder / f"{kind.name}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
     if kind.lesson is None:

@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+from goalreel.files import find
+
 
 def corrections_path(folder: Path, episode: int) -> Path:
     """Path of an episode's log below OUT/meta/goalreel."""
@@ -19,5 +21,5 @@ def has_corrections(path: Path) -> bool:
 
 def logged_episodes(folder: Path) -> list[int]:
     """The episodes that have a log below OUT/meta/goalreel, in order."""
-    names = (path.stem.removeprefix("episode_") for path in (folder / "corrections").glob("chunk-*/*.jsonl"))
+    names = (path.stem.removeprefix("episode_") for path in find(folder / "corrections", "chunk-*/*.jsonl"))
     return sorted(int(name) for name in names if name.isdecimal())

@@ -15,7 +15,7 @@ from typing import Any
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.files import copy, digest, file_digest, files_below, link_or_copy, write_bytes
+from goalreel.files import copy, digest, file_digest, files_below, find, link_or_copy, write_bytes
 
 MARKS = FOLDER / "files"
 _COPIES = "copies.json"
@@ -90,7 +90,7 @@ class FileMarks:
 
         A damaged mark is left out: its file is made anew.
         """
-        for path in sorted((self.out / MARKS).glob("*/**/*.json")):
+        for path in find(self.out / MARKS, "*/**/*.json"):
             file = self.out / path.relative_to(self.out / MARKS).with_suffix("")
             try:
                 yield file, json.loads(path.read_bytes())["content"]
@@ -173,19 +173,19 @@ def drop_gone(source: Source, out: Path, key: str, marks: FileMarks) -> None:
 def surplus_files(source: Source, out: Path, key: str) -> list[Path]:
     """The files of OUT that IN does not have, apart from those of the sub-goal camera `key`."""
     cameras = [out / "videos" / camera for camera in source.cameras if camera != key]
-    videos = (path for camera in cameras for path in camera.glob("*/*.mp4"))
+    videos = (path for camera in cameras for path in find(camera, "*/*.mp4"))
     files = [*data_files(out), *episode_files(out), *videos]
     return [path for path in files if not (source.root / path.relative_to(out)).exists()]
 
 
 def data_files(root: Path) -> list[Path]:
     """The data parquet files in lerobot's order."""
-    return sorted((root / "data").glob("*/*.parquet"))
+    return find(root / "data", "*/*.parquet")
 
 
 def episode_files(root: Path) -> list[Path]:
     """The episode metadata parquet files in lerobot's order."""
-    return sorted((root / "meta" / "episodes").glob("*/*.parquet"))
+    return find(root / "meta" / "episodes", "*/*.parquet")
 
 
 def dataset_files(root: Path) -> Iterator[Path]:

@@ -36,7 +36,7 @@ from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.video import AT_ONCE, PictureRun, write_video
 from goalreel.errors import DatasetError
-from goalreel.files import digest, file_digest, sweep, write_bytes
+from goalreel.files import digest, file_digest, find, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.subgoal_camera import fit, in_form
 from goalreel.terms import DEFAULT_FORM, SubGoalForm
@@ -134,7 +134,7 @@ def _pictures(build: BuildPlan, episode: int) -> dict[str, NDArray[np.uint8]]:
 
 def prune(build: BuildPlan, keep: set[Path]) -> None:
     """Remove files of the camera that an earlier build of OUT laid out otherwise."""
-    for path in sorted((build.out / "videos" / build.key).rglob("*.mp4")):
+    for path in find(build.out / "videos" / build.key, "**/*.mp4"):
         inherited = (build.source.root / path.relative_to(build.out)).exists()
         if path not in keep and not inherited:
             path.unlink()

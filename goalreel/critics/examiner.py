@@ -14,6 +14,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, get_args
 
 from goalreel.critics.examination import Answers, ControlKind, Examination
+from goalreel.files import find
 from goalreel.task_check import TASK
 from goalreel.types import Answer, Ask, Candidate, Critic, Failure, Plan, Request, Stage, Step, Task, Verdict
 
@@ -246,7 +247,7 @@ def _examination(critic: str, answers: dict[str, tuple[str, str]]) -> Examinatio
 def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
     """Critic -> key of a question -> kind and answer, from all logs in a folder."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    for path in sorted(folder.glob("*.jsonl")):
+    for path in find(folder, "*.jsonl"):
         with path.open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 try:

@@ -24,7 +24,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, Json
 from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
-from goalreel.files import digest
+from goalreel.files import digest, find
 from goalreel.http.endpoint import public_header, read_headers, split_model
 from goalreel.settings import Frozen
 from goalreel.torch_support import Quantize
@@ -218,7 +218,7 @@ def _shown(option: str, value: str) -> str:
 
 def fingerprint_of(folder: Path) -> str:
     """Tell a folder's weights from others: goalreel's version, and its files' names, sizes and times."""
-    files = sorted(p for p in folder.rglob("*") if p.is_file())
+    files = [p for p in find(folder, "**/*") if p.is_file()]
     facts = [(str(p.relative_to(folder)), p.stat().st_size, p.stat().st_mtime_ns) for p in files]
     return f"{__version__} {hashlib.sha256(repr(facts).encode()).hexdigest()}"
 

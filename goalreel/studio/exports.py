@@ -23,7 +23,7 @@ from goalreel.annotator.report.write import write_report
 from goalreel.critics.examination import Examination
 from goalreel.datasets.corpora.trajectories import HumanVerdict, HumanVerdicts
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import TMP, file_digest, file_lock, write_bytes
+from goalreel.files import TMP, file_digest, file_lock, find, write_bytes
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import Role, Storyboard
 
@@ -90,7 +90,7 @@ def add_to_corpus(
                 (step, attempt, verdict) for (step, attempt), verdict in sorted(human_verdicts.items())
             ]
             write_bytes(new / "said.json", _VERDICTS.dump_json(verdicts, indent=1))
-        stored = [_stored(path) for path in sorted(place.parent.iterdir()) if not path.name.startswith(TMP)]
+        stored = [_stored(path) for path in find(place.parent)]
         with _replacing(folder / "rows") as new:
             return make_from_storyboards(stored, RecipeConfig(scorer_of(CRITIC)), new)
 

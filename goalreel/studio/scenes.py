@@ -13,7 +13,7 @@ from fastapi import APIRouter, Query, Request
 from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.extras import ROS as ROS_PACKAGES
 from goalreel.extras import install_ros, is_installed
-from goalreel.files import read_mapping
+from goalreel.files import find, read_mapping
 from goalreel.image import Image
 from goalreel.serving.errors import responses
 from goalreel.serving.images import to_base64
@@ -158,7 +158,7 @@ def _datasets(folder: Path, depth: int) -> Iterator[Path]:
     if (folder / "meta" / "info.json").is_file():
         yield folder
     elif depth:
-        for path in sorted(folder.iterdir()):
+        for path in find(folder):
             if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
                 yield from _datasets(path, depth - 1)
 

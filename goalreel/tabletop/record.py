@@ -37,6 +37,7 @@ from goalreel.datasets.writing.language import (
 )
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
+from goalreel.files import find
 from goalreel.progress import OnCount
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop
 from goalreel.tabletop.expert import CLOSED, PHASES, ControlStep, Move, pick_and_place, rollout, wait
@@ -225,7 +226,7 @@ def write_language(root: Path, subtasks: Sequence[Sequence[Subtask]]) -> None:
     As lerobot-annotate does, the plan is restated at every boundary as the numbered list still to do.
     """
     types = language_types()
-    for shard in sorted((root / "data").rglob("*.parquet")):
+    for shard in find(root / "data", "**/*.parquet"):
         table = pq.read_table(shard).replace_schema_metadata(None)
         columns: dict[str, list[pa.Array]] = {PERSISTENT: [], EVENTS: []}
         for episode in table["episode_index"].unique().to_pylist():

@@ -13,6 +13,7 @@ import yaml
 
 import goalreel
 from goalreel.checkpoints import located
+from goalreel.files import find
 from goalreel.training.config import AgentConfig, GrpoConfig
 from goalreel.training.run import is_nano
 
@@ -149,7 +150,7 @@ def agent_card(
 
 def grpo_card(config: GrpoConfig, group: int, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
     """Make the card of a Critic trained by reinforcement with so many replies a prompt."""
-    shards = [shard for folder in config.corpus for shard in sorted((folder / "data").glob("*.parquet"))]
+    shards = [shard for folder in config.corpus for shard in find(folder / "data", "*.parquet")]
     rewarded = [entry for entry in history if "reward" in entry]
     return agent_card(
         config,

@@ -1,6 +1,8 @@
 """The main job and its command line, on real lerobot datasets."""
 
+import errno
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -26,6 +28,7 @@ from goalreel.models.load import load
 from goalreel.subgoal_camera import DEFAULT_FORM, in_form
 
 KEY = "observation.images.subgoal"
+SOURCE = ".cache/huggingface/goalreel/source"
 STOPS = (signal.SIGKILL, signal.SIGINT)
 
 
@@ -98,6 +101,48 @@ def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
     again = annotate(video_dataset, out)
     assert again.clean, "a picture that a person took away is no failure"
     assert 0 < again.dataset_steps.total() < summary.dataset_steps.total()
+
+
+def test_files_that_are_being_written_are_not_there_yet(video_dataset, annotated, tmp_path):
+    """In both folders, a half of each file as a kill leaves it."""
+    root, out = shutil.copytree(video_dataset, tmp_path / "in"), shutil.copytree(annotated, tmp_path / "out")
+    before = contents(out)
+    for path in [p for folder in (root, out) for p in folder.rglob("*.*") if p.is_file()]:
+        data = path.read_bytes()
+        path.with_name(f".goalreel-tmp-8dd27238-{path.name}").write_bytes(data[: len(data) // 2])
+    show(out, tmp_path / "report")
+    goalreel("check", root)
+    goalreel("export", out, "--to", "table", "--out", tmp_path / "steps.csv")
+    goalreel("corpus", "from-storyboards", out, "--out", tmp_path / "corpus")
+    assert annotate(root, out).resumed == 3
+    assert contents(out) | {SOURCE: b""} == before | {SOURCE: b""}
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("fcntl.flock", errno.ENOSYS),
+        ("fcntl.flock", errno.ENOLCK),
+        ("os.link", errno.ENOSYS),
+        ("os.link", errno.EINVAL),
+        ("os.fsync", errno.EINVAL),
+        ("os.chmod", errno.EPERM),
+        ("os.utime", errno.ENOTSUP),
+    ],
+)
+def test_file_systems_without_a_call(name, code, video_dataset, annotated, tmp_path, monkeypatch):
+    """As Lustre, NFS, SMB, vfat and FUSE are mounted in laboratories."""
+
+    def refuse(*args: object, **options: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    monkeypatch.setattr(name, refuse)
+    annotate(video_dataset, tmp_path / "out")
+    page = review_page(tmp_path / "out", video_dataset)
+    change(page, 0, kind="blank", step=page.get("/api/episodes/0").json()["steps"][0]["id"])
+    monkeypatch.undo()
+    shutil.rmtree(tmp_path / "out" / FOLDER / "corrections")
+    assert contents(tmp_path / "out") == contents(annotated)
 
 
 def test_a_second_pass_over_one_episode_leaves_the_others_untouched(annotated, tmp_path):

@@ -2,6 +2,10 @@
 
 import array
 import io
+import random
+import struct
+import zlib
+from contextlib import suppress
 
 import numpy as np
 import PIL.Image
@@ -9,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from goalreel.errors import InputError
 from goalreel.image import ENCODINGS, Image, decode_compressed, decode_raw
 
 RGB = np.random.default_rng(0).integers(0, 256, (4, 6, 3), np.uint8)
@@ -137,3 +142,24 @@ def test_compressed_refusals():
         with pytest.raises(ValueError, match=says) as refused:
             decode_compressed(data)
         assert "\n" not in str(refused.value)
+
+
+def test_however_a_picture_is_damaged_it_is_refused():
+    """Half of the ways in which Pillow's parsers fail are no OSError."""
+    rng, wholes = random.Random(69), [b"qoif\0\0\0\x1e\0\0\0\x18\x03\x01\xfeD\n\xfe\x04"]
+    for form in ("PNG", "JPEG", "TIFF", "BMP", "GIF", "PPM", "WEBP", "AVIF", "DDS", "SPIDER", "ICO", "TGA"):
+        out = io.BytesIO()
+        PIL.Image.fromarray(FORMS["rgba8"]).convert("F" if form == "SPIDER" else "RGB").save(out, form)
+        wholes.append(out.getvalue())
+    for data in map(bytearray, rng.choices(wholes, k=1000)):
+        for _ in range(rng.choice((1, 4))):
+            data[rng.randrange(min(64, len(data)))] = rng.choice((0, 127, 255, rng.randrange(256)))
+        with suppress(InputError):
+            Image.decode(bytes(data[: rng.choice((20, len(data)))]))
+
+
+def test_the_memory_of_a_picture_is_bounded_by_pixels_channels_and_depth():
+    header = struct.pack(">4sIIBBBBB", b"IHDR", 8000, 8000, 16, 6, 0, 0, 0)
+    parts = (b"\x89PNG\r\n\x1a\n\0\0\0\r", header, zlib.crc32(header).to_bytes(4), b"\0\0\0\4IDAT", bytes(99))
+    with pytest.raises(InputError, match="16 bits is too large"):
+        Image.decode(b"".join(parts))

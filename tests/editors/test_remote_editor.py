@@ -501,6 +501,7 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(remote, tmp_path):
         ({"data": [{"b64_json": "!!!"}]}, "unusable"),
         ({"data": [{"b64_json": "é"}]}, "unusable"),
         ({"data": [{"b64_json": "aGVsbG8="}]}, "not a readable image"),
+        ({"data": [{"b64_json": "cW9pZgAAAB4AAAAYAwH+RAr+BA=="}]}, "not a readable image"),
         ({"data": [{"b64_json": TRUNCATED}]}, "truncated"),
         ({"data": [{"b64_json": BLACK}]}, "one colour alone"),
         ({"data": [{"b64_json": EPS}]}, "EPS is a program"),
