@@ -2,7 +2,7 @@
 
 import base64
 import struct
-from collections.abc import Buffer, Callable, Iterator, Sequence
+from collections.abc import Buffer, Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from os import PathLike
@@ -245,7 +245,7 @@ type PictureLike = Image | str | PathLike[str] | NDArray[np.uint8] | "PIL.Image.
 
 
 @contextmanager
-def open_picture(data: bytes, formats: Sequence[str] | None = None) -> Iterator["PIL.Image.Image"]:
+def open_picture(data: bytes, formats: tuple[str, ...] | None = None) -> Iterator["PIL.Image.Image"]:
     """Open a picture of one of Pillow's `formats` (default: any) by its header, to look at it.
 
     Raises:
