@@ -10,6 +10,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict
 
 from goalreel.annotator.examples import by_instruction, to_label
+from goalreel.annotator.policy import PolicyInputs, policy_inputs
 from goalreel.annotator.questions.picture import with_picture
 from goalreel.annotator.questions.question import find_question
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
@@ -64,6 +65,8 @@ class CheckReport(BaseModel):
     """Reasons to keep the instruction -> number of episodes; the most frequent first."""
     to_label: dict[str, tuple[int, ...]] = {}
     """Instruction -> the episodes to label first, whose steps are then carried over to the others of it."""
+    policy: PolicyInputs | None = None
+    """What a policy sees of the dataset, where one was named."""
 
     def count(self, level: Literal["broken", "warning", "note"]) -> int:
         """Count the issues of one level."""
@@ -78,6 +81,7 @@ def check(
     camera: str | None = None,
     steps: Steps | Path | str | None = None,
     merge: Source | str | PathLike[str] | None = None,
+    policy: str | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CheckReport:
     """Report what goalreel understands of a dataset, and what is broken in it. It is only read.
@@ -95,10 +99,11 @@ def check(
         camera: camera of the goal images, as `Options.camera`.
         steps: as `Options.steps`.
         merge: another dataset, to be merged with this one by lerobot; what prevents that is among the issues.
+        policy: a checkpoint's folder, or a type of lerobot's, that is to be trained on the dataset.
         progress: called with a stage's name, the amount that is done, and the total.
 
     Raises:
-        InputError: the layout or the steps cannot be read, or does not fit the dataset.
+        InputError: the layout or the steps cannot be read, or does not fit the dataset, or `policy` is none.
         DatasetError: there is no such episode or camera, or `merge` is no dataset.
     """
     hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
@@ -114,6 +119,8 @@ def check(
     if merge is not None:
         other = merge if isinstance(merge, Source) else Source.open(Path(merge))
         issues += merge_issues(source, other)
+    seen, of_policy = policy_inputs(source, policy) if policy is not None else (None, [])
+    issues = by_level([*of_policy, *issues])
     robot_type = source.info.get("robot_type")
     report = CheckReport(
         dataset=str(source.root),
@@ -121,6 +128,7 @@ def check(
         episodes=len(selected),
         fps=source.fps,
         issues=tuple(issues),
+        policy=seen,
     )
     if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
         return report

@@ -17,6 +17,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from goalreel.datasets.recognition import no_dataset
 from goalreel.errors import DatasetError, InputError
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
@@ -191,10 +192,8 @@ def read_info(root: Path) -> dict[str, Any]:
         DatasetError: it is missing or damaged, or of a version or a form that goalreel does not read.
     """
     path = root / "meta" / "info.json"
-    if root.is_file():
-        raise DatasetError(f"{root}: is a file, and a LeRobot dataset is a folder with meta/info.json")
     if not path.is_file():
-        raise DatasetError(f"{root}: no meta/info.json there, so it is not a LeRobot dataset")
+        raise DatasetError(no_dataset(root))
     try:
         info: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError) as e:

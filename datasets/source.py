@@ -96,7 +96,7 @@ class Source:
                 f"{self.root}: the dataset has no camera, so there is nothing to show as a goal"
             )
         if name is None:
-            fixed = [c for c in self.cameras if not _on_wrist(c) and "subgoal" not in c]
+            fixed = [c for c in self.cameras if not on_wrist(c) and "subgoal" not in c]
             return (fixed or list(self.cameras))[0]
         for camera in self.cameras:
             if name in (camera, camera.removeprefix("observation.images.")):
@@ -119,7 +119,7 @@ class Source:
     def views(self, camera: str) -> tuple[str, ...]:
         """The cameras that show an episode: `camera`, then those on a wrist, then the others."""
         others = [c for c in self.cameras if c != camera and "subgoal" not in c]
-        return (camera, *sorted(others, key=lambda c: not _on_wrist(c)))
+        return (camera, *sorted(others, key=lambda c: not on_wrist(c)))
 
     def fingerprint(self) -> Fingerprint:
         """Name this dataset and each of its episodes."""
@@ -238,7 +238,7 @@ def _shape(feature: Mapping[str, Any]) -> list[int]:
     return shape if isinstance(shape, list) and all(isinstance(size, int) for size in shape) else []
 
 
-def _on_wrist(camera: str) -> bool:
+def on_wrist(camera: str) -> bool:
     return any(word in camera for word in ("wrist", "hand", "gripper"))
 
 

@@ -14,7 +14,7 @@ from goalreel.datasets.writing.plan import FORM
 type Level = Literal["broken", "warning", "note"]
 """Broken: lerobot could not read an annotated copy, or there is nothing to annotate."""
 LEVELS: tuple[Level, ...] = ("broken", "warning", "note")
-type Group = Literal["Dataset", "Episodes", "Instructions"]
+type Group = Literal["Dataset", "Episodes", "Instructions", "Policy"]
 _OF_EPISODES = (
     "episode",
     "episode_rows",
@@ -51,6 +51,8 @@ class HealthIssue(BaseModel):
     @property
     def group(self) -> Group:
         """Heading under which it is told."""
+        if self.kind == "policy":
+            return "Policy"
         if self.kind in _OF_WORDS:
             return "Instructions"
         return "Episodes" if self.kind in _OF_EPISODES else "Dataset"

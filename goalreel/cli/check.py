@@ -25,13 +25,15 @@ EPILOG = (
     "`issues`, objects with `kind`, `level` (broken, warning, note), `group`, `text` and `episodes`; "
     "`sampled`, `named`, `silent` (episodes whose words and motion were compared, will be named, will keep "
     "their instruction), `reasons`, why and how many, and `readings`, objects with `instruction`, "
-    "`episodes`, `clauses` and `is_read`, and `to_label`, instructions with the episodes to label first. "
+    "`episodes`, `clauses` and `is_read`, and `to_label`, instructions with the episodes to label first; "
+    "`policy`, with `--policy`: `policy`, `inputs`, `unseen`, `arguments` and `words`. "
     "With `--fix`, all of it is about the copy, and "
     "`mended` holds a line for each thing that was mended.\n\n"
     "Examples:\n\n"
     "- `goalreel check droid`\n\n"
     "- `goalreel check droid --episodes 0-99 --layout gripper=6,closed=high`\n\n"
     "- `goalreel check droid-goals --merge pusht-goals`\n\n"
+    "- `goalreel check droid-goals --policy outputs/train/checkpoints/last/pretrained_model`\n\n"
     "- `goalreel check droid --json`\n\n"
     "- `goalreel check droid --fix --out droid-mended`"
 )
@@ -69,6 +71,12 @@ def check(
         Path | None,
         typer.Option(metavar="OTHER", help="Also say what prevents lerobot from merging OTHER with it."),
     ] = None,
+    policy: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CHECKPOINT|TYPE", help="Also say what this policy of lerobot would see of the dataset."
+        ),
+    ] = None,
     json_output: Json = False,
 ) -> None:
     """Say what goalreel understands of a dataset, and what is wrong with it."""
@@ -93,6 +101,7 @@ def check(
                 camera=camera,
                 steps=steps,
                 merge=merge,
+                policy=policy,
                 progress=progress,
             )
         if write_steps:
@@ -126,7 +135,12 @@ def _show(report: "CheckReport") -> None:
         else [],
         "Episodes": [],
         "Instructions": [],
+        "Policy": [],
     }
+    if (seen := report.policy) is not None:
+        then = " with the arguments below" if seen.arguments else ""
+        cameras = (f"{slot} gets {key or 'no camera'}{then}" for slot, key in seen.inputs.items())
+        rows["Policy"] += [("", line) for line in (f"{seen.policy} reads {seen.words}", *cameras)]
     rows["Robot"] += [(f.confidence, f"{f.field} {f.value or '-'}: {f.reason}") for f in report.robot]
     if report.camera:
         rows["Dataset"].append(("", f"goal images from {report.camera}"))
@@ -151,9 +165,13 @@ def _show(report: "CheckReport") -> None:
             table.add_row(Text(mark, _STYLES.get(mark, "")), Text(text, overflow="fold"))
     console = Console()
     console.print(table)
+    if report.policy is not None and report.policy.arguments:
+        typer.echo(f"add to lerobot-train:  {report.policy.arguments}")
     broken, warnings = report.count("broken"), report.count("warning")
     if broken:
-        console.print(f"broken: {broken}; annotate refuses this dataset", style="red")
+        refuses = any(issue.level == "broken" and issue.kind != "policy" for issue in report.issues)
+        then = "; annotate refuses this dataset" if refuses else ""
+        console.print(f"broken: {broken}{then}", style="red")
     else:
         console.print(f"nothing is broken; warnings: {warnings}", highlight=False)
 

@@ -277,7 +277,11 @@ def show_summary(summary: "Summary") -> None:
         console.print(note, highlight=False, markup=False, soft_wrap=True)
     elif summary.annotated or summary.resumed:
         console.print(
-            f"Look at it:  goalreel show {summary.out}", highlight=False, markup=False, soft_wrap=True
+            f"Look at it:  goalreel show {summary.out}\n"
+            f"What a policy sees of it:  goalreel check {summary.out} --policy CHECKPOINT|TYPE",
+            highlight=False,
+            markup=False,
+            soft_wrap=True,
         )
     for text, (first, *others) in summary.to_label.items():
         console.print(

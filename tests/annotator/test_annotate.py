@@ -238,7 +238,7 @@ def test_options_that_do_not_fit_are_one_line(words, said, video_dataset, tmp_pa
 
 
 def test_folders_that_do_not_fit_are_one_line(video_dataset, annotated, tmp_path):
-    assert "not a LeRobot dataset" in fails("annotate", tmp_path, "--out", tmp_path / "out")
+    assert "the folder is empty" in fails("annotate", tmp_path, "--out", tmp_path / "out")
     assert "never" in fails("annotate", video_dataset, "--out", video_dataset / "inside")
     assert "no annotated episode" in fails("show", video_dataset)
     assert "episode 9 is not annotated" in fails("show", annotated, "--episodes", "9")

@@ -133,7 +133,7 @@ def test_a_killed_run_asks_nothing_twice(sharded_dataset, reviewed, tmp_path):
 def test_what_cannot_be_shown_is_one_line(sharded_dataset, reviewed, tmp_path):
     words = ("annotate", sharded_dataset, "--out", tmp_path / "out", "--examples")
     assert "leave out rows" in fails(*words, reviewed, "--planner", "rows")
-    assert "not a LeRobot dataset" in fails(*words, tmp_path / "nowhere")
+    assert "nowhere: no such folder" in fails(*words, tmp_path / "nowhere")
     assert "no episode has sub-task labels" in fails(*words, sharded_dataset)
     assert not (tmp_path / "out").exists()
 

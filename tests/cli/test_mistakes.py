@@ -109,5 +109,5 @@ def test_a_checkpoint_that_is_not_there(words, monkeypatch, tmp_path):
 def test_storyboards_of_what_was_never_annotated(video_dataset, tmp_path):
     with pytest.raises(DatasetError, match="no annotated episode: run goalreel annotate first"):
         read_storyboards(video_dataset)
-    with pytest.raises(DatasetError, match="is not a LeRobot dataset"):
+    with pytest.raises(DatasetError, match="the folder is empty"):
         read_storyboards(tmp_path)

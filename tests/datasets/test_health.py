@@ -346,7 +346,7 @@ def test_the_command_says_what_was_mended(root, annotated, video_dataset, tmp_pa
     assert "overlaps the dataset" in fails("check", root, "--fix", "--out", root / "in")
     for words in (["--fix"], ["--out", tmp_path / "x"]):
         assert "--fix and --out COPY go together" in fails("check", root, *words)
-    assert "no meta/info.json" in fails("check", tmp_path / "none", "--fix", "--out", tmp_path / "x")
+    assert "no such folder" in fails("check", tmp_path / "none", "--fix", "--out", tmp_path / "x")
     assert not (tmp_path / "x").exists()
     said = goalreel("check", out, "--fix", "--out", tmp_path / "y")
     assert said.startswith("nothing that --fix can repair")

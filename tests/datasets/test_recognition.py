@@ -1,0 +1,58 @@
+"""A path that is no dataset: one line says what it is, and the step or converter that fits."""
+
+import pytest
+from support.cli import fails, invoke
+from support.recordings import make_dataset
+
+FOLDERS = {
+    "": "the folder is empty",
+    "demo_0.hdf5": "a folder of HDF5, not a LeRobot dataset: any4lerobot converts LIBERO's",
+    "1.0.0/droid-train.tfrecord-00000-of-00031": "a folder of RLDS, not a LeRobot dataset: any4lerobot's",
+    "replay.zarr/.zgroup": "a folder of Zarr",
+    "data/chunk-000/file-000.parquet": "copy the dataset again, with its folder meta",
+    "cam0/episode_0.MP4": "a folder of videos, not a LeRobot dataset: states and actions are needed",
+    "0/rgb_0001.png": "a folder of pictures, not a LeRobot dataset: states and actions are needed",
+    "run/run_0.mcap": "goalreel bag2lerobot",
+    "notes.txt": "no meta/info.json there",
+}
+
+
+@pytest.mark.parametrize(("file", "line"), FOLDERS.items())
+def test_a_folder_of_something_else(file, line, tmp_path):
+    if file:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / file).write_bytes(b"x")
+    said = fails("show", tmp_path)
+    assert said.startswith(f"goalreel: {tmp_path}: ")
+    assert line in said
+    (issue,) = public_issues(tmp_path)
+    assert issue == said.removeprefix("goalreel: ")
+
+
+def public_issues(path) -> list[str]:
+    import goalreel
+
+    return [issue.text for issue in goalreel.check(path).issues]
+
+
+@pytest.mark.parametrize(
+    ("path", "line"),
+    [
+        ("nowhere", "nowhere: no such folder"),
+        ("lerobot/pusht", "hf download lerobot/pusht --repo-type dataset --local-dir pusht"),
+        ("https://example.com/x.zip", "https://example.com/x.zip: an address of no dataset on the Hub"),
+    ],
+)
+def test_what_is_not_there(path, line, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert line in fails("annotate", path, "--out", "out")
+    assert line in " ".join(invoke("check", path).stdout.split())
+
+
+def test_a_folder_of_datasets_and_a_file(tmp_path):
+    make_dataset(tmp_path / "one", (6,))
+    assert f"holds datasets, and is none itself: name one, such as {tmp_path / 'one'}" in fails(
+        "show", tmp_path
+    )
+    (tmp_path / "demo.hdf5").write_bytes(b"x")
+    assert "demo.hdf5: is a file, and a LeRobot dataset is a folder" in fails("show", tmp_path / "demo.hdf5")
