@@ -66,7 +66,7 @@ class CheckReport(BaseModel):
     to_label: dict[str, tuple[int, ...]] = {}
     """Instruction -> the episodes to label first, whose steps are then carried over to the others of it."""
     policy: PolicyInputs | None = None
-    """What a policy sees of the dataset, where one was named."""
+    """The view of a policy, where one was named."""
 
     def count(self, level: Literal["broken", "warning", "note"]) -> int:
         """Count the issues of one level."""

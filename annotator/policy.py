@@ -1,4 +1,4 @@
-"""What a LeRobot policy sees of a dataset: the cameras that fill its inputs, and the words that it reads.
+"""The view that a LeRobot policy has of a dataset: the cameras that fill its inputs, and the words that it reads.
 
 lerobot's own configuration classes and checks answer, as `lerobot-train` calls them. What they do not say is
 in the sets below, which tests/annotator/test_policy.py compares with lerobot's source.
@@ -32,12 +32,12 @@ COUNTED = frozenset(("diffusion", "multi_task_dit"))
 VIEWS = frozenset(("vla_jepa",))
 """Policies that leave out cameras in a part of their loss, the world model."""
 _KEYS = ("video_modality_keys", "image_keys")
-"""What GR00T and MolmoAct2 call the cameras that they read, in a step of the checkpoint's preprocessor."""
+"""Lists of the cameras that GR00T and MolmoAct2 read, in a step of the checkpoint's preprocessor."""
 _IMAGES = "observation.images."
 
 
 class PolicyInputs(BaseModel):
-    """What a policy sees of a dataset."""
+    """The part of a dataset that a policy sees."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -48,9 +48,9 @@ class PolicyInputs(BaseModel):
     unseen: tuple[str, ...] = ()
     """Cameras that reach no input, with `arguments`."""
     arguments: str = ""
-    """What to add to `lerobot-train`, so that the policy sees the sub-goal."""
+    """Added to `lerobot-train`, so that the policy sees the sub-goal."""
     words: str = ""
-    """What it reads of words."""
+    """The words that it reads."""
 
 
 def policy_inputs(source: Source, policy: str) -> tuple[PolicyInputs, list[HealthIssue]]:
@@ -160,7 +160,7 @@ def _from_scratch(
 
 
 def _doubts(config: "PreTrainedConfig", sizes: Mapping[str, Sequence[int]]) -> list[HealthIssue]:
-    """What a new policy does to a camera more, though lerobot accepts it."""
+    """Doubts about one camera more, though lerobot accepts it."""
     kind, doubts = config.type, list[str]()
     widths = {tuple(f.shape) for key, f in config.image_features.items() if key in sizes}
     if (
