@@ -1,4 +1,4 @@
-"""The view that a LeRobot policy has of a dataset: the cameras that fill its inputs, and the words that it reads.
+"""The part of a dataset that a LeRobot policy sees: cameras that fill its inputs, and words that it reads.
 
 lerobot's own configuration classes and checks answer, as `lerobot-train` calls them. What they do not say is
 in the sets below, which tests/annotator/test_policy.py compares with lerobot's source.
