@@ -140,11 +140,12 @@ def node(out: Path, seconds: float, arguments: list[str]) -> None:
     models = SlowModels(seconds)
 
     class TimedSlot(FrameSlot[ImageMessage | CompressedImage]):
-        def put(self, raw: ImageMessage | CompressedImage, stamp: int, frame_id: str) -> None:
-            super().put(raw, stamp, frame_id)
+        def put(self, raw: ImageMessage | CompressedImage, stamp: int, frame_id: str) -> bool:
+            is_new = super().put(raw, stamp, frame_id)
             arrivals.append((stamp, time.time_ns()))
             if len(arrivals) == 1:
                 started(out)
+            return is_new
 
         def newest(self) -> Frame | None:
             frame = super().newest()

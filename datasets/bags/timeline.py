@@ -172,17 +172,15 @@ def _complete(bag: Bag, topic: str, count: int) -> None:
 
 
 def _check_lags(bag: Bag, lags: dict[str, list[int]]) -> None:
-    """Warn where the stamps of one topic are far older than those of another, as with a clock that is off."""
+    """Refuse stamps of one topic that are far older than those of another: numbers beside what they do not
+    show.
+    """
     medians = {topic: float(np.median(each)) / SECOND for topic, each in lags.items() if each}
     newest, oldest = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
     if medians[oldest] - medians[newest] > MAX_LAG_S:
-        log.warning(
-            "%s: the stamps of %s are %.1f s older than those of %s, and so are laid beside what was seen "
-            "then: if a clock is off, use --clock received",
-            bag.path,
-            oldest,
-            medians[oldest] - medians[newest],
-            newest,
+        raise DatasetError(
+            f"{bag.path}: the stamps of {oldest} are {medians[oldest] - medians[newest]:.1f} s older than "
+            f"those of {newest}, as where a clock is off: use --clock received"
         )
 
 

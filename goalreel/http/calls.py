@@ -19,6 +19,8 @@ class Abort:
     def __init__(self) -> None:
         self.retries = 0
         """Retries of the requests so far."""
+        self.problem = ""
+        """The reason of the last retry, in one line."""
         self._requested = False
         self._lock = threading.Lock()
         self._closers: list[Callable[[], object]] = []
@@ -64,6 +66,7 @@ def current_abort() -> Abort:
     return _abort.get() or Abort()
 
 
-def report_retry(number: int) -> None:
-    """Tell the caller that a request is sent for another time, the `number`th retry."""
-    current_abort().retries = number
+def report_retry(number: int, problem: str) -> None:
+    """Tell the caller that a request is sent for another time, the `number`th retry, and why."""
+    abort = current_abort()
+    abort.retries, abort.problem = number, problem

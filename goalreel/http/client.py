@@ -168,11 +168,15 @@ class HttpClient:
                 return not final and (self._retry_late or not late)
             return _may_be_answered_soon(error.reply, streams)
 
+        def note(state: tenacity.RetryCallState) -> None:
+            error = state.outcome.exception() if state.outcome else None
+            report_retry(state.attempt_number, self.explain(error) if isinstance(error, HttpError) else "")
+
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self._retries + 1),
             retry=tenacity.retry_if_exception(is_worth_another),
             wait=_pause,
-            before_sleep=lambda state: report_retry(state.attempt_number),
+            before_sleep=note,
             sleep=lambda seconds: sleep(seconds),
             reraise=True,
         )

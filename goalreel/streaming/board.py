@@ -30,6 +30,8 @@ type GoalReason = Literal[
 type PhaseName = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
 
 NO_ID = UUID(int=0)
+NOT_ASKED = Failure(stage="judge", message="no critic was asked")
+"""Stands for the verdict on a picture made elsewhere that nobody judged. No model failed."""
 
 
 class ErrorCode(IntEnum):
@@ -72,7 +74,7 @@ class ModelNames:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """One camera frame. `stamp` is the camera's (ns), `received` is `time.monotonic()` on arrival (s)."""
+    """One camera frame. `stamp` is the camera's (ns), `received` the task's clock on arrival (s)."""
 
     image: Image
     """In the size that the models are given: `max_image_side` at most."""
@@ -230,18 +232,21 @@ class Board:
     examination: Examination | None = None
     """The examination of the critic; None where there is none."""
 
+    camera_frame: str = ""
+    """The optical frame of the live camera; empty before its first frame."""
+
     def is_verified(self, panel: StepPanel) -> bool:
-        """Return whether one who may be believed accepted a step's picture, and its words are in no doubt."""
+        """Return whether one who may be believed accepted a step's picture, and neither claim is in doubt."""
         claims = panel.claims(self.models)
-        accepted = panel.image_status == "accepted" and not claims.what.doubts
-        return accepted and verifies(claims.looks, self.examination)
+        doubts = (*claims.what.doubts, *(claims.looks.doubts if claims.looks else ()))
+        return panel.image_status == "accepted" and not doubts and verifies(claims.looks, self.examination)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
         """The failures of models in this plan."""
         panels = (panel.record.failure for panel in self.steps)
         failures = (self.planner_failure, *panels, self.critic_failure, *self.earlier_failures)
-        return tuple(failure for failure in failures if failure is not None)
+        return tuple(failure for failure in failures if failure is not None and failure != NOT_ASKED)
 
     @property
     def degraded(self) -> str:
@@ -271,9 +276,12 @@ class Board:
             return failure_lines([self.planner_failure])[0]
         if self.is_verified(panel):
             return ""
-        if doubts := panel.claims(self.models).what.doubts:
-            return f"its words are in doubt: {'; '.join(doubts)}"
+        claims = panel.claims(self.models)
+        if claims.what.doubts:
+            return f"its words are in doubt: {'; '.join(claims.what.doubts)}"
         if panel.image_status == "accepted":
+            if claims.looks and claims.looks.doubts:
+                return f"its picture is in doubt: {'; '.join(claims.looks.doubts)}"
             why = self.examination.open if self.examination else "nobody has examined it (examination)"
             return f"the critic that accepted its picture has not passed: {why}"
         return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
@@ -285,8 +293,8 @@ class Board:
 
     @property
     def frame_id(self) -> str:
-        """Optical frame of the camera that it was planned from, or empty."""
-        return self.source.frame_id if self.source is not None else ""
+        """Optical frame of the robot's camera, else of the one that it was planned from, or empty."""
+        return self.camera_frame or (self.source.frame_id if self.source is not None else "")
 
     def predicted_before(self, index: int) -> Image | None:
         """Give the predicted picture before step `index`: that of the last step before it that has one."""

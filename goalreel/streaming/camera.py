@@ -26,6 +26,8 @@ class FrameCounts:
     unreadable: int = 0
     backwards: int = 0
     """Frames whose stamp is earlier than that of the frame before."""
+    repeated: int = 0
+    """Messages since the newest frame that have its stamp: the driver sends it again and again."""
     age: float | None = None
     spacing: float = 0.0
     """Seconds, as in Frame."""
@@ -52,8 +54,9 @@ class _Message[Raw]:
 class FrameSlot[Raw]:
     """Holds one message. `put` replaces it; `newest` decodes it once, when it is first read.
 
-    Age is measured from arrival here, so that a camera's wrong clock does not matter. Pictures are scaled to
-    `longest` pixels on their longer side at most.
+    Age is measured from arrival here by `clock`, so that a camera's wrong clock does not matter. Only a stamp
+    that stands still does: it is no new frame, unless it is 0. Pictures are scaled to `longest` pixels on
+    their longer side at most.
     """
 
     def __init__(
@@ -62,22 +65,26 @@ class FrameSlot[Raw]:
         clock: Callable[[], float] = time.monotonic,
         longest: int = MAX_IMAGE_SIDE,
     ) -> None:
-        self.longest = longest
-        self._decode, self._clock = decode, clock
+        self.longest, self.clock = longest, clock
+        self._decode = decode
         self._lock = threading.Lock()
         self._message: _Message[Raw] | None = None
         self._arrivals: deque[float] = deque(maxlen=SPACED_FRAMES)
         self._counts = FrameCounts()
 
-    def put(self, raw: Raw, stamp: int, frame_id: str) -> None:
-        """Replace the message. `stamp` is in ns."""
-        received = self._clock()
+    def put(self, raw: Raw, stamp: int, frame_id: str) -> bool:
+        """Replace the message and return True, unless it is no new frame. `stamp` is in ns."""
+        received = self.clock()
         with self._lock:
             counts, last = self._counts, self._message
+            if last is not None and stamp == last.stamp != 0:
+                self._counts = replace(counts, repeated=counts.repeated + 1)
+                return False
             backwards = counts.backwards + (last is not None and stamp < last.stamp)
-            self._counts = replace(counts, received=counts.received + 1, backwards=backwards)
+            self._counts = replace(counts, received=counts.received + 1, backwards=backwards, repeated=0)
             self._arrivals.append(received)
             self._message = _Message(raw, stamp, frame_id, received, self._spacing())
+            return True
 
     def newest(self) -> Frame | None:
         """Give the newest frame, however old; None before the first.
@@ -119,7 +126,7 @@ class FrameSlot[Raw]:
     def counts(self) -> FrameCounts:
         """Give the counts, and the age of the newest frame."""
         with self._lock:
-            age = None if self._message is None else self._clock() - self._message.received
+            age = None if self._message is None else self.clock() - self._message.received
             return replace(self._counts, age=age, spacing=self._spacing())
 
     def _spacing(self) -> float:
@@ -148,7 +155,8 @@ def explain_spacing(spacing: float, max_image_age: float) -> str:
 class LiveCamera:
     """Gives the newest frame while it is fresh, which means no older than `max_image_age`.
 
-    `explain_silence` says why no frame has arrived at all; it is asked when that ends a task.
+    `explain_silence` says why no frame has arrived at all; it is asked when that ends a task. `clock` is the
+    task's own.
     """
 
     def __init__(
@@ -156,8 +164,9 @@ class LiveCamera:
         newest: Callable[[], Frame | None],
         settings: EngineSettings,
         explain_silence: Callable[[], str] = lambda: SILENCE,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._newest = newest
+        self._newest, self.clock = newest, clock
         self._explain_silence = explain_silence
         self._settings = settings
         self.goal_reason: GoalReason = "active"
@@ -179,10 +188,11 @@ class LiveCamera:
                 from the first poll at the earliest; after a stop of this process polling begins anew. Or
                 frames have come too far apart for `stall_timeout` seconds.
         """
-        now = time.monotonic()
-        if self._polled_since is None or now - self._last_poll > _LONGEST_PAUSE / self._settings.track_rate:
+        now, steady_now = self.clock(), time.monotonic()
+        pause = steady_now - self._last_poll
+        if self._polled_since is None or pause > _LONGEST_PAUSE / self._settings.track_rate:
             self._polled_since = now
-        self._last_poll = now
+        self._last_poll = steady_now
         frame, error, reason = self._read()
         since, limit = self._last_usable, self._settings.image_timeout
         if steady and frame is not None and self.goal_reason == "stale":
@@ -213,7 +223,7 @@ class LiveCamera:
         if frame is None:
             return None, ErrorCode.NO_IMAGE, SILENCE
         self._last_usable = max(self._last_usable, frame.received)
-        age = time.monotonic() - frame.received
+        age = self.clock() - frame.received
         if age > self._settings.max_image_age:
             return None, ErrorCode.STALE_IMAGE, f"the camera stopped: its newest frame is {age:.1f} s old"
         return frame, ErrorCode.NONE, ""

@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -21,8 +21,8 @@ _LONGEST_SILENCE = 1.0
 class ExamplesCue:
     """Says which steps a robot has done, by its state and labelled episodes. Safe from any thread."""
 
-    def __init__(self, labelled: Path) -> None:
-        """Read the labelled episodes of a dataset.
+    def __init__(self, labelled: Path, clock: Callable[[], float] = time.monotonic) -> None:
+        """Read the labelled episodes of a dataset. `clock` times the robot's numbers, in s.
 
         Raises:
             UserError: there are none, or the dataset names no numbers of its state.
@@ -34,7 +34,7 @@ class ExamplesCue:
         self.names = tuple(_short(name) for name in source.episode(source.indices[0]).state_names)
         if not self.names:
             raise InputError(f"{labelled}: its state has no names, so that no robot can be compared with it")
-        self._lock = threading.Lock()
+        self._lock, self._clock = threading.Lock(), clock
         self._steps: dict[str, LiveSteps] = {}
         self._live: LiveSteps | None = None
         self._problem = "there is no task"
@@ -65,7 +65,7 @@ class ExamplesCue:
 
     def push(self, numbers: Mapping[str, float]) -> None:
         """Take the state of the robot, whole or in parts; `numbers` may hold more than the state."""
-        now = time.monotonic()
+        now = self._clock()
         with self._lock:
             own = ((_short(name), value) for name, value in numbers.items())
             self._newest.update({name: (now, value) for name, value in own if name in self.names})
@@ -75,7 +75,7 @@ class ExamplesCue:
     def is_left(self, step: int) -> bool | None:
         """True if the robot has done that step; None where nothing can be said."""
         with self._lock:
-            silent = self._live is None or self._missing(time.monotonic())
+            silent = self._live is None or self._missing(self._clock())
             return None if silent or self._live is None else self._live.is_left(step)
 
     def describe(self, step: int) -> str:
@@ -86,7 +86,7 @@ class ExamplesCue:
         with self._lock:
             if self._live is None:
                 return f"no cue: {self._problem}"
-            if missing := self._missing(time.monotonic()):
+            if missing := self._missing(self._clock()):
                 return f"no cue: the robot sends no {', '.join(missing[:3])}"
             unlike = self._live.is_unlike
         why = "the robot moves unlike them" if unlike else "they do not find its end in each other"

@@ -77,6 +77,7 @@ class Engine:
         build: Callable[[Preset], ModelSet],
         explain_silence: Callable[[], str] = lambda: SILENCE,
         report: Callable[[str], object] = log.info,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Make an engine without models; `load` or `start` loads them.
 
@@ -88,6 +89,7 @@ class Engine:
             build: makes the models of a preset; called in a thread of its own.
             explain_silence: says why no camera frame has arrived, where a task ends for that.
             report: is told which model is being loaded.
+            clock: tells, in s, the ages of frames and the time-outs of tasks, but not of models.
 
         Raises:
             InputError: the preset does not exist, or predicts no goal images.
@@ -96,7 +98,7 @@ class Engine:
         self._preset = preset_of(settings)
         self._names = names_of(self._preset)
         self._newest, self._listener, self._now, self._build = newest, listener, now, build
-        self._explain_silence, self._report = explain_silence, report
+        self._explain_silence, self._report, self._clock = explain_silence, report, clock
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing: asyncio.Event
         self._thread: threading.Thread
@@ -235,7 +237,7 @@ class Engine:
             if (labelled := self._settings.examples) and self.cue is None:
                 from goalreel.streaming.cue import ExamplesCue
 
-                self.cue = ExamplesCue(Path(labelled).expanduser())
+                self.cue = ExamplesCue(Path(labelled).expanduser(), self._clock)
             model_set = self._build(self._preset)
             model_set.prepare(note)
             return model_set
@@ -413,7 +415,7 @@ class Engine:
         previous, settings = self._session, self._settings
         preset = preset_of_task(settings, self._preset)
         board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
-        camera = LiveCamera(self._newest, settings, self._explain_silence)
+        camera = LiveCamera(self._newest, settings, self._explain_silence, self._clock)
         board = replace(board, examination=examination_of(settings, self._preset, self._names))
         request = replace(request, task=board.task)
         live = LiveTask(

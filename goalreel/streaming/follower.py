@@ -2,7 +2,6 @@
 
 import asyncio
 import math
-import time
 from dataclasses import dataclass
 from typing import Literal
 
@@ -52,7 +51,8 @@ class Follower:
         self._index = index
         self._live, self._settings, self._camera = live, live.settings, live.camera
         self._caller = caller
-        self._start_time = time.monotonic()
+        self._clock = live.camera.clock
+        self._start_time = self._clock()
         self._reason: GoalReason | None = None
         """The reason of the goal as it was published last; None where that is to be done."""
         self._question: asyncio.Task[Verdict | Failure] | None = None
@@ -61,7 +61,7 @@ class Follower:
     @property
     def elapsed(self) -> float:
         """Seconds since the beginning."""
-        return time.monotonic() - self._start_time
+        return self._clock() - self._start_time
 
     @property
     def _panel(self) -> StepPanel:
@@ -192,7 +192,7 @@ class StepFollower(Follower):
 
     def _hold_back(self, panel: StepPanel, doubt: str) -> StepEnd | None:
         """Keep a goal that is not verified from the policy; in the end, ask for a new plan."""
-        now, limit = time.monotonic(), self._settings.stall_timeout
+        now, limit = self._clock(), self._settings.stall_timeout
         if self._doubt_time is None:
             self._doubt_time = now
             self._live.publish_goal(panel, "holding")
@@ -206,7 +206,7 @@ class StepFollower(Follower):
         self._doubt_time = None
 
     def _publish(self, reason: GoalReason) -> None:
-        self._tracker.restart(time.monotonic())
+        self._tracker.restart(self._clock())
         self._ahead = 0
         super()._publish(reason)
 
@@ -236,7 +236,7 @@ class StepFollower(Follower):
         return False
 
     def _decide(self, frame: Frame) -> StepEnd | None:
-        now = time.monotonic()
+        now = self._clock()
         if (reason := self._caller.unavailable_reason("judge")) is not None:
             # Nobody can say whether the step is reached, and a new plan would not change that.
             self._tracker.restart(now)
@@ -315,7 +315,7 @@ class TaskFollower(Follower):
 
     def _look(self, frame: Frame) -> StepEnd | None:
         self.message = "asking the critic about the task as a whole"
-        now = time.monotonic()
+        now = self._clock()
         if (answer := self._take_answer()) is not None:
             if isinstance(answer, Verdict) and answer.success:
                 return StepEnd("completed", self._index, frame, verdict=answer)

@@ -60,8 +60,8 @@ class LiveTask:
         self.board, self.camera, self.now = board, camera, now
         self.executes = request.kind == "execute"
         """A policy is led through the storyboard once it is made."""
-        self.goal_reason: GoalReason | None = None
-        """The reason of the goal as it was published last."""
+        self._goal: Goal | None = None
+        """The goal as it was published last."""
         self.paused = False
         """An operator holds the task."""
         self._order: Order | None = None
@@ -71,19 +71,31 @@ class LiveTask:
     # -- the board and its listener
 
     def update(self, **changes: Any) -> None:
-        """Replace fields of the board and notify the listener."""
-        self.board = replace(self.board, stamp=self.now(), **changes)
+        """Replace fields of the board and notify the listener; of the goal too, where other models failed."""
+        before, self.board = self.board, replace(self.board, stamp=self.now(), **changes)
         self._listener.on_board(self.board)
+        if self._goal is not None and self.board.degraded_lines != before.degraded_lines:
+            index = None if self._goal.panel is None else self._goal.panel.index
+            panel = next((p for p in self.board.steps if p.index == index), None)
+            self._publish(replace(self._goal, board=self.board, panel=panel))
         self.wake()
 
     def put_panel(self, panel: StepPanel) -> None:
         """Replace one panel of the board and notify the listener."""
         self.update(steps=self.board.with_panel(panel).steps)
 
+    @property
+    def goal_reason(self) -> GoalReason | None:
+        """The reason of the goal as it was published last."""
+        return None if self._goal is None else self._goal.reason
+
     def publish_goal(self, panel: StepPanel | None, reason: GoalReason) -> None:
         """Give the policy a goal, or say why it has to hold."""
-        self.goal_reason = reason
-        self._listener.on_goal(Goal(self.board, panel, reason, self.now()))
+        self._publish(Goal(self.board, panel, reason, self.now()))
+
+    def _publish(self, goal: Goal) -> None:
+        self._goal = goal
+        self._listener.on_goal(goal)
 
     def hold(self, panel: StepPanel | None, reason: GoalReason) -> None:
         """Say why the policy has to hold, where that has changed."""

@@ -217,6 +217,8 @@ class ModelCaller:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:
             reason = f"no answer within {self.timeout:g} s"
+            if problem := pending[1].abort.problem:
+                reason = f"{problem}; tried again, {reason}"
         else:
             self._unavailable.pop(stage, None)
             return answer

@@ -241,7 +241,7 @@ def first_board(
     source, attempts = board.source, attempts_of(request.max_attempts, preset)
     if source is not None:
         small = source.image.within(settings.max_image_side)
-        source = replace(source, image=small, full_size=source.size)
+        source = replace(source, image=small, full_size=source.size, frame_id="")  # of no camera here
     steps = tuple(replace(panel, max_attempts=attempts) for panel in board.steps)
     return replace(board, models=models, source=source, steps=steps)
 

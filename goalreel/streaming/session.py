@@ -28,6 +28,8 @@ from goalreel.types import ROLE_OF_STAGE, Plan, ReplanContext, Step, Storyboard,
 
 SLOW_CALL_SECONDS = 1.0
 """A model call that takes longer is mentioned in the progress message."""
+_LOOK_SECONDS = 0.1
+"""Seconds between two looks at the clock, which may be a simulator's."""
 NOT_CHECKED = "every step was taken for done; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
 _SOLE_JUDGES = {"planner", "critic"}
@@ -56,7 +58,8 @@ class Session:
         self._replans = 0
         self._request, self._settings = live.request, live.settings
         self._models, self._loading = models, loading
-        self._start_time = time.monotonic()
+        self._clock = live.camera.clock
+        self._start_time = self._clock()
         self._planning_time = 0.0
         self._message = ""
         self._verdict: Verdict | None = None
@@ -68,18 +71,23 @@ class Session:
     async def run(self) -> TaskOutcome:
         """Carry the request out, from its first frame to its outcome."""
         timeout = self._request.timeout or self._settings.task_timeout
-        timeout = None if timeout is None or timeout < 0 else timeout
+        limit = None if timeout is None or timeout < 0 else asyncio.create_task(self._stop_after(timeout))
         try:
-            async with asyncio.timeout(timeout):
-                await self._work()
+            await self._work()
         except TaskEnded as e:
             self._verdict = e.verdict
             return self.end(e.error, e.message)
-        except TimeoutError:
-            return self.end(ErrorCode.TIMEOUT, f"not done within {timeout or 0:g} s")
         except asyncio.CancelledError:
             return self.end(*self.reason)
+        finally:
+            if limit is not None:
+                limit.cancel()
         return self.end(*self._end_of_steps())
+
+    async def _stop_after(self, timeout: float) -> None:
+        while (rest := self._start_time + timeout - self._clock()) > 0:
+            await asyncio.sleep(min(rest, _LOOK_SECONDS))
+        self.stop(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
 
     def stop(self, error: ErrorCode, message: str) -> None:
         """End it with that code."""
@@ -146,6 +154,8 @@ class Session:
         while (frame := camera.poll()[0]) is None:
             self.live.hold(panel, camera.goal_reason)
             await asyncio.sleep(POLL_SECONDS)
+        if frame.frame_id != self.live.board.frame_id:
+            self.live.update(camera_frame=frame.frame_id)
         self.live.hold(panel, reason)
         return frame
 
@@ -305,5 +315,5 @@ class Session:
         self._follower = self._caller = None
         self._message = message
         self.live.end(error)
-        times = self._planning_time, time.monotonic() - self._start_time
+        times = self._planning_time, self._clock() - self._start_time
         return TaskOutcome(self.live.board, error, message, self._replans, *times, self._verdict)

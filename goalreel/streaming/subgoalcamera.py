@@ -37,7 +37,8 @@ class NewestGoal:
         self.newest = goal
         if goal.panel is not None:
             what = f"{goal.panel.step.name} ({goal.panel.image_status})" if goal.active else "hold still"
-            self._report(f"{goal.panel.index + 1}/{len(goal.board.steps)}: {what}")
+            parts = filter(None, (what, goal.board.degraded))
+            self._report(f"{goal.panel.index + 1}/{len(goal.board.steps)}: {'; '.join(parts)}")
 
     @property
     def picture(self) -> Image | None:
@@ -108,6 +109,11 @@ class SubgoalCamera(Camera):
         self._connected = False
 
 
+def _key(goal: Goal | None) -> object:
+    """Identity of a goal, whichever models have failed since."""
+    return goal and (goal.stamp, goal.reason, goal.panel and goal.panel.step)
+
+
 class GoalGatedEngine(InferenceEngine):
     """An inference engine that is asked for actions only while there is a goal.
 
@@ -130,9 +136,9 @@ class GoalGatedEngine(InferenceEngine):
 
     def get_action(self, obs_frame: dict[str, Any] | None) -> torch.Tensor | None:
         """Give the policy's next action; None where there is no goal to follow."""
-        goal = self._goals.newest
-        if goal is not self._goal:
-            self._goal = goal
+        before, goal = self._goal, self._goals.newest
+        self._goal = goal
+        if _key(before) != _key(goal):
             self._inner.reset()
             return None  # this observation may still show the previous picture
         return self._inner.get_action(obs_frame) if self.subtask is not None else None

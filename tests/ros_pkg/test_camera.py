@@ -24,7 +24,7 @@ from goalreel.streaming.board import Board, BoardProgress, StepPanel
 from goalreel.streaming.camera import FrameCounts
 from goalreel.types import Failure, Step
 from goalreel_ros import cameras, diagnostics
-from goalreel_ros.cameras import COMPRESSED, RAW, CameraStamps, explain_silence, publishers
+from goalreel_ros.cameras import COMPRESSED, NEWEST, RAW, CameraStamps, explain_silence, publishers
 from goalreel_ros.client.once import next_frame
 from goalreel_ros.diagnostics import ERROR, OK, WARN
 from goalreel_ros.pictures import raw, scaled
@@ -139,6 +139,14 @@ def test_a_publisher_that_sends_nothing(node, driver):
     offer(node, driver, ("/off", RawImage))
     said = explain_silence(node, "/off", RAW)
     assert "though /cam/driver (sensor_msgs/Image) offers it: is the camera switched on" in said
+
+
+def test_a_publisher_whose_qos_does_not_fit(node, driver):
+    driver.create_publisher(RawImage, "/best", NEWEST)
+    until(lambda: publishers(node, "/best"))
+    said = explain_silence(node, "/best", RAW, QoSProfile(depth=1))
+    assert "/cam/driver (sensor_msgs/Image) offers it with another QoS (ERROR: Best effort publisher" in said
+    assert "switched on" not in said
 
 
 def test_two_cameras_on_one_topic_are_named(context, node, driver):

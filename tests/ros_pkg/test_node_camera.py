@@ -200,6 +200,19 @@ def test_a_camera_that_is_too_slow_to_stay_fresh_ends_the_task_and_does_not_flap
     assert camera(reports).level == DiagnosticStatus.WARN
 
 
+def test_a_driver_that_repeats_one_frame_is_stale(robot, reports):
+    robot.film()
+    handle, goals = executing(robot)
+    frame = robot.frame()
+    robot.film(lambda: frame)
+    until(lambda: goals[-1].reason == SubGoal.REASON_STALE)
+    until(lambda: "its stamp stands still: the newest frame came" in camera(reports).message)
+    assert "clocks differ" not in camera(reports).message
+    robot.film()
+    until(lambda: goals[-1].active)
+    robot.cancel(handle)
+
+
 def test_two_cameras_on_one_topic_are_a_warning_that_names_them(robot, reports):
     robot.film()
     until(lambda: camera(reports).level == DiagnosticStatus.OK)

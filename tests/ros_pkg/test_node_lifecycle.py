@@ -1,6 +1,7 @@
 """The node's life: transitions, restarts, names, simulated time, its end; each test with its own process."""
 
 import signal
+import time
 from contextlib import ExitStack
 from types import SimpleNamespace
 
@@ -227,6 +228,16 @@ def test_simulated_time(served, robot):
         begin(robot, RED)
         until(lambda: goals[-1].active)
         assert goals[-1].header.stamp.sec == 1234
+        robot.stop_filming()  # as a simulator that pauses; no second passes, so no camera is late
+        time.sleep(2)
+        assert goals[-1].active
+        for sec in range(1234, 1237):
+            message.clock.sec = sec
+            clock.publish(message)
+            time.sleep(0.3)
+        until(lambda: goals[-1].reason == SubGoal.REASON_STALE)
+        robot.film()
+        until(lambda: goals[-1].active)
         until(lambda: any("Seconds value must not be negative" in line for line in process.lines))
         process.lines.clear()
         assert_clean_end_while_it_waits(scripted.editor.gate, robot, process, signal.SIGINT)

@@ -1,6 +1,7 @@
 """Check what the node is for: storyboards and tasks over actions, services and a topic."""
 
 import contextlib
+import threading
 import time
 
 import numpy as np
@@ -9,11 +10,13 @@ from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rcl_interfaces.srv import DescribeParameters, SetParameters
+from rclpy.action import ActionClient
 from rclpy.parameter import Parameter
+from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
-from support.ros_bench import BLUE, GREEN, RED, Robot, rgb, seen
+from support.ros_bench import BLUE, GREEN, RED, Robot, rgb, seen, words
 from support.wait import until
 from unique_identifier_msgs.msg import UUID
 from visualization_msgs.msg import Marker, MarkerArray
@@ -42,7 +45,7 @@ SUCCEEDED, CANCELED, ABORTED = (
 
 @pytest.fixture(scope="module")
 def node_parameters(served):
-    return {"planner": f"server:{served[1]}?retries=0"}
+    return {"planner": f"server:{served[1]}?retries=0", "critic": f"server:{served[1]}?retries=0"} | PATIENT
 
 
 @pytest.fixture(scope="module")
@@ -216,6 +219,7 @@ def test_an_instruction_in_the_middle_of_planning_or_rendering_wins_too(robot, s
 
 
 PHASES = {ExecuteTask: ["planner", "editor", "critic", "tracking"], GenerateStoryboard: ["editor"]}
+PATIENT = {"image_timeout": 120.0}
 NAMES = {ExecuteTask: "execute_task", GenerateStoryboard: "generate_storyboard"}
 
 
@@ -378,6 +382,72 @@ def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_d
     status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
     assert (status, result.degraded, result.storyboard.degraded) == (SUCCEEDED, [], [])
     until(lambda: not warnings(reports[-1]))
+
+
+def test_a_goal_says_which_models_failed_since_it_was_given(robot, scripted, monkeypatch):
+    def fail(*_: object, **__: object) -> None:
+        raise BackendError("the card fell off the bus")
+
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    handle = robot.send(ExecuteTask, "execute_task", task=f"{RED} {GREEN}")
+    until(lambda: {s.image_status for s in state(robot).steps} == {StoryboardStep.IMAGE_ACCEPTED})
+    until(lambda: goals[-1].active and not goals[-1].degraded)
+    goal = goals[-1]
+    with monkeypatch.context() as patch:
+        patch.setattr(scripted.critic, "complete", fail)
+        robot.colour = RED
+        until(lambda: goals[-1].degraded)
+        late = robot.listen(SubGoal, "goalreel/subgoal")
+        until(lambda: late)
+    for heard in (goals[-1], late[-1]):
+        assert (heard.active, heard.header, heard.instruction) == (True, goal.header, RED)
+        assert heard.degraded[0].startswith("the critic failed: ")
+    until(lambda: goals[-1].active and goals[-1].instruction == GREEN and not goals[-1].degraded)
+    robot.cancel(handle)
+
+
+def test_while_the_whole_task_is_judged_it_obeys_and_watches_its_camera(robot, scripted, monkeypatch):
+    """A yes that was asked for before the pause, or before the camera stopped, is not heard."""
+    asked, free, judge = [], threading.Event(), scripted.critic._judge
+
+    def slowly(conversation) -> str:
+        if "In all" in words(conversation):
+            asked.append(conversation)
+            assert free.wait(120)
+        return judge(conversation)
+
+    monkeypatch.setattr(scripted.critic, "_judge", slowly)
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    handle = robot.send(ExecuteTask, "execute_task", task=RED)
+    until(lambda: goals and goals[-1].active)
+    robot.colour = RED
+    until(lambda: asked)
+    assert robot.call(Command, "pause").error_code == ErrorCode.NONE
+    until(lambda: goals[-1].reason == SubGoal.REASON_PAUSED)
+    assert state(robot).state == Storyboard.STATE_PAUSED
+    assert robot.call(Command, "resume").error_code == ErrorCode.NONE
+    until(lambda: goals[-1].active)
+    robot.stop_filming()
+    until(lambda: goals[-1].reason == SubGoal.REASON_STALE)
+    assert state(robot).state == Storyboard.STATE_EXECUTING
+    before = len(asked)
+    free.set()
+    robot.film()
+    status, result = robot.result(handle)
+    assert (status, result.storyboard.state) == (SUCCEEDED, Storyboard.STATE_SUCCEEDED)
+    assert len(asked) > before
+
+
+def test_of_a_burst_of_goals_each_is_answered(robot):
+    many = ActionClient(
+        robot.node, ExecuteTask, "goalreel/execute_task", goal_service_qos_profile=QoSProfile(depth=100)
+    )
+    assert many.wait_for_server(60)
+    until(lambda: robot.call(Command, "cancel"))  # and the node has long found the client
+    futures = robot.beside.run(lambda: [many.send_goal_async(ExecuteTask.Goal(task=RED)) for _ in range(40)])
+    until(lambda: all(future.done() for future in futures))
+    assert all(future.result().accepted for future in futures)
+    robot.beside.run(many.destroy)
 
 
 def warnings(report: DiagnosticArray) -> dict[str, str]:

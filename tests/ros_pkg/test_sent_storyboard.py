@@ -16,16 +16,17 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.images import to_base64
 from goalreel.serving.settings import Models
-from goalreel.streaming.board import ErrorCode
+from goalreel.streaming.board import Board, ErrorCode
 from goalreel.types import Attempt, Edit, Failure, Step, StoryboardStep, Task, Verdict
 from goalreel.types import Storyboard as PlannedStoryboard
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
+from goalreel_interfaces.msg import Claim as ClaimMessage
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, SubGoal
 from goalreel_interfaces.msg import StoryboardStep as StepMessage
 from goalreel_interfaces.srv import StartExecuteTask
 from goalreel_ros.client import GoalreelError
 from goalreel_ros.client.commander import storyboard_message
-from goalreel_ros.convert import RequestRefusedError, execute_request
+from goalreel_ros.convert import RequestRefusedError, execute_request, storyboard
 from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process
@@ -101,6 +102,43 @@ def test_statuses_verdicts_and_claims_come_through_as_they_are():
     )
 
 
+def sent_board(**fields: object) -> Board:
+    """A step that its critic accepted, but for `fields` of its message, as a node takes it."""
+    sent = storyboard_message(plan(pictured(RED, Verdict(success=True))))
+    for name, value in fields.items():
+        setattr(sent.steps[0], name, value)
+    return execute_request(ExecuteTask.Goal(storyboard=[sent])).storyboard
+
+
+ACCEPTED = CriticVerdict(verdict=CriticVerdict.ACCEPTED)
+LOOKS = {"claim": "looks", "by": "person"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "status", "checked", "verified"),
+    [
+        ({"claims": []}, "accepted", "unknown", False),
+        ({"claims": [ClaimMessage(**LOOKS, checked="nobody")]}, "unjudged", "nobody", False),
+        ({"claims": [ClaimMessage(**LOOKS)]}, "unjudged", "nobody", False),
+        ({"claims": [ClaimMessage(**LOOKS, checked="model X")]}, "accepted", "model X", False),
+        ({"claims": [ClaimMessage(**LOOKS, checked="person", doubts=["odd"])]}, "accepted", "person", False),
+        ({"claims": [ClaimMessage(**LOOKS, checked="person")]}, "accepted", "person", True),
+    ],
+)
+def test_a_sent_picture_is_verified_only_where_somebody_looked(fields, status, checked, verified):
+    board = sent_board(image_status=StepMessage.IMAGE_VERIFIED, critic=ACCEPTED, **fields)
+    (panel,) = board.steps
+    assert (panel.image_status, panel.claims(board.models).looks.checked) == (status, checked)
+    assert (board.is_verified(panel), not board.doubt(panel)) == (verified, verified)
+
+
+def test_where_no_critic_was_asked_nothing_failed():
+    board = sent_board(image_status=StepMessage.IMAGE_UNJUDGED, critic=CriticVerdict())
+    assert (board.steps[0].image_status, board.degraded_lines) == ("unjudged", ())
+    (step,) = storyboard(board, None, 1).steps
+    assert step.critic.verdict == CriticVerdict.NOT_EVALUATED
+
+
 def test_the_client_refuses_what_is_not_drawn():
     with pytest.raises(InputError, match=r"step 1 \(look\) has no goal image yet"):
         storyboard_message(plan(checked(), words(status="skipped")))
@@ -171,6 +209,7 @@ def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client, scri
         ("looks", Claim().by, PERSON),
     ]
     assert shows(first, RED)
+    assert first.header.frame_id == "camera_optical", "the robot's, where the storyboard has none"
     robot.colour = RED
     second = client.wait_for_subgoal(60, after=first)
     assert (second.index, shows(second, GREEN)) == (1, True)

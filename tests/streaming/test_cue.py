@@ -7,7 +7,6 @@ from support.streaming_world import World
 from support.subtasks import add_subtasks
 
 from goalreel.errors import UserError
-from goalreel.streaming import cue as cue_module
 from goalreel.streaming.cue import ExamplesCue
 
 TASK = "put the red block in the blue bowl"
@@ -31,14 +30,12 @@ def labelled(tmp_path_factory):
 
 
 @pytest.fixture
-def clock(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr(cue_module.time, "monotonic", lambda: now[0])
-    return now
+def clock():
+    return [0.0]
 
 
 def test_the_numbers_of_a_robot_say_which_step_is_done(labelled, clock):
-    cue = ExamplesCue(labelled)
+    cue = ExamplesCue(labelled, lambda: clock[0])
     assert cue.describe(0) == "no cue: there is no task"
     cue.begin(TASK, 3)
     assert cue.describe(0) == "no cue: the robot sends no x, gripper"
@@ -56,7 +53,7 @@ def test_the_numbers_of_a_robot_say_which_step_is_done(labelled, clock):
 
 
 def test_where_there_is_no_cue_the_reason_is_said(labelled, clock):
-    cue = ExamplesCue(labelled)
+    cue = ExamplesCue(labelled, lambda: clock[0])
     cue.begin(TASK, 2)
     assert cue.describe(0) == "no cue: the plan has 2 steps and the labelled episodes 3"
     cue.begin("open the door", 3)

@@ -131,7 +131,7 @@ def test_a_camera_is_lost_from_its_newest_frame_on_not_from_when_that_is_noticed
     clock = [0.0]
     monkeypatch.setattr(camera, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     settings = EngineSettings(image_timeout=10.0, max_image_age=1.0)
-    lost = LiveCamera(lambda: Frame(grey(3), received=0.0), settings)
+    lost = LiveCamera(lambda: Frame(grey(3), received=0.0), settings, clock=lambda: clock[0])
     assert lost.poll()[0] is not None
     for clock[0] in np.arange(1, 20) / 2:
         text = lost.poll()[1]
@@ -150,7 +150,8 @@ def test_a_camera_slower_than_max_image_age_stays_stale_and_the_end_says_what_to
     clock = [0.0]
     monkeypatch.setattr(camera, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     slot = FrameSlot(grey, lambda: clock[0])
-    live = LiveCamera(slot.newest, EngineSettings(stall_timeout=5.0, max_image_age=1.0))
+    settings = EngineSettings(stall_timeout=5.0, max_image_age=1.0)
+    live = LiveCamera(slot.newest, settings, clock=lambda: clock[0])
     reasons = []
 
     def film(period: float, frames: int) -> None:

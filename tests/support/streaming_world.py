@@ -74,7 +74,7 @@ class World:
         try:
             self.calls.append((kind, requests[0]))
             if self.retry:
-                report_retry(self.retry)
+                report_retry(self.retry, "HTTP 500 from it")
             assert kind not in self.hold or self.hold[kind].wait(60)
             if kind in self.fails:
                 raise BackendError(self.fails[kind])

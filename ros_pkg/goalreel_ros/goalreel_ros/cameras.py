@@ -11,7 +11,13 @@ from statistics import median
 from rclpy import get_rmw_implementation_identifier
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import HistoryPolicy, QoSProfile, ReliabilityPolicy
+from rclpy.qos import (
+    HistoryPolicy,
+    QoSCompatibility,
+    QoSProfile,
+    ReliabilityPolicy,
+    qos_check_compatible,
+)
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
@@ -24,11 +30,14 @@ from goalreel_ros.qos import subscription_qos
 from goalreel_ros.spin import Spin
 
 RAW, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
+NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
+"""For sensor data: a deeper queue would only make frames older."""
+_QOS_ADVICE = "set qos_overrides of this subscription, or the publisher's QoS"
 _OTHERS = 5
 """Other image topics that are named."""
 
 
-def explain_silence(node: Node, topic: str, kind: str) -> str:
+def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile = NEWEST) -> str:
     """Say in one line what is known of `topic`, on which messages of the type `kind` are waited for.
 
     Topics that `node` itself publishes, and those that nobody does, are left out of what could be meant.
@@ -43,6 +52,9 @@ def explain_silence(node: Node, topic: str, kind: str) -> str:
     names = ", ".join(sorted(f"{_name(p)} ({_short(p.topic_type)})" for p in publishers))
     types = {p.topic_type for p in publishers}
     if kind in types:
+        checks = [qos_check_compatible(p.qos_profile, qos) for p in publishers if p.topic_type == kind]
+        if all(compatible == QoSCompatibility.ERROR for compatible, _ in checks):
+            return f"{start}: {names} offers it with another QoS ({checks[0][1].strip(' ;')}): {_QOS_ADVICE}"
         return f"{start}, though {names} offers it: is the camera switched on, and on this network?"
     advice = "; ".join(_arguments(topic, t) for t in sorted(types & {RAW, COMPRESSED}))
     return f"{start}: {names} publishes another type there{f': give {advice}' if advice else ''}"
@@ -154,8 +166,6 @@ def _span(seconds: float) -> str:
 
 type CameraSlot = FrameSlot[RawImage | CompressedImage]
 
-NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
-"""For sensor data: a deeper queue would only make frames older."""
 LARGE = 1_000_000
 """Bytes of a raw frame from which on Fast DDS loses most of them without its shared-memory profile."""
 PROFILES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
@@ -205,7 +215,6 @@ class CameraInputs:
         if options().image_transport == "compressed":
             kind, topic = CompressedImage, _compressed_topic(node, topic)
         type_name = COMPRESSED if kind is CompressedImage else RAW
-        self.explain_silence = partial(explain_silence, node, topic, type_name)
         self._topic, self._publishers = topic, partial(publishers, node, topic)
         # Remappings are resolved already, and a remapping of the node's name must not apply to this node.
         self._node = Node(
@@ -217,6 +226,7 @@ class CameraInputs:
             start_parameter_services=False,
         )
         qos = subscription_qos(node, topic, NEWEST)
+        self.explain_silence = partial(explain_silence, node, topic, type_name, qos)
         self._node.create_subscription(kind, topic, self._on_image, qos)
         info_topic = node.resolve_topic_name("camera_info")
         qos = subscription_qos(node, info_topic, NEWEST)
@@ -237,6 +247,8 @@ class CameraInputs:
             )
         elif counts.age is not None and counts.age > max_age and not names:
             warnings.append(f"nobody publishes {self._topic} any more")
+        if counts.repeated:
+            warnings.append(f"its stamp stands still: the newest frame came {counts.repeated} times more")
         warnings += [
             self._stamps.problem(max_age),
             explain_losses(self._frame_bytes, lost_share),
@@ -264,7 +276,8 @@ class CameraInputs:
             or (self.info.header.frame_id if self.info is not None else "")
         )
         stamp = from_time(header.stamp)
-        self.slot.put(message, stamp, frame_id)
+        if not self.slot.put(message, stamp, frame_id):
+            return
         self._stamps.put(stamp, self._clock.now().nanoseconds)
         if isinstance(message, RawImage):
             self._frame_bytes = message.step * message.height

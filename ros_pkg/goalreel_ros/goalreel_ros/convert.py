@@ -11,11 +11,12 @@ from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
-from goalreel.claims import CLAIM_NAMES, NOBODY, UNKNOWN, Claims
+from goalreel.claims import CLAIM_NAMES, NOBODY, PICTURE_CHECKS, UNKNOWN, Claims
 from goalreel.claims import Claim as StepClaim
 from goalreel.image import Image
 from goalreel.streaming.board import (
     NO_ID,
+    NOT_ASKED,
     SHOWN,
     Board,
     BoardProgress,
@@ -230,7 +231,7 @@ def phase(value: Phase, frame_id: str, jpegs: Jpegs) -> GenerateStoryboard.Feedb
 def verdict(value: Verdict | None, failure: Failure | None = None) -> CriticVerdict:
     """Make the message of a verdict, or of a failure in its place; NOT_EVALUATED where there is neither."""
     if value is None:
-        kind = CriticVerdict.NOT_EVALUATED if failure is None else CriticVerdict.ERROR
+        kind = CriticVerdict.NOT_EVALUATED if failure in (None, NOT_ASKED) else CriticVerdict.ERROR
         reason = "" if failure is None else failure.message
         return CriticVerdict(verdict=kind, score=math.nan, probability=math.nan, reasoning=reason)
     scores = {"semantics": value.semantics, "quality": value.quality}
@@ -337,6 +338,7 @@ def received_storyboard(message: Storyboard) -> Board:
 def _panel(index: int, message: StoryboardStep) -> StepPanel:
     status: Any = IMAGES.get(message.image_status)
     status = "accepted" if status == "verified" else status  # the claims and this node's examination say so
+    claims = from_claims(message.claims)
     prompt = message.prompt.strip()
     has_picture, is_accepted = bool(message.goal_image.data), status == "accepted"
     may_have_picture = status in SHOWN
@@ -362,7 +364,7 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         )
         record = PlannedStep(step=step)
         if has_picture:
-            attempt = _attempt(message)
+            attempt = _attempt(message, claims.looks)
             worth: Any = attempt.status
             status = worth  # older nodes had one number for unjudged and rejected
             record = PlannedStep(step=step, attempts=(attempt,), status=worth, chosen=0)
@@ -370,7 +372,7 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
             status = "unjudged"  # it goes on in words, as a step of the node's own does
     except ValidationError as e:
         raise _refused(f"step {index} of the storyboard: {e.errors()[0]['msg']}") from None
-    claims = from_claims(message.claims)
+    looks = claims.looks or StepClaim(checked=UNKNOWN if status == "accepted" else NOBODY)
     return StepPanel(
         index=index,
         record=record,
@@ -380,11 +382,11 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
         source_stamp=from_time(message.goal_image.header.stamp),
         created=from_time(message.created_stamp),
         what=claims.what,
-        looks=(claims.looks or StepClaim()) if has_picture else None,
+        looks=looks if has_picture else None,
     )
 
 
-def _attempt(message: StoryboardStep) -> Attempt:
+def _attempt(message: StoryboardStep, looks: StepClaim | None) -> Attempt:
     critic, verdict, failure = message.critic, None, None
     if critic.verdict in (CriticVerdict.ACCEPTED, CriticVerdict.REJECTED):
         scores = {score.criterion: score.score for score in critic.scores}
@@ -396,12 +398,17 @@ def _attempt(message: StoryboardStep) -> Attempt:
             probability=None if math.isnan(critic.probability) else critic.probability,
             semantics=scores.get("semantics"),
             quality=scores.get("quality"),
-            # A yes to a picture of another status did not compare it with the words.
-            pictures_only=accepted and IMAGES.get(message.image_status) not in ("accepted", "verified"),
+            # A yes to a picture of another status, or that nobody claims, did not compare it with the words.
+            pictures_only=accepted
+            and (
+                IMAGES.get(message.image_status) not in ("accepted", "verified")
+                or (looks is not None and looks.checked in (NOBODY, PICTURE_CHECKS))
+            ),
         )
+    elif critic.verdict == CriticVerdict.NOT_EVALUATED:
+        failure = NOT_ASKED
     else:
-        reason = "no critic was asked" if critic.verdict == CriticVerdict.NOT_EVALUATED else "no reason given"
-        failure = Failure(stage="judge", message=critic.reasoning.strip() or reason)
+        failure = Failure(stage="judge", message=critic.reasoning.strip() or "no reason given")
     image = _image(message.goal_image)
     return Attempt(prompt=message.prompt.strip(), seed=0, image=image, verdict=verdict, failure=failure)
 

@@ -11,7 +11,7 @@ from typing import Any, Concatenate
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import SetParametersResult
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
-from rclpy.clock import Clock
+from rclpy.clock import Clock, ROSClock
 from rclpy.clock_type import ClockType
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
@@ -41,6 +41,8 @@ from goalreel_ros.servers import Actions, Services
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
 DIAGNOSTICS_PERIOD = 1.0
+LONGEST_STEP = 10.0
+"""Seconds of /clock between two looks at it, of which there are several a second; more is a jump."""
 
 
 def new_slot() -> CameraSlot:
@@ -200,6 +202,32 @@ class GoalreelNode(LifecycleNodeMixin, Node):
             self._entities.configure(parameters.read_engine_settings(self), self.options)
 
 
+class TaskClock:
+    """The clock of ages, time-outs and stalls, in s: steady time, or that of /clock with `use_sim_time`.
+
+    So nothing is late while a simulator pauses. Where nobody publishes /clock, time is steady: the simulator
+    is gone. It never goes back, and a jump of /clock counts as LONGEST_STEP at most. Safe from any thread.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._lock = node, threading.Lock()
+        self._time, self._last = 0.0, (False, time.monotonic())
+
+    def __call__(self) -> float:
+        clock = self._node.get_clock()
+        simulated = (
+            isinstance(clock, ROSClock)
+            and clock.ros_time_is_active
+            and self._node.count_publishers("/clock") > 0
+        )
+        with self._lock:
+            now = clock.now().nanoseconds / 1e9 if simulated else time.monotonic()
+            step = now - self._last[1] if simulated == self._last[0] else 0.0
+            self._time += min(max(step, 0.0), LONGEST_STEP) if simulated else step
+            self._last = simulated, now
+            return self._time
+
+
 class NodeEntities:
     """The engine, its topics, services and actions.
 
@@ -220,7 +248,8 @@ class NodeEntities:
         self._log, self._clock = node.get_logger(), node.get_clock()
         self._name = node.get_fully_qualified_name()
         self._settings, self._options, self._slot = settings, options, slot
-        slot.longest = settings.max_image_side
+        clock = TaskClock(node)
+        slot.longest, slot.clock = settings.max_image_side, clock
         self.active = False
         """The node is active: it takes orders."""
         self._refusal = self._degraded = ""
@@ -231,7 +260,7 @@ class NodeEntities:
             undo.callback(self._camera.destroy)
             silence = self._camera.explain_silence
             self.engine = Engine(
-                settings, slot.newest, self.outputs, self.now, build, silence, self._log.info
+                settings, slot.newest, self.outputs, self.now, build, silence, self._log.info, clock
             )
             undo.callback(self.engine.stop)
             self.actions = Actions(node, self.submit, self.outputs, self.now)
@@ -307,7 +336,7 @@ class NodeEntities:
         """The newest camera frame; None where it is too old or cannot be read."""
         with suppress(ValueError):
             frame = self._slot.newest()
-            if frame is not None and time.monotonic() - frame.received <= self._settings.max_image_age:
+            if frame is not None and self._slot.clock() - frame.received <= self._settings.max_image_age:
                 return frame
         return None
 

@@ -12,6 +12,7 @@ from typing import Any, get_args
 from rclpy.action.server import ActionServer, CancelResponse, ServerGoalHandle
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from rclpy.task import Future
 
 from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Phase
@@ -32,6 +33,9 @@ from goalreel_ros.pictures import Jpegs
 
 RESULT_TIMEOUT = 60
 """Seconds after its end for which a goal's result can still be fetched."""
+
+BURST = QoSProfile(depth=256)
+"""For requests. A full queue drops the oldest; ROS's default of ten is too few for a script's burst."""
 
 type Submit = Callable[..., Ticket]
 """`NodeEntities.submit`: from a function that makes a request, to its ticket."""
@@ -58,6 +62,9 @@ class Actions:
                 handle_accepted_callback=partial(self._on_accepted, to_request),
                 # rclpy declares a request there but passes a handle.
                 cancel_callback=self._cancel,
+                goal_service_qos_profile=BURST,
+                cancel_service_qos_profile=BURST,
+                result_service_qos_profile=BURST,
                 result_timeout=RESULT_TIMEOUT,
             )
             for kind, name, to_request, result in (
@@ -191,7 +198,7 @@ class Services:
         group = ReentrantCallbackGroup()
 
         def create(kind: type[Any], name: str, callback: Callable[..., Any]) -> Any:
-            return node.create_service(kind, f"~/{name}", callback, callback_group=group)
+            return node.create_service(kind, f"~/{name}", callback, qos_profile=BURST, callback_group=group)
 
         start = self._start
         self._services = [
