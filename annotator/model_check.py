@@ -43,6 +43,7 @@ from goalreel.models.load import (
     build_editor,
     build_planner,
     dialect_of,
+    sampled,
 )
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
@@ -198,6 +199,7 @@ def trial_task(frame: Image | None = None, instruction: str | None = None) -> Ta
 def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = lambda role: None) -> Trial:
     """Ask the three models, each even where another could not be used; `tell` hears of each as it is done."""
     cache: ChatCache = {}
+    preset = sampled(preset)
     tried: list[RoleTrial] = []
 
     def done(trial: RoleTrial, gave: str) -> None:

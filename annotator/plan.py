@@ -28,7 +28,7 @@ from goalreel.image import Image, PictureLike
 from goalreel.loop import OnRejected
 from goalreel.middleware import Middleware
 from goalreel.models.journal import Journal
-from goalreel.models.load import as_folder, choose_models
+from goalreel.models.load import as_folder, check_first, choose_models
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.storyboard_io import save_storyboard
@@ -191,6 +191,7 @@ def _plan(
     examiner: Middleware = lambda ask: ask,
     journal: Journal | None = None,
 ) -> Storyboard:
+    check_first(models, [task.image is not None])
     models.prepare(roles=("planner",) if models.plans_first else ROLES)
     guarded = models.with_middleware(examiner, CircuitBreaker(rule_roles(models)))
     journaled = guarded if journal is None else guarded.with_journal(journal)

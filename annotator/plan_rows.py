@@ -32,7 +32,7 @@ from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
 from goalreel.loop import OnRejected
 from goalreel.models.journal import Journal
-from goalreel.models.load import load
+from goalreel.models.load import check_first, load
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
@@ -253,8 +253,11 @@ class _Job:
         return (self.out / "storyboards" / row.id / "storyboard.json").is_file()
 
     def settings(self) -> dict[str, Any]:
-        """All that decides the storyboards."""
+        """All that decides the storyboards, if the editors can begin with the rows."""
         config = self.config
+        for number, model_set in enumerate(self._model_sets):
+            own = (row for row in config.rows if config.preset_of(row) == number)
+            check_first(model_set, (row.picture is not None for row in own))
         rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in config.rows)
         return {
             "prompts": digest(*rows),

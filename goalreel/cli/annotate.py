@@ -71,7 +71,7 @@ def annotate(
         from goalreel.cli.questions import with_answers
         from goalreel.models.load import kinds_of
 
-        preset = models.load()
+        preset = models.on_robot().load()
         kinds_of(preset)  # refuses an unknown model before a bag is converted
         for name in ("motion-rows", "steps"):
             if getattr(options, name.replace("-", "_")) and preset.planner != "kinematic":

@@ -22,6 +22,7 @@ REFERENCE_PIPELINES = frozenset(
 
 Positive = Annotated[int, Field(gt=0)]
 type EditorKind = Literal["text-to-image", "edit"]
+BOTH: tuple[EditorKind, ...] = ("text-to-image", "edit")
 
 
 LORA_FILE = "pytorch_lora_weights.safetensors"
@@ -108,6 +109,24 @@ def takes_references(model: str, *, by_name: bool) -> bool:
         return index["_class_name"] in REFERENCE_PIPELINES
     except (OSError, ValueError, KeyError, TypeError):
         return True  # whoever loads it says what is wrong
+
+
+def works_of(model: str, *, by_name: bool) -> tuple[EditorKind, ...]:
+    """Return whether a model draws from text, edits, or both: an entry `by_name`, or a pipeline's folder.
+
+    A repository that is not here yet may do both.
+
+    Raises:
+        InputError: no such entry, or a folder's settings cannot be read.
+    """
+    if by_name:
+        return find(model).kinds
+    folder = Path(model).expanduser()
+    try:
+        entry = stored(folder) or like(json.loads((folder / "model_index.json").read_bytes())["_class_name"])
+    except (OSError, ValueError, KeyError, TypeError):
+        entry = None
+    return entry.kinds if entry else BOTH
 
 
 def stored(folder: Path) -> Entry | None:

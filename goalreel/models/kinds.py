@@ -19,6 +19,7 @@ from goalreel.models.registry import CATALOGUE, FALLBACK, SPLIT, ModelSpec, chat
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
+    from goalreel.editors.catalogue import EditorKind
     from goalreel.types import Critic, Editor, Planner
 
 SERVER_KEYS = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
@@ -142,6 +143,12 @@ def _takes_references(name: ModelName) -> bool:
     return takes_references(located(name.target) if name.kind else name.target, by_name=not name.kind)
 
 
+def _works(name: ModelName) -> "tuple[EditorKind, ...]":
+    from goalreel.editors.catalogue import works_of
+
+    return works_of(located(name.target) if name.kind else name.target, by_name=not name.kind)
+
+
 @editors.kind(
     "diffusers:DIR",
     "A diffusers pipeline that takes a prompt and a picture.",
@@ -149,6 +156,7 @@ def _takes_references(name: ModelName) -> bool:
     extra="gpu",
     shared=True,
     references=_takes_references,
+    works=_works,
 )
 def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
@@ -194,6 +202,7 @@ _register_remote(
     extra="gpu",
     shared=True,
     references=_takes_references,
+    works=_works,
 )
 def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor

@@ -1,7 +1,7 @@
 """Load the three models of a preset, after all of them are checked."""
 
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -106,11 +106,50 @@ def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> 
     if kind is None:
         raise InputError(f"{model.plain()} is no chat model: use {', '.join(kind.form for kind in chats)}")
     key, cache = local_chat(name, role), {} if cache is None else cache
+    model = ModelName.parse(with_sampling(name, role))
     if key is None:
         return kind.build(model, role, None)
     if key not in cache:
         cache[key] = kind.build(model, role, None)
     return cache[key]
+
+
+PLAN_TOKENS = 20_480
+"""A plan of 25 steps has about 17,000 tokens: three steps of the published Planner had 2,048."""
+
+
+def with_sampling(name: str, role: ChatRole) -> str:
+    """Add the sampling and the limit of InterleaveThinker's checkpoints, where a name says nothing else.
+
+    A name that cannot be read stays as it is: whoever builds the model says what is wrong.
+    """
+    model = ModelName.parse(name)
+    try:
+        kind = chats.get(find(role, model).name)
+        options = None if kind is None else read_options(model, kind.options)
+    except InputError:
+        return name
+    if not isinstance(options, DialectOptions):
+        return name
+    from goalreel.chat.dialects import default_dialect
+
+    if (options.dialect or default_dialect(located(model.model))) != "interleavethinker":
+        return name
+    limit = next(
+        (field for field in ("max_new_tokens", "max_tokens") if field in type(options).model_fields), ""
+    )
+    defaults: dict[str, object] = {"temperature": "checkpoint"}
+    if role == "planner" and not getattr(options, "max_completion_tokens", None):
+        defaults[limit] = PLAN_TOKENS
+    more = [f"{key}={value}" for key, value in defaults.items() if getattr(options, key, value) is None]
+    return name + ("&" if model.query else "?") + "&".join(more) if more else name
+
+
+def sampled(preset: Preset) -> Preset:
+    """Ask the checkpoints of a preset as `with_sampling` says; one that has both roles as a Planner."""
+    one = "planner" if preset.planner == preset.critic else "critic"
+    names = {"planner": with_sampling(preset.planner, "planner"), "critic": with_sampling(preset.critic, one)}
+    return preset.model_copy(update=names)
 
 
 def local_chat(name: str, role: Role) -> str | None:
@@ -280,6 +319,7 @@ def load(
     examples, details = (recordings.examples, recordings.details) if recordings is not None else ((), ())
     if examples and chosen.planner == "kinematic":
         chosen = chosen.but(planner="examples")
+    chosen = sampled(chosen)
     role_kinds = kinds_of(chosen, recordings is not None)
     _check_segments(chosen, role_kinds)
     check_references(chosen.references, chosen.model_name("editor"))
@@ -434,6 +474,39 @@ def takes_references(editor: ModelName) -> bool:
     return all(find("editor", name).references(name) for name in names)
 
 
+def check_first(models: ModelSet, pictures: Iterable[bool]) -> None:
+    """Check that the editor can begin tasks, before anybody plans: `pictures` tells which have a picture.
+
+    Raises:
+        InputError: it only edits, and a task has no picture; or it only draws, and a task has one.
+    """
+    name, have = models.provenance.preset.model_name("editor"), list(pictures)
+    try:
+        works = _works(name)
+    except InputError:  # an object, which has no name
+        return
+    if "text-to-image" not in works and not all(have):
+        raise InputError(
+            f"--editor {name.plain()} only edits, and {have.count(False)} of {len(have)} tasks have no "
+            f"picture: put an editor that draws before it, such as --editor qwen-image+{name.plain()}"
+        )
+    if "edit" not in works and any(have):
+        raise InputError(
+            f"--editor {name.plain()} only draws, and {have.count(True)} of {len(have)} tasks have a "
+            f"picture: put one that edits behind it, such as --editor {name.plain()}+qwen-image-edit-2511"
+        )
+
+
+def _works(editor: ModelName) -> set[str]:
+    """Tell what an editor does; several do what one of them does."""
+    if editor.separator == ELSE:
+        return set().union(*map(_works, editor.alternatives))
+    if editor.parts:
+        draw, edit = map(_works, editor.parts)
+        return draw & {"text-to-image"} | edit & {"edit"}
+    return set(find("editor", editor).works(editor))
+
+
 def _editors(preset: Preset) -> tuple[ModelName, ...]:
     name = preset.model_name("editor")
     return name.parts or (name,)
@@ -511,7 +584,8 @@ def choose_models(
     if isinstance(preset, Preset):
         preset = preset.but(**names)
     else:
-        preset = presets.load(preset or default, objects, **names)
+        choice = presets.ModelChoice.of(preset or default, **names)
+        preset = (choice if recordings is None else choice.on_robot()).load(objects)
     return load(preset, recordings=recordings, roles=()).with_models(objects)
 
 

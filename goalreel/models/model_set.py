@@ -77,9 +77,6 @@ class Provenance:
     def settings(self) -> dict[str, object]:
         """All that decides a storyboard, to be kept with it: the fields of the preset, and its name."""
         fields = self.preset.model_dump(exclude={"critic_live"})  # for a robot at work
-        for name in ("references", "background", "confirm", "confirm_steps"):
-            if fields[name] == Preset.model_fields[name].default:  # as before there was a choice
-                del fields[name]
         return {**fields, "preset": self.preset.name, "notes": self.notes, "examples": self.examples}
 
     def key(self, role: Role, model: ModelName | None = None) -> str:

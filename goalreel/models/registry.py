@@ -19,7 +19,7 @@ when a name asks for its kind, or when all kinds are listed.
 import importlib
 import logging
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib import metadata
@@ -35,6 +35,7 @@ from goalreel.terms import LabelForm, Role
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
     from goalreel.details import DetailName
+    from goalreel.editors.catalogue import EditorKind
     from goalreel.planners.examples.example import Example
     from goalreel.planners.kinematic import Granularity, Layout
     from goalreel.planners.kinematic.robot import Robot
@@ -136,6 +137,8 @@ class Kind[M]:
     """A planner whose name goes on with that of the chat model it asks, options and all: `KIND:hf:DIR`."""
     references: Callable[[ModelName], bool] = lambda name: False
     """True if the editor of a name takes more pictures beside the one that it edits (`Edit.references`)."""
+    works: "Callable[[ModelName], Collection[EditorKind]]" = lambda name: ("text-to-image", "edit")
+    """What the editor of a name does."""
 
     def build(
         self,

@@ -127,7 +127,7 @@ def preset_of(settings: EngineSettings) -> Preset:
     Raises:
         InputError: no such preset, or one that only reads recordings.
     """
-    preset = settings.models.load()
+    preset = settings.models.on_robot().load()
     if not preset.predictive:
         raise InputError(f"preset {settings.models.preset!r} only reads recordings: choose another")
     return preset

@@ -105,7 +105,7 @@ def settle(order, **changes):
     with pytest.raises(InputError, match="another data") as caught:
         run_benchmark(order, None)
     found = str(caught.value).split("(?, now ")[1].split(")")[0]
-    models = {"editor": "flux2-klein-9b", "max_attempts": 5}
+    models = {"editor": "flux2-klein-9b", "max_attempts": 5, "background": "ignore"}
     _write(order, {"benchmark": "ueval", "task": None, "data": found, **models, **changes})
 
 
@@ -134,6 +134,7 @@ def test_a_damaged_or_a_busy_folder_is_one_line(tmp_path, text):
         ({}, "gemini-2.5-pro?temperature=0", ["The judge was asked at temperature 0, not 1."]),
         ({"max_attempts": 3}, "gemini-2.5-pro", ["The paper's T is 5; here it is 3."]),
         ({}, "gpt-4o", ["Another judge: the paper's was gemini-2.5-pro"]),
+        ({"background": "correct"}, "gemini-2.5-pro", ["The paper has no check of the background"]),
         ({"editor": "flux2-klein-4b"}, "gemini-2.5-pro", ["The row's editor is FLUX.2-klein-9B"]),
     ],
 )

@@ -17,6 +17,7 @@ from goalreel.chat.openai import OpenAIChat
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.storyboard_io import load_storyboard
+from goalreel.types import Failure
 
 RUN = "from goalreel.cli.main import app; app()"
 
@@ -154,6 +155,38 @@ def test_what_is_missing_is_said_before_anybody_is_asked(tmp_path, agents, edito
             assert where in fails(*words(name, agents, editor, tmp_path / "none", out))
         assert "lacks text_rubrics" in fails(*words("ueval", agents, editor, tmp_path / "rows", out))
         assert judge.requests == agents.requests == []
+
+
+class Refuser(TintEditor):
+    """Refuses the second stage until it is told not to."""
+
+    refuses = True
+
+    def edit(self, edits):
+        no = Failure(stage="edit", message="not that stage", refused=True)
+        made = super().edit(edits)
+        return [no if self.refuses and "2" in e.prompt else m for e, m in zip(edits, made, strict=True)]
+
+
+def test_what_an_editor_refuses_is_said_and_tried_again_on_request(tmp_path, agents):
+    """And what it cannot do at all is refused before the first plan."""
+    data, out, editor = bench.ueval_data(tmp_path / "data"), tmp_path / "out", Refuser()
+    run = words("ueval", agents, "qwen-image-edit-2511", data, out, "--json")
+    assert "--editor qwen-image+qwen-image-edit-2511" in fails(*run)
+    assert "3 of 3 tasks have no picture" in fails(*run)
+    assert agents.requests == []
+    with serving(Models(editor=editor)) as url, ChatServer(ueval_judge) as judge:
+        run = words("ueval", agents, f"server:{url}", data, out, *judging(judge), "--json")
+        report = last_line(goalreel(*run))
+        (note,) = (n for n in report["notes"] if "3 samples lack what a model refused" in n)
+        assert "not that stage" in note
+        assert report["settings"]["background"] == "ignore"
+        assert "- background: ignore" in (out / "report.md").read_text()
+        asked, editor.refuses = len(agents.requests), False
+        assert last_line(goalreel(*run))["notes"] == report["notes"]
+        assert len(agents.requests) == asked
+        assert not any("refused" in n for n in last_line(goalreel(*run, "--retry"))["notes"])
+        assert len(agents.requests) > asked
 
 
 def test_what_the_judge_says_nothing_readable_about_is_unjudged_and_never_zero(tmp_path, agents, editor):

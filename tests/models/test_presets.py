@@ -9,7 +9,7 @@ from goalreel.editors import catalogue
 from goalreel.errors import InputError
 from goalreel.files import MAX_BYTES
 from goalreel.models import presets
-from goalreel.models.load import load
+from goalreel.models.load import load, sampled, with_sampling
 from goalreel.models.model_set import Provenance
 
 OWN = "planner: hf:a\neditor: server:http://h\ncritic: difference\nmax_attempts: 2\nkeep: last\n"
@@ -26,21 +26,48 @@ def test_klein_is_the_papers():
     for name, editor in (("klein", "flux2-klein-9b"), ("klein-4b", "flux2-klein-4b")):
         preset = presets.load(name)
         assert (preset.editor, preset.max_attempts, preset.keep) == (editor, 5, "last")
-        assert preset.planner.startswith(
-            "hf:InterleaveThinker/InterleaveThinker-Planner-8B?temperature=checkpoint"
+        asked = load(preset, roles=()).provenance.preset
+        assert asked.planner == (
+            "hf:InterleaveThinker/InterleaveThinker-Planner-8B?temperature=checkpoint&max_new_tokens=20480"
         )
-        assert preset.critic.endswith("Critic-8B?temperature=checkpoint")
+        assert asked.critic == "hf:InterleaveThinker/InterleaveThinker-Critic-8B?temperature=checkpoint"
         assert not preset.critic_scores
+        assert preset.background == "ignore"
+        assert presets.ModelChoice.of(name).on_robot().load().background == "correct"
+        chosen = presets.ModelChoice.of(name, background="measure").on_robot()
+        assert chosen.load().background == "measure"
         drawn = catalogue.find(editor)
         assert (drawn.steps, drawn.guidance, drawn.size) == (4, {"guidance_scale": 1.0}, (1024, 1024))
 
 
 def test_published_planners_may_write_25_steps():
     for name in presets.names():
-        options = presets.read(name).model_name("planner").options
-        if name.startswith("klein"):
+        if name.startswith(("klein", "qwen")):
+            options = sampled(presets.read(name)).model_name("planner").options
             limit = options.get("max_new_tokens") or options["max_tokens"]
             assert int(limit) >= 25 * 2048 / 3, "three steps of the published Planner had 2,048 tokens"
+
+
+@pytest.mark.parametrize(
+    ("name", "role", "asked"),
+    [
+        ("hf:InterleaveThinker/Critic-SFT-8B", "critic", "?temperature=checkpoint"),
+        ("hf:InterleaveThinker/Critic-SFT-8B?temperature=0", "critic", ""),
+        ("hf:mine?dialect=interleavethinker", "planner", "&temperature=checkpoint&max_new_tokens=20480"),
+        ("server:http://h?dialect=interleavethinker", "planner", "&temperature=checkpoint&max_tokens=20480"),
+        ("openai:m?dialect=interleavethinker&max_completion_tokens=9", "planner", "&temperature=checkpoint"),
+        ("hf:Qwen/Qwen3-VL-8B-Instruct", "planner", ""),
+        ("openai:InterleaveThinker/InterleaveThinker-Planner-8B?dialect=own", "planner", ""),
+        ("nothing:known", "critic", ""),
+    ],
+)
+def test_the_published_dialect_brings_its_sampling_and_limit(name, role, asked):
+    assert with_sampling(name, role) == name + asked
+
+
+def test_one_checkpoint_in_both_roles_is_asked_alike():
+    both = sampled(presets.load("klein", critic=presets.load("klein").planner))
+    assert both.planner == both.critic
 
 
 def test_api_says_which_models_are_to_be_named():

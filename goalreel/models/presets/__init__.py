@@ -5,7 +5,7 @@ relative folder in it is looked for where the command runs, as it would be on th
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -293,6 +293,14 @@ class ModelChoice:
     def of(cls, preset: str, **overrides: object) -> Self:
         """Choose a preset; an override of None leaves the preset's value."""
         return cls(preset, {name: value for name, value in overrides.items() if value is not None})
+
+    def by_default(self, **values: object) -> Self:
+        """Replace fields of the preset that were not chosen."""
+        return replace(self, overrides={**values, **self.overrides})
+
+    def on_robot(self) -> Self:
+        """Check the background for a robot: the presets of the paper, which are goalreel's own, do not."""
+        return self.by_default(background="correct") if self.preset in names() else self
 
     def load(self, replaced: Collection[str] = ()) -> Preset:
         """Read the preset and replace its fields. The roles in `replaced` are not asked, and need no name.

@@ -61,13 +61,16 @@ def published(name: str) -> Callable[..., None]:
         ] = None,
         price_in: Annotated[float | None, typer.Option(min=0, help="$ a million prompt tokens.")] = None,
         price_out: Annotated[float | None, typer.Option(min=0, help="$ a million reply tokens.")] = None,
+        retry: Annotated[
+            bool, typer.Option("--retry", help="Try samples again of which a model refused something.")
+        ] = False,
         yes: Annotated[bool, typer.Option("--yes", "-y", help="Judge without asking first.")] = False,
         json_output: Json = False,
     ) -> None:
         with one_line_errors(INTERRUPTED):
             from goalreel_lab.published.run import PublishedConfig, open_benchmark
 
-            preset = models.load()
+            preset = models.by_default(background="ignore").load()
             if task != 3 and name != "comm":
                 raise InputError("--task is for eval comm only")
             order = PublishedConfig(
@@ -80,6 +83,7 @@ def published(name: str) -> Callable[..., None]:
                 task if name == "comm" else None,
                 paper_row,
                 concurrency,
+                retry,
             )
             judge_name = None if only == "generate" else judge
             confirm = _confirm(judge_name, yes, price_in, price_out)

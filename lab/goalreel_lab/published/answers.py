@@ -57,6 +57,15 @@ class Answers(Sequence[tuple[Sample, BenchAnswer]]):
         reasons = {sample.id: _failure(_folder(self._out, sample)) for sample in self._samples}
         return {key: reason for key, reason in reasons.items() if reason is not None}
 
+    def refused(self) -> list[str]:
+        """List a reason for each sample that lacks a picture or a verdict, since a model refused.
+
+        Raises:
+            DatasetError: a storyboard is damaged.
+        """
+        reasons = ([r for r in _refused(_folder(self._out, s)) if r] for s in self._samples)
+        return [some[0] for some in reasons if some]
+
 
 def generate(
     samples: Sequence[Sample],
@@ -66,14 +75,17 @@ def generate(
     seed: int,
     concurrency: int,
     progress: OnProgress,
+    retry: bool = False,
 ) -> None:
     """Make a storyboard for each sample that has none yet, none with a plan, or one that an outage cut short.
+
+    `retry` also makes those anew that lack a picture or verdict that was refused.
 
     Raises:
         UserError: a model cannot be loaded or called; what is finished stays, and a second run goes on.
         DatasetError: the disk is full, or a storyboard is damaged.
     """
-    todo = [s for s in samples if not _finished(_folder(out, s))]
+    todo = [s for s in samples if not _finished(_folder(out, s), retry)]
     if not todo:
         return
     models.prepare()
@@ -114,20 +126,28 @@ def _failure(folder: Path) -> str | None:
         return None if failure is None else str(failure["message"])
 
 
-def _finished(folder: Path) -> bool:
+def _finished(folder: Path, retry: bool = False) -> bool:
     """Tell whether a sample's storyboard has a plan, and lacks no picture for want of an answer.
 
     Raises:
         DatasetError: the storyboard is damaged.
     """
-    if not (folder / "storyboard.json").is_file():
+    if not (folder / "storyboard.json").is_file() or _failure(folder) is not None:
         return False
+    refused = _refused(folder)
+    return not refused if retry else None not in refused
+
+
+def _refused(folder: Path) -> list[str | None]:
+    """List why attempts at steps that were not accepted came to nothing; None is an outage.
+
+    Raises:
+        DatasetError: the storyboard is damaged.
+    """
     with _damage(folder) as data:
-        if data["failure"] is not None:
-            return False
         tried = [attempt for s in data["steps"] if s["status"] not in ACCEPTED for attempt in s["attempts"]]
         failures = [attempt["failure"] for attempt in tried if attempt.get("failure")]
-        return all(failure.get("refused") or failure.get("reply") is not None for failure in failures)
+        return [f["message"] if f.get("refused") or f.get("reply") is not None else None for f in failures]
 
 
 @contextmanager

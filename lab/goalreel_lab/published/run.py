@@ -22,6 +22,7 @@ from goalreel.annotator.statistics import Measurement
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
+from goalreel.models.load import check_first
 from goalreel.models.model_set import ModelSet
 from goalreel.models.names import ModelName
 from goalreel.progress import OnProgress
@@ -67,6 +68,8 @@ class PublishedConfig:
     paper_row: str | None = None
     """None is the row of the paper's system with the same editor."""
     concurrency: int = 16
+    retry: bool = False
+    """Try samples again of which a model refused something."""
 
 
 def run_benchmark(
@@ -95,12 +98,15 @@ def run_benchmark(
     samples = _drawn(every, order.limit)
     if judge is not None:  # without its prompts, now rather than when all answers are made
         benchmark.inquiries(every[0], _PROBE, {})
+    if models is not None:
+        check_first(models, (bool(s.images or s.done) for s in samples))
     with exclusive(out / "answers", out):
         settings = _settle(order, models, every)
         if order.only != "judge":
             if models is None:
                 raise ValueError("answers need models")
-            generate(samples, models, out, seed=order.seed, concurrency=order.concurrency, progress=progress)
+            how = {"seed": order.seed, "concurrency": order.concurrency, "retry": order.retry}
+            generate(samples, models, out, progress=progress, **how)
         answers = Answers(samples, out)
         if not answers:
             raise InputError(f"{out / FOLDER}: no answers there: run it without --only judge first")
@@ -222,10 +228,16 @@ def _notes(
         notes.append(f"Only {len(answers)} of {every} samples are in these numbers.")
     if unplanned:
         notes.append(f"{len(unplanned)} samples have no plan: lab/docs/benchmarks.md says how they count.")
+    if refused := answers.refused():
+        notes.append(
+            f"{len(refused)} samples lack what a model refused, first: {refused[0]}. --retry asks again."
+        )
     if row is None:
         notes.append("The paper's tables have no such editor: --paper-row names a row to compare with.")
     elif row == KLEIN and "klein-9b" not in (editor := settings.get("editor", "")).lower():
         notes.append(f"The row's editor is FLUX.2-klein-9B, this one is {editor}.")
+    if (background := settings.get("background")) != "ignore":
+        notes.append(f"The paper has no check of the background; here it is {background or 'correct'}.")
     if row in (KLEIN, QWEN) and settings.get("max_attempts") != 5:
         notes.append(f"The paper's T is 5; here it is {settings.get('max_attempts')}.")
     return notes + list(WARNINGS.get(order.benchmark.name, ()))
