@@ -121,7 +121,7 @@ def storyboard(
         if result.goal_image:
             image = result.goal_image
             pictures.append(image)
-    board = Storyboard(task=task, steps=tuple(done), phases=plan.phases)
+    board = Storyboard(task=task, steps=tuple(done), phases=plan.phases, reasoning=plan.reasoning)
     question = None if plan.segments else end_question(task, done)
     if question is None or not confirms(len(task.done) + len(done)):
         return board

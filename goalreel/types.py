@@ -137,6 +137,8 @@ class Plan(Frozen):
     """One for each step, if the plan was read off a recorded episode; else None."""
     phases: tuple[MotionPhase, ...] = ()
     """In order and without overlap; empty unless they were requested."""
+    reasoning: Annotated[str, Field(exclude_if=lambda reasoning: not reasoning)] = ""
+    """Thoughts of the model that made it; left out of JSON if there are none."""
 
     @model_validator(mode="after")
     def _aligned(self) -> "Plan":
@@ -185,10 +187,15 @@ class Candidate(Frozen):
     """The picture to judge."""
     instruction: Text
     """State that must be true in it."""
-    prompt: Text
-    """The prompt that it was drawn by (the paper's r_i^t)."""
+    prompt: str
+    """The prompt that it was drawn by (the paper's r_i^t); empty if it is `first_prompt`."""
     first_prompt: Text | None = None
     """The plan's own prompt for the step (the paper's p_i); None if it is `prompt`."""
+
+    @property
+    def drawn_by(self) -> str:
+        """The prompt that it was drawn by."""
+        return self.prompt or self.first_prompt or ""
 
 
 class Verdict(Frozen):
@@ -426,6 +433,8 @@ class Storyboard(Frozen):
     """Reason why there is no plan; None if there is one."""
     phases: tuple[MotionPhase, ...] = ()
     """The motion phases of the plan."""
+    reasoning: Annotated[str, Field(exclude_if=lambda reasoning: not reasoning)] = ""
+    """The Planner's thoughts about the plan; left out of JSON if there are none."""
     end: Annotated[EndCheck | None, Field(exclude_if=lambda end: end is None)] = None
     """The end against the whole instruction; None if the Critic was not asked. Left out of JSON if None."""
 
@@ -583,7 +592,7 @@ class Scorer(Protocol):
     """Scores pictures, batch first: answer i belongs to candidate i."""
 
     def score(self, candidates: Sequence[Candidate]) -> Sequence[PictureScores | None]:
-        """Score each candidate's picture by its `prompt`; None where the scorer gives no score.
+        """Score each candidate's picture by the plan's prompt; None where the scorer gives no score.
 
         Raises:
             goalreel.errors.BackendError: the scorer cannot be called at all.

@@ -116,15 +116,15 @@ def _settings(boards: Sequence[StoredBoard], config: RecipeConfig) -> dict[str, 
     for board in boards:
         verdicts = [[*at, v.model_dump(mode="json")] for at, v in sorted(board.human_verdicts.items())]
         parts += [board.digest, json.dumps(verdicts)]
-    settings = {
+    return {
         "storyboards": len(boards),
         "digest": digest(*parts),
         "scorer": config.scorer.name,
         "seed": config.seed,
         "rl_variance": config.rl_variance,
+        "dialect": config.dialect.name,
+        "unified": config.unified,
     }
-    dialect = {} if config.dialect is OWN else {"dialect": config.dialect.name}
-    return settings | dialect | ({"unified": True} if config.unified else {})
 
 
 def check_empty(out: Path) -> None:

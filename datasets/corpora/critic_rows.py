@@ -45,7 +45,7 @@ class CritiqueRow:
     first_prompt: str
     """The plan's own prompt, the paper's p_i."""
     prompt: str
-    """The prompt that made the candidate, the paper's r_i^t."""
+    """The prompt that made the candidate, the paper's r_i^t; empty where it is the plan's own."""
     success: bool
     """The truth about the candidate, by the scorer or by a person: the paper's J."""
     semantics: float
@@ -55,6 +55,11 @@ class CritiqueRow:
     """0: scored by a model or the simulator. 1: said by a person."""
     correction: str = ""
     """The person's correction: accepted, chosen or wrong_picture."""
+
+    @property
+    def drawn_by(self) -> str:
+        """The prompt that made the candidate."""
+        return self.prompt or self.first_prompt
 
 
 @dataclass(frozen=True)
@@ -86,7 +91,7 @@ def critique_lesson(row: CritiqueRow, dialect: Dialect = OWN) -> Lesson:
 def judgement_lesson(row: JudgementRow, dialect: Dialect = OWN) -> Lesson:
     """Make the conversation that GRPO asks too, with the verdict as the reply."""
     verdict = Verdict(success=row.success, reasoning=row.reasoning, refined_prompt=row.refined_prompt)
-    return critique_lesson(row, dialect)[0], verdict_reply(verdict)
+    return critique_lesson(row, dialect)[0], verdict_reply(verdict, row.prompt if dialect.repeats else None)
 
 
 CRITIQUES = dataclass_kind(CritiqueRow, "critiques", _NAMES, critique_lesson)

@@ -26,7 +26,7 @@ PLANS, CONTINUATIONS, EASY, REFLECTION = map(talks, ("plans", "continuations", "
 
 
 def brief_reasoning(names: Sequence[str], done: int) -> str:
-    """Write the reasoning of a plan whose record has none: the steps done, and those that remain."""
+    """Write the reasoning of a plan without any: the steps done, and those that remain."""
     steps = "1 step remains" if len(names) == 1 else f"{len(names)} steps remain"
     return f"{f'{done} done, ' if done else ''}{steps}: {'; '.join(names)}."
 
@@ -41,8 +41,12 @@ def plan_row(board: Storyboard, task_id: str, dialect: Dialect = OWN) -> TalkRow
     if isinstance(request, Failure):
         raise ValueError(request.message)
     plan, done = plan_of(board), len(board.task.done)
-    thinking = brief_reasoning([step.name for step in plan.steps], done)
-    return TalkRow(task_id, done, (request.conversation, plan_reply(plan, thinking, done + 1)))
+    return TalkRow(task_id, done, (request.conversation, plan_reply(plan, _reasoning(board), done + 1)))
+
+
+def _reasoning(board: Storyboard) -> str:
+    """Take the Planner's own thoughts, if the record has them."""
+    return board.reasoning or brief_reasoning([s.step.name for s in board.steps], len(board.task.done))
 
 
 def continuation_row(board: Storyboard, task_id: str, done: int, dialect: Dialect = OWN) -> TalkRow:
@@ -77,20 +81,21 @@ def sequence_row(board: Storyboard, task_id: str, *, rejected: bool, dialect: Di
     first = plan_row(board, task_id, dialect)
     conversation, reply = first.lesson
     turns = [*conversation, Message("assistant", (reply,))]
-    for text, picture, verdict in _attempts(board, rejected):
-        turns += [Message("user", (text, picture)), Message("assistant", (verdict_reply(verdict),))]
+    for text, picture, verdict, prompt in _attempts(board, rejected):
+        reply = verdict_reply(verdict, prompt if dialect.repeats else None)
+        turns += [Message("user", (text, picture)), Message("assistant", (reply,))]
     *conversation, last = turns
     return TalkRow(task_id, first.done, (tuple(conversation), str(last.parts[0])))
 
 
-def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[str, Image, Verdict]]:
+def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[str, Image, Verdict, str]]:
     for number, step in enumerate(board.steps, len(board.task.done) + 1):
         for i, attempt in enumerate(step.attempts):
             if attempt.image is None or attempt.verdict is None or not (rejected or i == step.chosen):
                 continue
             text = f"Step {number}: {plain(step.step.instruction)}\nOrder: {plain(attempt.prompt)}\nPicture: "
             verdict = attempt.verdict.model_copy(update={"reasoning": critic_words(attempt.verdict)})
-            yield text, attempt.image, verdict
+            yield text, attempt.image, verdict, attempt.prompt
 
 
 type UnifiedRow = Mapping[str, Any]
@@ -132,13 +137,12 @@ def unified_row(board: Storyboard, task_id: str, *, rejected: bool) -> UnifiedRo
             answer = {"success": verdict.success, "reasoning": critic_words(verdict)}
             more = {"refined_prompt": verdict.refined_prompt}
             attempts.append({"step": number, "prompt": attempt.prompt, **answer, **more})
-    names = [step.step.name for step in board.steps]
     fields = ("name", "instruction", "prompt", "auxiliary_text")
     row = {
         "task_id": task_id,
         "instruction": f"{'' if scene is None else MARK}{board.task.instruction}",
         "inputs": list(pictures if scene is None else (scene, *pictures)),
-        "thinking": brief_reasoning(names, len(board.task.done)),
+        "thinking": _reasoning(board),
         "steps": [{name: getattr(step.step, name) for name in fields} for step in board.steps],
         "attempts": attempts,
         "outputs": outputs,
@@ -162,7 +166,7 @@ def markup(row: UnifiedRow) -> str:
 
 
 def _critic(attempt: Mapping[str, Any]) -> str:
-    answer = {"success": attempt["success"], "refine_prompt": attempt["refined_prompt"]}
+    answer = {"success": attempt["success"], "refine_prompt": attempt["refined_prompt"] or ""}
     reply = plain(json.dumps(answer, ensure_ascii=False))
     return f"<critic>\n<think>\n{plain(attempt['reasoning'])}\n</think>\n{reply}\n</critic>"
 

@@ -183,7 +183,7 @@ def _critique(row: Fields, number: int, config: ImportConfig) -> CritiqueRow:
         drawn=bool((source.pixels == 255).all()),
         instruction=first,
         first_prompt=first,
-        prompt=present.strip() if isinstance(present, str) and present.strip() else first,
+        prompt=present.strip() if isinstance(present, str) else first,
         **marks.model_dump(),
     )
 

@@ -79,7 +79,7 @@ def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
         if isinstance(step, Problem):
             return Problem(f"execution_plan.{place}.{step.message}")
         plan.append(step)
-    return Plan(steps=tuple(plan))
+    return Plan(steps=tuple(plan), reasoning=answer[1].thinking)
 
 
 def _plan_step(reply: _Step) -> Step | Problem:

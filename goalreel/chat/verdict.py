@@ -147,9 +147,10 @@ def _doubt(success: bool, parsed: ParsedReply, prompt: str | None) -> Problem | 
     )
 
 
-def verdict_reply(verdict: Verdict) -> str:
-    """A Critic's reply without scores; `parse_verdict` reads it back."""
-    answer = {"previous_step_success": verdict.success, "refine_prompt": verdict.refined_prompt}
+def verdict_reply(verdict: Verdict, repeated: str | None = None) -> str:
+    """A Critic's reply without scores; `parse_verdict` reads it back. An acceptance repeats `repeated`."""
+    prompt = repeated if verdict.success else verdict.refined_prompt
+    answer = {"previous_step_success": verdict.success, "refine_prompt": prompt}
     return tagged_reply(verdict.reasoning, answer)
 
 

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 
     from goalreel.annotator.corpus.report import CorpusReport
     from goalreel.annotator.prompts.bank import PromptBank
-    from goalreel.chat.dialects import Dialect, DialectName
 
 
 PublishedDialect = Annotated[
@@ -43,23 +42,6 @@ IMPORT_EPILOG = (
 )
 
 
-def read_dialect(name: "DialectName", prompts: Path | None) -> "Dialect":
-    """Make the dialect that a corpus is written in.
-
-    Raises:
-        InputError: the prompts of InterleaveThinker are not at hand: other words would train it wrongly.
-    """
-    from goalreel.chat.dialects import dialect
-
-    wording = dialect(name, prompts)
-    if wording.note is not None:
-        raise InputError(
-            "the prompts of InterleaveThinker's checkpoints are needed: "
-            "git clone https://github.com/zhengdian1/InterleaveThinker, and give --prompts"
-        )
-    return wording
-
-
 def import_published(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A .json, .jsonl or .pth file of rows.")],
     out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to resume.")],
@@ -75,10 +57,11 @@ def import_published(
 ) -> None:
     """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
+        from goalreel.chat.dialects import whole_dialect
         from goalreel.cli.console import progress_bars
         from goalreel.datasets.corpora.published import ImportConfig, import_corpus
 
-        wording = read_dialect(dialect, prompts)
+        wording = whole_dialect(dialect, prompts)
         order = ImportConfig(file, images or file.parent, seed, wording)
         with progress_bars() as progress:
             report = import_corpus(
@@ -253,6 +236,7 @@ def from_storyboards(
     """Filter stored storyboards into training rows, by the recipe of InterleaveThinker's paper."""
     with one_line_errors("interrupted; what is scored is kept: run the same command again to resume"):
         from goalreel.annotator.corpus.boards import find_boards
+        from goalreel.chat.dialects import whole_dialect
         from goalreel.cli.console import progress_bars
         from goalreel.tabletop.truth import recording_task_ids
 
@@ -260,7 +244,7 @@ def from_storyboards(
         from goalreel.annotator.corpus.boards import scorer_of
         from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
 
-        order = RecipeConfig(scorer_of(scorer), seed, rl_variance, read_dialect(dialect, prompts), unified)
+        order = RecipeConfig(scorer_of(scorer), seed, rl_variance, whole_dialect(dialect, prompts), unified)
         with progress_bars() as progress:
             report = make_from_storyboards(boards, order, out, progress=progress)
     if json_output:

@@ -92,6 +92,6 @@ def question(
     """Write what a ChatCritic asks about a candidate, which is also the text that a critic is trained on."""
     form = dialect.verdict_format
     conversation = dialect.judge(candidate, mode=mode, scores=scores)
-    prompt = plain(candidate.prompt)
+    prompt = plain(candidate.drawn_by)
     again = THOUGHTFUL % form.example(scores)
     return Question(conversation, lambda reply: form.parse(reply, prompt), again, form.with_probability)

@@ -34,7 +34,7 @@ class VieScore:
         self._replies = replies
 
     def score(self, candidates: Sequence[Candidate]) -> list[PictureScores | None]:
-        """Score each candidate's picture by its `prompt`; None where `replies` replies gave no score.
+        """Score each candidate's picture by the plan's prompt; None where `replies` replies gave no score.
 
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
@@ -73,7 +73,10 @@ def _names(candidate: Candidate) -> Sequence[str]:
 
 def _semantics(candidate: Candidate) -> Question[_Mark]:
     images = [i for i in (candidate.source, candidate.image) if i is not None]
-    values = {"has_source": candidate.source is not None, "prompt": plain(candidate.prompt)}
+    values = {
+        "has_source": candidate.source is not None,
+        "prompt": plain(candidate.first_prompt or candidate.prompt),
+    }
     return _question("semantics", values, images, _names(candidate))
 
 

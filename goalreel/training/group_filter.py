@@ -133,5 +133,5 @@ def _passes(row: CritiqueRow, replies: Iterable[Reply]) -> Iterator[bool]:
             if reply.cut_off is not None:
                 yield False
         else:
-            verdict = parse_verdict(reply, row.prompt)
+            verdict = parse_verdict(reply, row.drawn_by)
             yield not isinstance(verdict, Problem) and verdict.success == row.success

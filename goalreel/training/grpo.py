@@ -12,7 +12,7 @@ import torch
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 from trl import GRPOConfig, GRPOTrainer
 
-from goalreel.chat.dialects import dialect
+from goalreel.chat.dialects import whole_dialect
 from goalreel.checkpoints import located
 from goalreel.errors import BackendError, InputError, UserError
 from goalreel.training.card import grpo_card, write_card
@@ -215,6 +215,7 @@ def train(
         BackendError: editor or scorer failed for longer than `config.outage` waits; the model is kept.
         CollapseError: the Critic says the same of every picture; the model is kept.
     """
+    wording = whole_dialect(config.dialect, config.prompts)
     rows = Critiques(config.corpus, held_out)
     check_savable(config)  # refuses before anything is written or loaded, as do the next
     arguments = trl_arguments(config, out)
@@ -227,7 +228,8 @@ def train(
     model, processor = load(located(config.model), config)
     settings = config.reward
     fits = fits_in(editor, processor, settings.prompt_tokens)
-    reward = CriticReward(editor, scorer, form=settings.form, local=local, fits=fits, batch=settings.batch)
+    how: dict[str, Any] = {"local": local, "repeats": wording.repeats, "fits": fits, "batch": settings.batch}
+    reward = CriticReward(editor, scorer, form=settings.form, **how)
     collapse = _Collapse(config.collapse, updates)
     arguments.generation_kwargs = _without_pictures(model, vllm=arguments.use_vllm)
     processor.tokenizer.padding_side = "left"  # as TRL pads what it samples from
@@ -236,7 +238,7 @@ def train(
     trainer = _Trainer(
         model=model,
         args=arguments,
-        train_dataset=rows.as_dataset(dialect(config.dialect, config.prompts), config.mode),
+        train_dataset=rows.as_dataset(wording, config.mode),
         processing_class=processor,
         reward_funcs=[reward_function(reward, rows, config)],
         peft_config=adapters(model, config, frozen) if config.method == "lora" else None,

@@ -43,6 +43,9 @@ _OUT = Failure(stage="edit", message="the editor failed")
 _STRICT = re.compile(r"\s*(?:<think>)?.+?</think>\s*<answer>.*</answer>\s*", re.DOTALL)
 
 
+_PROMPT = re.compile(r"""["']refine_prompt["']\s*:\s*["']""")
+
+
 @dataclass(frozen=True)
 class RewardForm:
     """Marks of a verdict and a step. `unchanged`: nothing was edited, or nothing came of it."""
@@ -108,7 +111,7 @@ class _Key:
 
     def control(self, row: CritiqueRow) -> "_Key":
         """Make the same re-edit by the order that the candidate was made with."""
-        return replace(self, prompt=row.prompt)
+        return replace(self, prompt=row.drawn_by)
 
 
 type _Found = Mapping[_Key, PictureScores | None]
@@ -119,7 +122,8 @@ class CriticReward:
     """Draws what replies ask for, from the original source, and scores it by the plan's own order.
 
     `local`: the editor runs in this process, so that whatever it fails at is the prompt's fault. A remote one
-    refuses where it says so; else it is taken to be out. `fits` tells whether the editor reads all of a
+    refuses where it says so; else it is taken to be out. `repeats`: an acceptance has to repeat the prompt
+    (`Dialect.repeats`). `fits` tells whether the editor reads all of a
     prompt. Calls are made in threads, `batch` edits at a time: one to the editor beside one to the scorer.
     """
 
@@ -130,16 +134,17 @@ class CriticReward:
         *,
         form: FormName = "repository",
         local: bool = False,
+        repeats: bool = False,
         fits: Callable[[str], bool] = lambda prompt: True,
         batch: int = 32,
     ) -> None:
         self._editor, self._scorer, self._form = editor, scorer, FORMS[form]
-        self._local, self._fits, self._batch = local, fits, batch
+        self._local, self._repeats, self._fits, self._batch = local, repeats, fits, batch
         self._known: OrderedDict[_Key, PictureScores | None] = OrderedDict()
 
     async def marks(self, rows: Sequence[CritiqueRow], replies: Sequence[str]) -> list[Marks | None]:
         """Marks i are what reply i about row i earns; None where editor or scorer could not tell."""
-        read = [parse_verdict(reply, row.prompt) for row, reply in zip(rows, replies, strict=True)]
+        read = [parse_verdict(reply, row.drawn_by) for row, reply in zip(rows, replies, strict=True)]
         keys = [_key(row, verdict) for row, verdict in zip(rows, read, strict=True)]
         drawn = [None if key is None or not self._fits(key.prompt) else key for key in keys]
         keyed_rows = [(key, row) for key, row in zip(drawn, rows, strict=True) if key is not None]
@@ -164,7 +169,7 @@ class CriticReward:
         if isinstance(verdict, Problem):
             return Marks(0.0, form.wrong, form.worst, None)
         accuracy = form.right if verdict.success == row.success else form.wrong
-        marks = Marks(float(_strict(reply, verdict)), accuracy, form.unchanged, verdict.success)
+        marks = Marks(float(self._strict(reply, verdict)), accuracy, form.unchanged, verdict.success)
         if key is None:
             return marks
         if not fits:
@@ -177,6 +182,17 @@ class CriticReward:
         old, control_scores = PictureScores(row.semantics, row.quality), scores.get(key.control(row))
         control = None if control_scores is None else form.step(old, control_scores)
         return replace(marks, step=form.step(old, new), edited=True, control=control)
+
+    def _strict(self, reply: str, verdict: Verdict) -> bool:
+        """Tell whether a readable reply has the form asked for: thinking first, nothing around it, a prompt.
+
+        A rejection without a prompt would earn a certain step.
+        """
+        if not verdict.success and verdict.refined_prompt is None:
+            return False
+        if verdict.success and self._repeats and not _PROMPT.search(reply):
+            return False
+        return bool(verdict.reasoning.strip()) and _STRICT.fullmatch(reply) is not None
 
     async def _find(self, rows_by_key: Mapping[_Key, CritiqueRow]) -> _Found:
         """Score the re-edits, those of earlier calls from memory."""
@@ -271,11 +287,6 @@ def _key(row: CritiqueRow, verdict: Verdict | Problem) -> _Key | None:
     place = f"{row.step} {row.attempt} {row.drawn}"
     decision = (row.task_id, place, row.instruction, row.first_prompt, row.prompt)
     return _Key(digest(*decision, *pictures), verdict.refined_prompt)
-
-
-def _strict(reply: str, verdict: Verdict) -> bool:
-    """Tell whether a readable reply has the form asked for: thinking first, and nothing around it."""
-    return bool(verdict.reasoning.strip()) and _STRICT.fullmatch(reply) is not None
 
 
 def _edit(key: _Key, row: CritiqueRow) -> Edit:

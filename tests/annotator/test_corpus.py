@@ -18,6 +18,7 @@ from support.told import attempt, board, step, unplanned, words
 
 from goalreel.annotator.corpus.boards import NamedScorer, StoredBoard, find_boards, scorer_of
 from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
+from goalreel.annotator.plan import write_plan
 from goalreel.annotator.show import read_storyboards
 from goalreel.chat.dialects import InterleaveThinkerDialect
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, JUDGEMENTS, judgement_lesson
@@ -30,6 +31,8 @@ from goalreel.datasets.corpora.planner_rows import (
     UNIFIED_EASY,
     UNIFIED_REFLECTION,
     markup,
+    plan_row,
+    unified_row,
 )
 from goalreel.datasets.corpora.rows import messages_of, read_rows
 from goalreel.datasets.corpora.trajectories import STORED_EDITS, HumanVerdict
@@ -38,9 +41,10 @@ from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.errors import BackendError, DatasetError, UserError
 from goalreel.files import exclusive
+from goalreel.loop import storyboard
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.tabletop.truth import TrueEpisode, Truth, recording_task_ids, write_truth
-from goalreel.types import PictureScores
+from goalreel.types import PictureScores, Plan, Storyboard, Task
 
 
 def tried(number):
@@ -146,6 +150,29 @@ def test_rows_ask_in_the_words_of_the_dialect(tmp_path):
     wanted, _ = messages_of(judgement_lesson(judged, wording))
     assert critic["messages"] == wanted != messages_of(judgement_lesson(judged))[0]
     assert json.loads((tmp_path / "settings.json").read_text())["dialect"] == "interleavethinker"
+    rows = [*read_rows(tmp_path / "sft", JUDGEMENTS)]
+    replies = [json.loads(judgement_lesson(row, wording)[1].split("<answer>")[1][:-9]) for row in rows]
+    accepted = [
+        (row.prompt, reply["refine_prompt"]) for row, reply in zip(rows, replies, strict=True) if row.success
+    ]
+    assert accepted
+    assert all(asked == answered for asked, answered in accepted), "the checkpoints repeat what they accept"
+    (_, last), *_ = (row.lesson for row in read_rows(tmp_path / "easy", EASY))
+    assert '"previous_step_success": true, "refine_prompt": "' in last
+
+
+def test_the_planner_s_thoughts_are_kept_shown_and_learned(tmp_path):
+    thoughts = "First the cup, as it is in the way."
+    loop = storyboard(Task(id="t", instruction="tidy up"), max_attempts=1)
+    next(loop)
+    with pytest.raises(StopIteration) as done:
+        loop.send(Plan(steps=(words("a").step,), reasoning=thoughts))
+    told = Storyboard.model_validate_json(done.value.value.model_dump_json())
+    write_plan(told, tmp_path, {}, None)
+    assert thoughts in (tmp_path / "index.html").read_text()
+    assert load_storyboard(tmp_path) == told
+    assert plan_row(told, "t").lesson[1].startswith(f"<think>{thoughts}</think>")
+    assert unified_row(told, "t", rejected=False)["markup"].startswith(f"<gthink>\n{thoughts}\n</gthink>")
 
 
 def test_a_second_run_changes_nothing_and_another_order_is_refused(tmp_path):

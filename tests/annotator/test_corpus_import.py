@@ -7,8 +7,9 @@ import pytest
 import torch
 from support.cli import fails, invoke, results
 
+from goalreel.chat.dialects import InterleaveThinkerDialect
 from goalreel.chat.plan import parse_plan
-from goalreel.datasets.corpora.critic_rows import CRITIQUES
+from goalreel.datasets.corpora.critic_rows import CRITIQUES, critique_lesson
 from goalreel.datasets.corpora.published import ImportConfig, import_corpus
 from goalreel.datasets.corpora.rows import read_rows, talks
 from goalreel.image import Image
@@ -72,10 +73,11 @@ def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
             rewritten_prompt=None,
             evaluation={"success": False, "semantics": 2, "quality": 0},
         ),
+        critique(rewritten_prompt=""),
     ]
-    file = write_lines(tmp_path / "critic_rl.jsonl", good[0], *bad, good[1])
+    file = write_lines(tmp_path / "critic_rl.jsonl", good[0], *bad, *good[1:])
     out = results("corpus", "import", file, "--images", data, "--out", tmp_path / "rl", "--json")
-    assert (out["kind"], out["rows"]) == ("critiques", 2)
+    assert (out["kind"], out["rows"]) == ("critiques", 3)
     assert out["dropped"] == {
         "a picture outside the folder of pictures (--images)": 2,
         "no evaluation with success, semantics and quality (0 to 10)": 2,
@@ -85,7 +87,11 @@ def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
         "a picture without a path": 1,
         "no origin_prompt": 1,
     }
-    first, second = read_rows(tmp_path / "rl", CRITIQUES)
+    first, second, empty = read_rows(tmp_path / "rl", CRITIQUES)
+    (asked,), _ = critique_lesson(empty, InterleaveThinkerDialect(None))
+    assert (empty.prompt, empty.drawn_by) == ("", "Put the cup down.")
+    assert 'planned: "Put the cup down."\nThe prompt that made the second picture: ""' in asked.parts[-1]
+    assert '"Put the cup down."' in str(critique_lesson(empty)[0][1].parts)
     assert (first.first_prompt, first.prompt) == ("Put the cup down.", "Place the red cup\u2028on the table.")
     assert (first.success, first.semantics, first.quality, first.drawn) == (True, 9, 7.5, False)
     assert first.candidate.size[0] * first.candidate.size[1] <= 1024 * 1024

@@ -104,6 +104,7 @@ def test_what_cannot_be_used_is_said(name):
 
 def test_what_the_published_format_means():
     plan = parse_plan(REPLIES["plan-3-published-format"])
+    assert plan.reasoning == "The block is on the left, the bowl on the right. Reach, grasp, place."
     assert plan.steps[0] == Step(
         name="Reach the block",
         instruction="The open gripper is right above the red block.",

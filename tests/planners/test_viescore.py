@@ -45,6 +45,14 @@ def test_the_order_is_judged_from_both_pictures_and_the_look_from_the_result_alo
     assert "drawer" not in look
 
 
+def test_every_attempt_is_scored_by_the_plan_s_order():
+    chat = ScriptedChat([GOOD], [CLEAN])
+    VieScore(chat).score([candidate(prompt="REFINED").model_copy(update={"first_prompt": "shut it"})])
+    order = words(chat.calls[0][0])
+    assert "shut it" in order
+    assert "REFINED" not in order
+
+
 def test_the_form_repeated_is_no_score():
     def repeat_the_form(conversations):
         return [words(c)[words(c).rindex("{") :] for c in conversations]

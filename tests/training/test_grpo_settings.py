@@ -50,6 +50,12 @@ def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_defa
         read_config("critic-8b-grpo", GrpoConfig, reward={"form": "other"})
 
 
+def test_the_published_dialect_needs_the_published_prompts(grpo, folder, monkeypatch):
+    monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
+    with pytest.raises(InputError, match="prompts of InterleaveThinker's checkpoints are needed"):
+        run(config(folder, dialect="interleavethinker"), folder / "out")
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -277,6 +277,7 @@ def test_a_prompt_beside_an_acceptance_or_no_prompt_changes_nothing(success, pro
     told = {"previous_step_success": success, "refine_prompt": prompt}
     found = one(f"<think>So.</think>\n<answer>{json.dumps(told)}</answer>", editor=painter, form=form)
     right = FORMS[form].wrong if success else FORMS[form].right
+    assert found.format == float(success), "a rejection without a prompt would earn its step for certain"
     assert (found.step, found.accuracy, painter.asked) == (FORMS[form].unchanged, right, [])
 
 
@@ -306,6 +307,14 @@ ANSWER = '<answer>{"previous_step_success": false, "refine_prompt": "Move it."}<
 def test_another_form_can_be_read_and_earns_no_form(reply, marked):
     found = one(reply)
     assert (found.format, found.success, found.edited) == (marked, False, True)
+
+
+def test_an_acceptance_in_the_published_dialect_repeats_the_prompt():
+    repeated = verdict_reply(Verdict(success=True, reasoning="It lies there."), row().prompt)
+    assert [one(reply, repeats=True).format for reply in (yes(), repeated)] == [0, 1]
+    assert [one(reply).format for reply in (yes(), repeated)] == [1, 1]
+    empty = verdict_reply(Verdict(success=True, reasoning="It lies there."), "")
+    assert one(empty, row(prompt=""), repeats=True).format == 1
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -3,7 +3,12 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from goalreel.chat.dialects.interleavethinker import InterleaveThinkerDialect, interleavethinker
+from goalreel.chat.dialects.interleavethinker import (
+    CLONE,
+    VARIABLE,
+    InterleaveThinkerDialect,
+    interleavethinker,
+)
 from goalreel.chat.dialects.own import OWN, Dialect, DialectName, Mode, OwnDialect
 from goalreel.chat.dialects.recognition import default_dialect, number_of
 from goalreel.errors import InputError
@@ -19,6 +24,7 @@ __all__ = [
     "dialect",
     "interleavethinker",
     "number_of",
+    "whole_dialect",
 ]
 
 
@@ -46,3 +52,18 @@ def dialect(
         case "interleavethinker":
             return interleavethinker(prompts)
     raise InputError(f"no dialect {name!r}: use own or interleavethinker")
+
+
+def whole_dialect(name: DialectName, prompts: Path | None = None) -> Dialect:
+    """Make the dialect that a model is trained in.
+
+    Raises:
+        InputError: the prompts of InterleaveThinker are not at hand: other words would train it wrongly.
+    """
+    wording = dialect(name, prompts)
+    if wording.note is not None:
+        raise InputError(
+            f"the prompts of InterleaveThinker's checkpoints are needed: {CLONE}, and set {VARIABLE} to its "
+            "folder, or give --prompts"
+        )
+    return wording

@@ -46,6 +46,11 @@ class Dialect(Protocol):
         ...
 
     @property
+    def repeats(self) -> bool:
+        """True if a Critic that accepts repeats the prompt that it was asked about."""
+        ...
+
+    @property
     def overlay(self) -> bool:
         """True if a Critic also sees the source and the candidate laid over each other."""
         ...
@@ -83,6 +88,7 @@ class OwnDialect:
     name: DialectName | Literal["observed"] = "own"
     note: str | None = None
     scored = True
+    repeats = False
     verdict_format = PUBLISHED_FORMAT
 
     def __init__(
@@ -127,7 +133,7 @@ class OwnDialect:
             "has_source": candidate.source is not None,
             "overlay": self.overlay,
             "instruction": plain(candidate.instruction),
-            "prompt": plain(candidate.prompt),
+            "prompt": plain(candidate.drawn_by),
         }
         both = None
         if self.overlay and candidate.source is not None:
