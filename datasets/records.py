@@ -88,7 +88,7 @@ class Shard:
     def __str__(self) -> str:
         return f"{self.number}/{self.count}"
 
-    def of(self, episodes: Sequence[int]) -> list[int]:
+    def of[T](self, episodes: Sequence[T]) -> list[T]:
         """Its part of the episodes; all parts together are all of them, none twice."""
         first, last = (len(episodes) * number // self.count for number in (self.number - 1, self.number))
         return list(episodes[first:last])

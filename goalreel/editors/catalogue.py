@@ -23,6 +23,7 @@ REFERENCE_PIPELINES = frozenset(
 Positive = Annotated[int, Field(gt=0)]
 type EditorKind = Literal["text-to-image", "edit"]
 BOTH: tuple[EditorKind, ...] = ("text-to-image", "edit")
+ALL_WORKS = frozenset((*BOTH, "references"))
 
 
 LORA_FILE = "pytorch_lora_weights.safetensors"
@@ -94,39 +95,24 @@ def find(name: str) -> Entry:
     return entry.model_copy(update={"repository": folder}) if folder else entry
 
 
-def takes_references(model: str, *, by_name: bool) -> bool:
-    """Return whether a model takes several pictures a prompt: an entry `by_name`, or a pipeline's folder.
+def works_of(model: str, *, by_name: bool) -> frozenset[str]:
+    """Return what a model does (`Kind.works`): an entry `by_name`, or a pipeline's folder.
 
-    A repository that is not here yet may.
-
-    Raises:
-        InputError: no such entry.
-    """
-    if by_name:
-        return find(model).pipeline in REFERENCE_PIPELINES
-    try:
-        index = json.loads((Path(model).expanduser() / "model_index.json").read_bytes())
-        return index["_class_name"] in REFERENCE_PIPELINES
-    except (OSError, ValueError, KeyError, TypeError):
-        return True  # whoever loads it says what is wrong
-
-
-def works_of(model: str, *, by_name: bool) -> tuple[EditorKind, ...]:
-    """Return whether a model draws from text, edits, or both: an entry `by_name`, or a pipeline's folder.
-
-    A repository that is not here yet may do both.
+    A repository that is not here yet may do all.
 
     Raises:
         InputError: no such entry, or a folder's settings cannot be read.
     """
-    if by_name:
-        return find(model).kinds
-    folder = Path(model).expanduser()
+    entry = find(model) if by_name else stored(Path(model).expanduser())
     try:
-        entry = stored(folder) or like(json.loads((folder / "model_index.json").read_bytes())["_class_name"])
+        index = {} if by_name else json.loads((Path(model).expanduser() / "model_index.json").read_bytes())
+        name = str(entry.pipeline if by_name and entry else index["_class_name"])
     except (OSError, ValueError, KeyError, TypeError):
-        entry = None
-    return entry.kinds if entry else BOTH
+        return ALL_WORKS  # whoever loads it says what is wrong
+    entry = entry or like(name)
+    return frozenset(entry.kinds if entry else BOTH) | (
+        {"references"} if name in REFERENCE_PIPELINES else set()
+    )
 
 
 def stored(folder: Path) -> Entry | None:

@@ -1,6 +1,6 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TYPE_CHECKING
 
 from goalreel.checkpoints import located
@@ -19,7 +19,6 @@ from goalreel.models.registry import CATALOGUE, FALLBACK, SPLIT, ModelSpec, chat
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
-    from goalreel.editors.catalogue import EditorKind
     from goalreel.types import Critic, Editor, Planner
 
 SERVER_KEYS = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
@@ -124,6 +123,20 @@ def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
     )
 
 
+@planners.kind("instruction", "Makes one step of the whole instruction.", ModelOptions, predicts=False)
+def _instruction(spec: ModelSpec[ModelOptions]) -> "Planner":
+    from goalreel.planners.instruction import InstructionPlanner
+
+    return InstructionPlanner()
+
+
+@critics.kind("accept", "Accepts every picture unseen.", ModelOptions, predicts=False)
+def _accept(spec: ModelSpec[ModelOptions]) -> "Critic":
+    from goalreel.critics.accept import AcceptCritic
+
+    return AcceptCritic()
+
+
 @critics.kind(
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )
@@ -137,13 +150,7 @@ def _difference(spec: ModelSpec[ModelOptions]) -> "Critic":
     return MotionCritic(spec.recordings.recordings, spec.recordings.layout)
 
 
-def _takes_references(name: ModelName) -> bool:
-    from goalreel.editors.catalogue import takes_references
-
-    return takes_references(located(name.target) if name.kind else name.target, by_name=not name.kind)
-
-
-def _works(name: ModelName) -> "tuple[EditorKind, ...]":
+def _works(name: ModelName) -> Collection[str]:
     from goalreel.editors.catalogue import works_of
 
     return works_of(located(name.target) if name.kind else name.target, by_name=not name.kind)
@@ -155,7 +162,6 @@ def _works(name: ModelName) -> "tuple[EditorKind, ...]":
     EditorOptions,
     extra="gpu",
     shared=True,
-    references=_takes_references,
     works=_works,
 )
 def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
@@ -168,11 +174,11 @@ def _register_remote(
     form: str,
     help: str,
     options: type[RemoteEditorOptions] = RemoteEditorOptions,
-    references: Callable[[ModelName], bool] = lambda name: True,
+    works: Callable[[ModelName], Collection[str]] = lambda name: ("text-to-image", "edit", "references"),
 ) -> None:
     """Register a kind of editor behind HTTP, one that `remote_editor` knows by the same word."""
 
-    @editors.kind(form, help, options, extra="api", remote=True, references=references)
+    @editors.kind(form, help, options, extra="api", remote=True, works=works)
     def build(spec: ModelSpec[RemoteEditorOptions]) -> "Editor":
         from goalreel.editors.remote import remote_editor
 
@@ -187,11 +193,17 @@ def _register_remote(
         )
 
 
-_register_remote("openai:MODEL@URL", OPENAI, OpenAIEditorOptions, lambda name: name.model != "dall-e-2")
+def _of_openai(name: ModelName) -> Collection[str]:
+    return ("text-to-image", "edit", *(() if name.model == "dall-e-2" else ("references",)))
+
+
+_register_remote("openai:MODEL@URL", OPENAI, OpenAIEditorOptions, _of_openai)
 _register_remote("gemini:MODEL@URL", "Gemini's image API; without @URL, Google's own.", GeminiEditorOptions)
 _register_remote("server:URL", "A goalreel server (`goalreel serve`).")
 _register_remote(
-    "interleavethinker:URL", "InterleaveThinker's own edit server.", references=lambda name: False
+    "interleavethinker:URL",
+    "InterleaveThinker's own edit server.",
+    works=lambda name: ("text-to-image", "edit"),
 )
 
 
@@ -201,7 +213,6 @@ _register_remote(
     EditorOptions,
     extra="gpu",
     shared=True,
-    references=_takes_references,
     works=_works,
 )
 def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":

@@ -114,7 +114,7 @@ def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> 
     return cache[key]
 
 
-PLAN_TOKENS = 20_480
+PLAN_TOKENS = "20480"
 """A plan of 25 steps has about 17,000 tokens: three steps of the published Planner had 2,048."""
 
 
@@ -135,14 +135,10 @@ def with_sampling(name: str, role: ChatRole) -> str:
 
     if (options.dialect or default_dialect(located(model.model))) != "interleavethinker":
         return name
-    limit = next(
-        (field for field in ("max_new_tokens", "max_tokens") if field in type(options).model_fields), ""
-    )
-    defaults: dict[str, object] = {"temperature": "checkpoint"}
+    wanted = {"temperature": "checkpoint"}
     if role == "planner" and not getattr(options, "max_completion_tokens", None):
-        defaults[limit] = PLAN_TOKENS
-    more = [f"{key}={value}" for key, value in defaults.items() if getattr(options, key, value) is None]
-    return name + ("&" if model.query else "?") + "&".join(more) if more else name
+        wanted |= {"max_new_tokens": PLAN_TOKENS, "max_tokens": PLAN_TOKENS}
+    return model.filled({k: v for k, v in wanted.items() if k in type(options).model_fields}).text
 
 
 def sampled(preset: Preset) -> Preset:
@@ -470,8 +466,21 @@ def takes_references(editor: ModelName) -> bool:
     Raises:
         InputError: there is no such editor.
     """
-    names = [name.parts[1] if name.parts else name for name in editor.alternatives]  # DRAW+EDIT edits by EDIT
-    return all(find("editor", name).references(name) for name in names)
+    return all("references" in works_of(name) for name in editor.alternatives)
+
+
+def works_of(editor: ModelName) -> set[str]:
+    """Tell what an editor does (`Kind.works`); several do what one of them does.
+
+    Raises:
+        InputError: there is no such editor.
+    """
+    if editor.parts and editor.separator != ELSE:
+        draw, edit = map(works_of, editor.parts)
+        return draw & {"text-to-image"} | edit - {"text-to-image"}
+    if editor.parts:
+        return set().union(*map(works_of, editor.parts))
+    return set(find("editor", editor).works(editor))
 
 
 def check_first(models: ModelSet, pictures: Iterable[bool]) -> None:
@@ -480,31 +489,21 @@ def check_first(models: ModelSet, pictures: Iterable[bool]) -> None:
     Raises:
         InputError: it only edits, and a task has no picture; or it only draws, and a task has one.
     """
-    name, have = models.provenance.preset.model_name("editor"), list(pictures)
+    editor, have = models.provenance.preset.model_name("editor"), set(pictures)
     try:
-        works = _works(name)
+        works, name = works_of(editor), editor.plain()
     except InputError:  # an object, which has no name
         return
-    if "text-to-image" not in works and not all(have):
+    if "text-to-image" not in works and False in have:
         raise InputError(
-            f"--editor {name.plain()} only edits, and {have.count(False)} of {len(have)} tasks have no "
-            f"picture: put an editor that draws before it, such as --editor qwen-image+{name.plain()}"
+            f"{name} only edits, and there are tasks without a picture: put an editor that draws before it, "
+            f"--editor qwen-image+{name}"
         )
-    if "edit" not in works and any(have):
+    if "edit" not in works and True in have:
         raise InputError(
-            f"--editor {name.plain()} only draws, and {have.count(True)} of {len(have)} tasks have a "
-            f"picture: put one that edits behind it, such as --editor {name.plain()}+qwen-image-edit-2511"
+            f"{name} only draws, and there are tasks with a picture: put an editor that edits behind it, "
+            f"--editor {name}+qwen-image-edit-2511"
         )
-
-
-def _works(editor: ModelName) -> set[str]:
-    """Tell what an editor does; several do what one of them does."""
-    if editor.separator == ELSE:
-        return set().union(*map(_works, editor.alternatives))
-    if editor.parts:
-        draw, edit = map(_works, editor.parts)
-        return draw & {"text-to-image"} | edit & {"edit"}
-    return set(find("editor", editor).works(editor))
 
 
 def _editors(preset: Preset) -> tuple[ModelName, ...]:

@@ -161,7 +161,7 @@ class PresetMemory:
             return f"{line}; no GPU is needed"
         line += f"; at most {_gb(self.needed_gb)} at work"
         if self.plans_first:
-            line += f", as all plans are made first (serve and rollout: {_gb(_peak(self.models))})"
+            line += f", as all plans are made first (serve, rollout and Ray: {_gb(_peak(self.models))})"
         if gpu_gb is None:
             return f"{line}; there is no GPU here: name a size to compare with, as --gpu 24"
         if self.fits(gpu_gb):

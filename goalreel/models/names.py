@@ -14,6 +14,7 @@ A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints that come 
 
 import hashlib
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -279,6 +280,16 @@ class ModelName:
         return {
             name: "\n".join(values) if name == "header" else values[-1] for name, values in options.items()
         }
+
+    def filled(self, options: Mapping[str, str]) -> "ModelName":
+        """Add options that the name does not have yet.
+
+        >>> ModelName.parse("hf:some/repo?dtype=float32").filled({"dtype": "bfloat16", "top_k": "1"}).query
+        'dtype=float32&top_k=1'
+        """
+        more = [f"{key}={value}" for key, value in options.items() if key not in self.options]
+        joint = "&" if self.query else "?"
+        return ModelName.parse(f"{self.text}{joint}{'&'.join(more)}") if more else self
 
     @property
     def alternatives(self) -> "tuple[ModelName, ...]":

@@ -35,7 +35,6 @@ from goalreel.terms import LabelForm, Role
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
     from goalreel.details import DetailName
-    from goalreel.editors.catalogue import EditorKind
     from goalreel.planners.examples.example import Example
     from goalreel.planners.kinematic import Granularity, Layout
     from goalreel.planners.kinematic.robot import Robot
@@ -135,10 +134,9 @@ class Kind[M]:
     at once."""
     asks_chat: bool = False
     """A planner whose name goes on with that of the chat model it asks, options and all: `KIND:hf:DIR`."""
-    references: Callable[[ModelName], bool] = lambda name: False
-    """True if the editor of a name takes more pictures beside the one that it edits (`Edit.references`)."""
-    works: "Callable[[ModelName], Collection[EditorKind]]" = lambda name: ("text-to-image", "edit")
-    """What the editor of a name does."""
+    works: Callable[[ModelName], Collection[str]] = lambda name: ("text-to-image", "edit")
+    """Tells of the editor of a name if it draws from text, if it edits, and if it takes `references`, more
+    pictures beside the one that it edits."""
 
     def build(
         self,

@@ -31,6 +31,7 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
+from goalreel.planners.instruction import InstructionPlanner
 from goalreel.planners.kinematic.clauses import read
 from goalreel.tabletop.readback import shown
 from goalreel.tabletop.splits import SEEDS, seeds
@@ -39,17 +40,6 @@ from goalreel_lab.bench.closed import TersePlanner
 from goalreel_lab.bench.loop import NoCritic, OracleCritic, TruePlanner, boards
 from goalreel_lab.bench.plan import score_plan
 from goalreel_lab.bench.scenes import Walk, disturbed, look_rendered, walks
-
-
-class PromptPlanner:
-    """No Planner: the instruction is the editor's one prompt."""
-
-    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
-        """Give each task one step."""
-        return [
-            Plan(steps=(Step(name=t.instruction, instruction=t.instruction, prompt=t.instruction),))
-            for t in tasks
-        ]
 
 
 class ClausePlanner:
@@ -98,7 +88,7 @@ def measure(scenes: Sequence[Walk], journal: Journal) -> list[dict[str, object]]
     planner, true = TersePlanner(tuned.planner, by_task), TruePlanner(by_task, "terse")
     clauses = TersePlanner(ClausePlanner(), by_task)
     rows = [
-        AblationRow("editor alone", PromptPlanner(), NoCritic(), 1),
+        AblationRow("editor alone", InstructionPlanner(), NoCritic(), 1),
         AblationRow("Planner and Critic not fine-tuned", clauses, rules, 5),
         AblationRow("Planner fine-tuned, Critic not", planner, rules, 5),
         AblationRow("both fine-tuned", planner, NoCritic(), 1),
@@ -113,7 +103,7 @@ def measure(scenes: Sequence[Walk], journal: Journal) -> list[dict[str, object]]
         )
         plans = (
             [False] * len(storyboards)
-            if isinstance(row.planner, PromptPlanner)
+            if isinstance(row.planner, InstructionPlanner)
             else [*map(_reaches, scenes, storyboards)]
         )
         ends = [

@@ -91,7 +91,7 @@ def test_the_published_rows_of_the_critic_become_critiques(data, tmp_path):
     (asked,), _ = critique_lesson(empty, InterleaveThinkerDialect(None))
     assert (empty.prompt, empty.drawn_by) == ("", "Put the cup down.")
     assert 'planned: "Put the cup down."\nThe prompt that made the second picture: ""' in asked.parts[-1]
-    assert '"Put the cup down."' in str(critique_lesson(empty)[0][1].parts)
+    assert "given to the editor: Put the cup down." in str(critique_lesson(empty)[0][1].parts)
     assert (first.first_prompt, first.prompt) == ("Put the cup down.", "Place the red cup\u2028on the table.")
     assert (first.success, first.semantics, first.quality, first.drawn) == (True, 9, 7.5, False)
     assert first.candidate.size[0] * first.candidate.size[1] <= 1024 * 1024

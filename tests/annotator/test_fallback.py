@@ -48,9 +48,12 @@ def painters() -> Iterator[dict[str, Painter]]:
     """Two kinds of editor that are there while a test runs, with a planner and a critic that suit them."""
     made = {"grey": Painter(GREY), "red": Painter(RED)}
     for name, painter in made.items():
-        editors.kind(name, "A test's.", ModelOptions, references=lambda name: name.target == "red")(
-            lambda spec, painter=painter: painter
-        )
+        editors.kind(
+            name,
+            "A test's.",
+            ModelOptions,
+            works=lambda name: {"edit", "references"} if name.target == "red" else {"edit"},
+        )(lambda spec, painter=painter: painter)
     planners.kind("two-steps", "A test's.", ModelOptions)(lambda spec: Steps())
     critics.kind("wants-red", "A test's.", ModelOptions)(lambda spec: WantsRedAtTheEnd())
     yield made
@@ -131,7 +134,7 @@ def test_annotate_records_who_drew_what(painters, video_dataset, tmp_path):
     )
     settings = Records(tmp_path / "one" / FOLDER, source="").settings()
     assert settings["editor"] == "grey"
-    assert "references" not in settings, "as in those of older versions"
+    assert settings["references"] == "none", "all that decides the result is written"
     models = ("--editor", "hindsight", "--editor", "red")
     said = fails("annotate", video_dataset, "--out", tmp_path / "out", *models)
     assert "hindsight takes goal images from the recording: leave out other editors" in said

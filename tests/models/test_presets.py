@@ -156,7 +156,8 @@ def test_names_to_show_hold_no_secret_and_say_how_a_model_is_asked(monkeypatch):
     provenance = load(preset, roles=()).provenance
     secret = {"editor": "mine:e@http://me:s3cret@h/v1?sign=s3cret"}
     shown = replace(provenance, preset=provenance.preset.model_copy(update=secret)).display_names()
-    assert shown["planner"].startswith(f"{preset.planner} (the published prompts are not at hand")
+    asked = f"{preset.planner}?temperature=checkpoint&max_new_tokens=20480"
+    assert shown["planner"].startswith(f"{asked} (the published prompts are not at hand")
     assert shown["editor"] == "mine:e@http://h/v1?sign=***"
     assert shown["critic"] == preset.critic
 

@@ -64,10 +64,14 @@ def published(name: str) -> Callable[..., None]:
         retry: Annotated[
             bool, typer.Option("--retry", help="Try samples again of which a model refused something.")
         ] = False,
+        shard: Annotated[
+            str | None, typer.Option(help="Only make answers, of part 2/8 of the samples.", metavar="I/N")
+        ] = None,
         yes: Annotated[bool, typer.Option("--yes", "-y", help="Judge without asking first.")] = False,
         json_output: Json = False,
     ) -> None:
         with one_line_errors(INTERRUPTED):
+            from goalreel.datasets.records import Shard
             from goalreel_lab.published.run import PublishedConfig, open_benchmark
 
             preset = models.by_default(background="ignore").load()
@@ -84,8 +88,9 @@ def published(name: str) -> Callable[..., None]:
                 paper_row,
                 concurrency,
                 retry,
+                None if shard is None else Shard.parse(shard),
             )
-            judge_name = None if only == "generate" else judge
+            judge_name = None if only == "generate" or shard else judge
             confirm = _confirm(judge_name, yes, price_in, price_out)
             _run(order, preset, judge_name, confirm, json_output)
 

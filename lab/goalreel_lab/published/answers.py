@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import batched
 from pathlib import Path
 from typing import Any, overload
 
@@ -10,11 +11,12 @@ from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.drivers import Limits, run
 from goalreel.errors import DatasetError
 from goalreel.files import digest
+from goalreel.middleware import use_known_answers
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
-from goalreel.types import ACCEPTED
+from goalreel.types import ACCEPTED, ROLES, Failure, Task
 from goalreel_lab.published.benchmark import BenchAnswer, Sample
 
 FOLDER = "samples"
@@ -88,13 +90,27 @@ def generate(
     todo = [s for s in samples if not _finished(_folder(out, s), retry)]
     if not todo:
         return
-    models.prepare()
-    preset = models.provenance.preset
-    journal = Journal(out / "answers")
+    preset, first = models.provenance.preset, models.plans_first
+    journal, failures = Journal(out / "answers"), dict[str, Failure]()
     breaker = CircuitBreaker(rule_roles(models), strict=True)
-    watched = models.with_middleware(breaker).with_journal(journal)
+    known = use_known_answers(
+        lambda stage, request: failures.get(request.id) if isinstance(request, Task) else None
+    )
+    watched = models.with_middleware(breaker).with_journal(journal).with_middleware(known)
+
+    def tasks() -> Iterator[Task]:
+        return (sample.task(int(digest(str(seed), sample.id)[:15], 16)) for sample in todo)
+
+    models.prepare(roles=("planner",) if first else ROLES)
+    if first:  # what is planned is in the journal, and the planner's memory is the others'
+        for number, batch in enumerate(batched(tasks(), concurrency)):
+            progress("plan", number * concurrency, len(todo))
+            plans = zip(batch, watched.planner.plan(batch), strict=True)
+            failures |= {task.id: plan for task, plan in plans if isinstance(plan, Failure)}
+        models.free_planner()
+        models.prepare(roles=("editor", "critic"))
     boards = run(
-        (sample.task(int(digest(str(seed), sample.id)[:15], 16)) for sample in todo),
+        tasks(),
         watched.planner,
         watched.editor,
         watched.critic,

@@ -61,9 +61,7 @@ def build_judge(name: str, facts: JudgeFacts, *, concurrency: int = 16) -> Bench
         "max_tokens": str(facts.max_tokens),
         "max_new_tokens": str(facts.max_tokens),
     }
-    missing = {key: value for key, value in paper.items() if key in options and key not in parsed.options}
-    query = "&".join([*filter(None, [parsed.query]), *(f"{key}={value}" for key, value in missing.items())])
-    whole = ModelName.parse(f"{name.removesuffix(f'?{parsed.query}')}?{query}" if query else name)
+    whole = parsed.filled({key: value for key, value in paper.items() if key in options})
     chat = build_chat(whole.text, role="critic")
     temperature = whole.options.get("temperature", "checkpoint")
     return BenchJudge(

@@ -14,6 +14,8 @@ from goalreel.errors import InputError
 from goalreel.models.names import ModelName
 
 KLEIN, QWEN = "IT+FLUX.2-klein-9B", "IT+Qwen-Image-Edit"
+_ALONE = {KLEIN: "FLUX.2-klein-9B", QWEN: "Qwen-Image-Edit-2511"}
+"""The rows of the editors alone."""
 PICTURE = (
     "The picture that is judged is the last step's; neither the paper nor its code says which one was theirs."
 )
@@ -88,12 +90,11 @@ def check_row(benchmark: str, task: int | None, name: str) -> None:
         raise InputError(f"the paper has no row {name!r} for {benchmark}; there are {', '.join(names)}")
 
 
-def row_for(editor: str) -> str | None:
-    """Name the row of the paper's own system with the editor; None where it ran no such editor."""
+def row_for(editor: str, planner: str = "") -> str | None:
+    """Name the row of the paper's own system, or of the editor alone; None where it ran no such editor."""
     name = ModelName.parse(editor).public().lower()
-    if "klein" in name:
-        return KLEIN
-    return QWEN if "qwen" in name else None
+    row = KLEIN if "klein" in name else QWEN if "qwen" in name else None
+    return _ALONE.get(row or "") if planner == "instruction" else row
 
 
 class PublishedReport(BaseModel):

@@ -19,6 +19,7 @@ import numpy as np
 
 from goalreel import __version__
 from goalreel.annotator.statistics import Measurement
+from goalreel.datasets.records import Shard
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
@@ -70,6 +71,8 @@ class PublishedConfig:
     concurrency: int = 16
     retry: bool = False
     """Try samples again of which a model refused something."""
+    shard: Shard | None = None
+    """Only make the answers of a part; a run without a part exports and judges those of all."""
 
 
 def run_benchmark(
@@ -95,12 +98,13 @@ def run_benchmark(
     if order.paper_row is not None:
         check_row(benchmark.name, order.task, order.paper_row)
     every = benchmark.samples(order.data)
-    samples = _drawn(every, order.limit)
+    samples, shard = _drawn(every, order.limit), order.shard
+    samples = shard.of(samples) if shard else samples
     if judge is not None:  # without its prompts, now rather than when all answers are made
         benchmark.inquiries(every[0], _PROBE, {})
     if models is not None:
         check_first(models, (bool(s.images or s.done) for s in samples))
-    with exclusive(out / "answers", out):
+    with shard.lock(out / "answers", out) if shard else exclusive(out / "answers", out):
         settings = _settle(order, models, every)
         if order.only != "judge":
             if models is None:
@@ -110,8 +114,10 @@ def run_benchmark(
         answers = Answers(samples, out)
         if not answers:
             raise InputError(f"{out / FOLDER}: no answers there: run it without --only judge first")
-        benchmark.export(answers, out / "export")
         values = {}
+        if shard is not None:
+            return _report(order, settings, len(every), answers, None, values)
+        benchmark.export(answers, out / "export")
         if judge is not None and order.only != "generate":
             values = _judged(order, judge, answers, confirm, progress)
         report = _report(order, settings, len(every), answers, judge if values else None, values)
@@ -183,7 +189,7 @@ def _report(
     values: dict[str, Measurement],
 ) -> PublishedReport:
     unplanned = answers.unplanned()
-    row = order.paper_row or row_for(settings.get("editor", ""))
+    row = order.paper_row or row_for(settings.get("editor", ""), settings.get("planner", ""))
     return PublishedReport(
         benchmark=order.benchmark.name,
         task=order.task,
@@ -234,7 +240,7 @@ def _notes(
         )
     if row is None:
         notes.append("The paper's tables have no such editor: --paper-row names a row to compare with.")
-    elif row == KLEIN and "klein-9b" not in (editor := settings.get("editor", "")).lower():
+    elif KLEIN.endswith(row) and "klein-9b" not in (editor := settings.get("editor", "")).lower():
         notes.append(f"The row's editor is FLUX.2-klein-9B, this one is {editor}.")
     if (background := settings.get("background")) != "ignore":
         notes.append(f"The paper has no check of the background; here it is {background or 'correct'}.")
