@@ -1,9 +1,10 @@
 """The sub-task labels that a LeRobot dataset has already, in each form in which tools write them."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.parquet import read_batches, read_table, to_numpy
+from goalreel.datasets.parquet import episode_tables, list_items, read_table, sort_rows, to_numpy
 from goalreel.errors import DatasetError, first_line
 from goalreel.terms import LabelForm
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 type Label = tuple[float, str]
 """Seconds since the episode's start, and the text, which may be empty."""
 type Labels = dict[int, tuple[Label, ...]]
+type LanguageRow = dict[str, Any]
+"""A row of `language_persistent`."""
 
 LABEL_FORMS: Mapping[LabelForm, str] = {
     "rows": "subtask rows in language_persistent",
@@ -93,19 +96,62 @@ def subtask_labels(path: Path) -> Labels:
 
 @lru_cache(maxsize=2)
 def _read(path: Path, mtime_ns: int, size: int) -> Labels:
-    """Every frame of an episode has the same rows, so those of its first frame are read."""
-    columns = ["episode_index", "frame_index", "language_persistent"]
+    columns = ["episode_index", "frame_index", "timestamp", "language_persistent"]
     if not set(columns) <= set(pq.read_schema(path).names):
         return {}
     labels_by_episode: Labels = {}
-    for batch in read_batches(path, columns, 1024):
-        for start in np.flatnonzero(to_numpy(batch.column("frame_index")) == 0):
-            first = batch.slice(start, 1).to_pylist()[0]
-            rows = [row for row in first["language_persistent"] or () if row["style"] == "subtask"]
-            if rows:
-                labels = {(float(row["timestamp"]), row["content"] or "") for row in rows}
-                labels_by_episode[first["episode_index"]] = tuple(sorted(labels))
+    for episode, part in episode_tables(path, columns):
+        frames = sort_rows(part, "frame_index")
+        rows = persistent_rows(frames["language_persistent"].combine_chunks(), to_numpy(frames["timestamp"]))
+        labels = {(float(r["timestamp"]), r["content"] or "") for r in rows if r["style"] == "subtask"}
+        if labels:
+            labels_by_episode[episode] = tuple(sorted(labels))
     return labels_by_episode
+
+
+def end_row(style: str, timestamp: np.float32) -> LanguageRow:
+    """Make a row that ends those of its style. It is never stored: the frames behind it lack them."""
+    fields = {"content": None, "style": style, "timestamp": float(timestamp)}
+    return {"role": "assistant", **fields, "camera": None, "tool_calls": None}
+
+
+def is_end(row: LanguageRow) -> bool:
+    """Tell if it is an `end_row`."""
+    return row["content"] is None and not row["tool_calls"]
+
+
+def persistent_rows(column: pa.ListArray, timestamps: NDArray[np.float32]) -> list[LanguageRow]:
+    """The rows of an episode from the `language_persistent` of its frames, in their order.
+
+    lerobot has all rows on every frame. Where later frames lack rows of a style, an `end_row` says so; a row
+    that only one frame has, as others may write it, holds as lerobot's rows do.
+    """
+    runs = list(_runs(column))
+    if len(runs) < 2:
+        return [row for _, _, listed in runs for row in listed]
+    keyed = [{json.dumps(row): row for row in listed} for _, _, listed in runs]
+    shown = Counter[str]()
+    for (start, stop, _), listed in zip(runs, keyed, strict=True):
+        shown.update(dict.fromkeys(listed, stop - start))
+    rows = {key: row for listed in keyed for key, row in listed.items()}
+    ends, held = list[LanguageRow](), set[str]()
+    for (start, stop, _), listed in zip(runs, keyed, strict=True):
+        lasting = [row for key, row in listed.items() if shown[key] > 1]
+        begun = {row["style"] for row in lasting if row["timestamp"] <= timestamps[start]}
+        ends += [end_row(style, timestamps[start]) for style in sorted(held - begun)]
+        held = {row["style"] for row in lasting if row["timestamp"] <= timestamps[stop - 1]}
+    return [*rows.values(), *ends]
+
+
+def _runs(column: pa.ListArray) -> Iterator[tuple[int, int, list[LanguageRow]]]:
+    """Yield (first frame, frame behind, rows) of frames that have the same rows."""
+    lengths = np.diff(to_numpy(column.offsets))
+    starts = np.flatnonzero(np.diff(lengths, prepend=-1)).tolist()
+    for start, stop in pairwise([*starts, len(column)]):
+        values, shift = list_items(column.slice(start, stop - start)), int(lengths[start])
+        alike = values.slice(shift).equals(values.slice(0, len(values) - shift))
+        for first, behind in [(start, stop)] if alike else pairwise(range(start, stop + 1)):
+            yield first, behind, column[first].as_py() or []
 
 
 def read_texts(path: Path, column: str) -> dict[int, str]:

@@ -28,6 +28,8 @@ class GoalSpan:
     """Reference of the goal image as the records store it; None where none may be used."""
     failed: bool = False
     """The recording shows an attempt without success."""
+    done: bool = False
+    """Its name may be said, `use_rejected` or not: the step came off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +138,8 @@ def _goals(records: Records, episode: int, length: int, use_rejected: bool) -> G
         picture = goal.frame if goal and done else None
         name = step.step.name if _may_be_named(step, use_rejected) else None
         failed = step.step.outcome == "failed"
-        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, failed))
+        came_off = _may_be_named(step, use_rejected=False)
+        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, failed, came_off))
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "

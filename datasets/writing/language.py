@@ -6,12 +6,14 @@ blanks every episode it was not given. The rows and their order are those that i
 
 import json
 from collections.abc import Collection, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from goalreel.datasets.labels import LanguageRow, end_row, is_end, joined_tasks
 from goalreel.datasets.parquet import array
 from goalreel.datasets.writing.goals import Goals
 from goalreel.planners.kinematic.paraphrases import paraphrases
@@ -20,8 +22,6 @@ PERSISTENT = "language_persistent"
 EVENTS = "language_events"
 LANGUAGE_FEATURE: dict[str, Any] = {"dtype": "language", "shape": [1], "names": None}
 """Feature of a language column in info.json."""
-
-type LanguageRow = dict[str, Any]
 
 
 def language_types() -> dict[str, pa.ListType]:
@@ -96,10 +96,9 @@ def hugging_face_feature(kind: pa.DataType) -> dict[str, Any]:
 def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = False) -> list[LanguageRow]:
     """Our rows of an episode: the plan at its first frame, a subtask at each named span's first frame.
 
-    To lerobot's `active_at` a row holds until the next one. So after a span with a name, frames without one
-    begin with the instruction; and so for phases. With `task_aug` the instruction stands in other words at
-    the first frame, itself among them, as lerobot's renderer picks one at random. Timestamps are the
-    parquet's own float32 values.
+    After a span with a name, frames without one begin with an `end_row`; and so for phases. The memory at the
+    end of each named span lists what is done by then. With `task_aug` the instruction stands in other words
+    at the first frame, itself among them. Timestamps are the parquet's own float32 values.
     """
     rows = []
     if task_aug:
@@ -112,8 +111,13 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
         rows.append(language_row("plan", text, timestamps[0]))
     edges = [("subtask", *edge) for edge in goals.edges(len(timestamps))]
     edges += [("motion", *edge) for edge in goals.phase_edges]
+    done = [(span.end, span.name) for span in goals.spans if span.name and span.done]
+    for count, (at, _) in enumerate(done, start=1):
+        if at < len(timestamps):
+            edges.append(("memory", at, f"Done so far: {joined_tasks(done[:count])}"))
     return rows + [
-        language_row(style, text or goals.instruction, timestamps[at]) for style, at, text in edges
+        language_row(style, text, timestamps[at]) if text else end_row(style, timestamps[at])
+        for style, at, text in edges
     ]
 
 
@@ -151,12 +155,29 @@ def merge_rows(
     return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
 
 
-def broadcast(rows: Sequence[LanguageRow], frames: int, kind: pa.ListType) -> pa.Array:
-    """The same rows on every one of `frames` frames, as an array of `kind`, lerobot's type of the column."""
-    values = array([_with_json(row) for row in rows], kind.value_type)
-    offsets = array(np.arange(frames + 1) * len(rows), pa.int32())
-    repeated = pa.concat_arrays([values] * frames) if rows else values
-    return pa.ListArray.from_arrays(offsets, repeated, type=kind)
+def spread(rows: Sequence[LanguageRow], timestamps: NDArray[np.float32], kind: pa.ListType) -> pa.Array:
+    """Rows in order of time on each frame, as an array of `kind`, lerobot's type of the column.
+
+    Every frame has all of them, but for frames behind an `end_row`: these lack the rows of its style so far,
+    so that lerobot's `active_at` finds none.
+    """
+    times = sorted({row["timestamp"] for row in rows}) if any(map(is_end, rows)) else []
+    state = np.searchsorted(np.array(times, np.float64), timestamps.astype(np.float64), side="right")
+    lengths, parts = [0], [array([], kind.value_type)]
+    starts = np.flatnonzero(np.diff(state, prepend=-1)).tolist()
+    for start, stop in pairwise([*starts, len(state)]):
+        shown = _shown(rows, float(timestamps[start]))
+        lengths += [len(shown)] * (stop - start)
+        parts += [array([_with_json(row) for row in shown], kind.value_type)] * (stop - start)
+    offsets = array(np.cumsum(lengths), pa.int32())
+    return pa.ListArray.from_arrays(offsets, pa.concat_arrays(parts), type=kind)
+
+
+def _shown(rows: Sequence[LanguageRow], seconds: float) -> list[LanguageRow]:
+    last = {row["style"]: row for row in rows if row["timestamp"] <= seconds}
+    ended = {style for style, row in last.items() if is_end(row)}
+    past = [row["style"] in ended and row["timestamp"] <= seconds for row in rows]
+    return [row for row, gone in zip(rows, past, strict=True) if not (gone or is_end(row))]
 
 
 def canonical(stored: pa.Array, kind: pa.ListType) -> pa.Array:

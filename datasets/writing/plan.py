@@ -22,7 +22,7 @@ from goalreel.settings import Settings
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
 
 _CAMERA_KEY = re.compile(r"observation\.images\.[A-Za-z0-9_-]+")
-FORMAT = "7"
+FORMAT = "8"
 """Counts up when the same records give other bytes (another encoder setting): an older OUT is built anew."""
 FORM = "goalreel.subgoal_form"
 """Key of a sub-goal camera's `info` with the form of its pictures."""
@@ -34,7 +34,7 @@ class TextOptions(Settings):
     language: bool = True
     """Write the language columns. Without, OUT has none, not even those of IN: plain loaders fail on them."""
     replace_rows: bool = False
-    """Write our subtask and plan rows in the place of those of an episode of IN that has subtask rows."""
+    """Write our rows of the steps in the place of those that an episode of IN has."""
     task_aug: bool = False
     """Add `task_aug` rows: the instruction in other words (`goalreel.planners.kinematic.paraphrases`)."""
     task_per_frame: bool = False

@@ -3,7 +3,6 @@
 One episode is in memory at a time, however many a file holds.
 """
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.labels import has_sub_tasks
+from goalreel.datasets.labels import LanguageRow, has_sub_tasks, persistent_rows
 from goalreel.datasets.parquet import array, episode_tables, to_numpy
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.frame_columns import PROGRESS, frame_progress, frame_tasks
@@ -23,6 +22,8 @@ from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.files import atomic
 from goalreel.planners.kinematic.description import HAND_MOTIONS
 
+STORY_STYLES = ("subtask", "plan", "memory")
+"""Styles that tell the steps of an episode."""
 GROUPS = 1024
 """Row groups of a file at most: each takes 25 KB of memory until the file is written, whenever it is read."""
 
@@ -80,7 +81,7 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
         elif pa.types.is_boolean(kind):
             columns[name] = stored if stored is not None else array(np.full(len(part), not had_camera), kind)
         elif stored is None:
-            columns[name] = language.broadcast([], len(part), kind)
+            columns[name] = language.spread([], np.zeros(len(part), np.float32), kind)
         else:
             columns[name] = language.canonical(stored, kind)
     return columns
@@ -105,8 +106,7 @@ def _new_columns(
         task_index[order] = frame_tasks(goals, job.tasks, index[order], job.source.tasks, replace)
         columns["task_index"] = array(task_index, old["task_index"].type)
     if job.text.language:
-        timestamps = to_numpy(part["timestamp"])[order]
-        columns["language_persistent"] = _rows(part, old, goals, timestamps, job.text)
+        columns["language_persistent"] = _rows(part, old, goals, order, job.text)
     return columns
 
 
@@ -114,22 +114,23 @@ def _rows(
     part: pa.Table,
     old: Mapping[str, pa.Array],
     goals: Goals,
-    timestamps: NDArray[np.float32],
+    order: NDArray[np.int64],
     text: TextOptions,
 ) -> pa.Array:
-    """The episode's rows on each of its frames; `timestamps` are in frame order.
+    """The episode's rows on each of its frames, of which `order` gives the order of time.
 
-    Unasked, rows of the owner's are never replaced: where it has subtask rows, its plan stays too. Where a
-    person corrected it, none of both stay, even where there is nothing to say instead.
+    Unasked, rows of the owner's are never replaced: where it has subtask rows, its plan stays too. Where that
+    is asked for, or a person corrected it, none of them stay, even where there is nothing to say instead.
     """
-    old_rows = _old_rows(old["language_persistent"])
-    rows = language.goal_rows(goals, timestamps, text.task_aug)
-    dropped = ("subtask", "plan") if goals.corrected else ()
+    times = to_numpy(part["timestamp"])
+    column = old["language_persistent"]
+    in_order = column if (np.diff(order) > 0).all() else column.take(array(order, pa.int64()))
+    old_rows = persistent_rows(in_order, times[order])
+    rows = language.goal_rows(goals, times[order], text.task_aug)
+    dropped = STORY_STYLES if goals.corrected or text.replace_rows else ()
     owner_styles = {row["style"] for row in old_rows} - set(dropped)
-    owner_wins: set[str] = set()
-    if not text.replace_rows:
-        owner_wins = {"subtask", "plan"} if "subtask" in owner_styles else {"plan"} & owner_styles
-    if not _are_of_hand(old_rows, goals) and (not text.replace_rows or _are_of_hand(rows, goals)):
+    owner_wins = owner_styles & {*STORY_STYLES} | ({"plan"} if "subtask" in owner_styles else set())
+    if not _are_of_hand(old_rows) and (not text.replace_rows or _are_of_hand(rows)):
         owner_wins.add("motion")
     rows = [row for row in rows if row["style"] not in owner_wins]
     if text.task_aug and not text.replace_rows:
@@ -139,25 +140,15 @@ def _rows(
             row for row in rows if row["style"] != "task_aug" or row["content"] not in contents
         ]
     if not rows and not any(row["style"] in dropped for row in old_rows):
-        return old["language_persistent"]
-    interjected = _interjected(old["language_events"], to_numpy(part["timestamp"]))
-    merged = language.merge_rows(old_rows, rows, interjected, dropped)
-    return language.broadcast(merged, len(part), old["language_persistent"].type)
+        return column
+    merged = language.merge_rows(old_rows, rows, _interjected(old["language_events"], times), dropped)
+    return language.spread(merged, times, column.type)
 
 
-def _old_rows(column: pa.Array) -> list[language.LanguageRow]:
-    """The rows of an episode: lerobot has them all on every frame, others may have them where they hold."""
-    first: list[language.LanguageRow] = column[0].as_py() or []
-    if column.equals(language.broadcast(first, len(column), column.type)):
-        return first
-    rows = {json.dumps(row): row for frame in column.to_pylist() for row in frame or ()}
-    return list(rows.values())
-
-
-def _are_of_hand(rows: Sequence[language.LanguageRow], goals: Goals) -> bool:
+def _are_of_hand(rows: Sequence[LanguageRow]) -> bool:
     """Tell if the motion rows, if any, say what the hand does and nothing else."""
     contents = {row["content"] for row in rows if row["style"] == "motion"}
-    return contents <= {*HAND_MOTIONS, goals.instruction}
+    return contents <= {*HAND_MOTIONS, None}
 
 
 def goal_pad(goals: Goals, length: int) -> NDArray[np.bool_]:

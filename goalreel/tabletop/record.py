@@ -31,9 +31,9 @@ from goalreel.datasets.writing.language import (
     EVENTS,
     PERSISTENT,
     LanguageRow,
-    broadcast,
     language_row,
     language_types,
+    spread,
 )
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
@@ -232,8 +232,8 @@ def write_language(root: Path, subtasks: Sequence[Sequence[Subtask]]) -> None:
         for episode in table["episode_index"].unique().to_pylist():
             times = table.filter(pc.field("episode_index") == episode)["timestamp"].to_numpy()
             rows = list(_rows(subtasks[episode], times))
-            columns[PERSISTENT].append(broadcast(rows, len(times), types[PERSISTENT]))
-            columns[EVENTS].append(broadcast([], len(times), types[EVENTS]))
+            columns[PERSISTENT].append(spread(rows, times, types[PERSISTENT]))
+            columns[EVENTS].append(spread([], times, types[EVENTS]))
         for name, parts in columns.items():
             table = table.append_column(pa.field(name, types[name]), pa.chunked_array(parts))
         write_table_one_row_group_per_episode(table, shard)
