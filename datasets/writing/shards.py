@@ -119,8 +119,8 @@ def _rows(
 ) -> pa.Array:
     """The episode's rows on each of its frames, of which `order` gives the order of time.
 
-    Unasked, rows of the owner's are never replaced: where it has subtask rows, its plan stays too. Where that
-    is asked for, or a person corrected it, none of them stay, even where there is nothing to say instead.
+    Unasked, rows of the owner's are never replaced: where it has subtask rows, none are added either. Where
+    it is asked for, or a person corrected it, none of them stay, even where there is nothing to say instead.
     """
     times = to_numpy(part["timestamp"])
     column = old["language_persistent"]
@@ -129,7 +129,7 @@ def _rows(
     rows = language.goal_rows(goals, times[order], text.task_aug)
     dropped = STORY_STYLES if goals.corrected or text.replace_rows else ()
     owner_styles = {row["style"] for row in old_rows} - set(dropped)
-    owner_wins = owner_styles & {*STORY_STYLES} | ({"plan"} if "subtask" in owner_styles else set())
+    owner_wins = {*STORY_STYLES} if "subtask" in owner_styles else owner_styles & {*STORY_STYLES}
     if not _are_of_hand(old_rows) and (not text.replace_rows or _are_of_hand(rows)):
         owner_wins.add("motion")
     rows = [row for row in rows if row["style"] not in owner_wins]

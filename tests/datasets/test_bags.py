@@ -234,12 +234,13 @@ def test_the_sub_goal_camera_and_the_language_rows_are_those_of_annotate(streame
     assert not dataset[7][SUBGOAL].any()
     rows = dataset[0]["language_persistent"]
     told = [(r["style"], r["content"], round(r["timestamp"], 4)) for r in rows]
-    subtasks = [("subtask", "pick", 0.0), ("subtask", "tidy the table", 0.6)]
-    assert sorted(told) == [("plan", "1. pick", 0.0), *subtasks]
+    memory = ("memory", "Done so far: pick", 0.6)
+    assert sorted(told) == [memory, ("plan", "1. pick", 0.0), ("subtask", "pick", 0.0)]
+    assert dataset[6]["language_persistent"] == [row for row in rows if row["style"] != "subtask"]
     loose = convert(bag, tmp_path / "out", *TOPICS, "--use-rejected")
     assert numbers(loose, 0, SUBGOAL)[8:] == [30] * 6
     rows = load(loose.root)[0]["language_persistent"]
-    assert [r["content"] for r in rows if r["style"] == "subtask"] == ["pick", "tidy the table", "place"]
+    assert [r["content"] for r in rows if r["style"] == "subtask"] == ["pick", "place"]
 
 
 def test_with_a_task_the_whole_bag_is_the_episode_and_keeps_its_goals(streamed, tmp_path):

@@ -102,7 +102,7 @@ def test_a_second_pass_over_one_episode_leaves_all_others(sharded_dataset, annot
     assert tree(first) == before
     old, new = rows(first), rows(second)
     assert [e for e in old if old[e] != new[e]] == [1]
-    texts = [r["content"] for r in new[1][0]["language_persistent"]]
+    texts = [r["content"] for r in new[1][0]["language_persistent"] if r["style"] != "memory"]
     assert texts == ["1. open the drawer\n2. take the cup\n3. close it", *names]
     was, now = places(first), places(second)
     assert [e for e in was if was[e] != now[e]] == [1]
@@ -163,30 +163,34 @@ def test_another_disk_gets_copies(video_dataset, annotated, tmp_path, monkeypatc
 
 STORY = "put the block in the bowl"
 STEPS = ("reach the block", "grasp the block", "put it in the bowl")
-NAMED = [(STEPS[i], 4 * i) for i in range(3)]
 UNSURE = ("accepted", "rejected", "rejected")
 SAID = {
-    "those that were accepted": ({"statuses": UNSURE}, {}, [NAMED[0], (STORY, 4)], "FTT", [0]),
-    "all where that is wanted": ({"statuses": UNSURE}, {"use_rejected": True}, NAMED, "FFF", [0, 1, 2]),
-    "one in the middle": (
-        {"statuses": ("rejected", "accepted", "rejected")}, {}, [NAMED[1], (STORY, 8)], "TFT", [1]
-    ),
-    "one in vain": ({"vain": (1,)}, {}, [NAMED[0], (STORY, 4), NAMED[2]], "FTF", [0, 2]),
-    "none": ({"statuses": ("rejected",) * 3}, {}, [], "TTT", []),
-}  # fmt: skip
-"""Episode, options; sub-tasks and their first frames, the mask of each third, steps of the plan."""
+    "those that were accepted": ({"statuses": UNSURE}, {}, [0], ["0"]),
+    "all where that is wanted": ({"statuses": UNSURE}, {"use_rejected": True}, [0, 1, 2], ["0"]),
+    "one in the middle": ({"statuses": ("rejected", "accepted", "rejected")}, {}, [1], ["1"]),
+    "one in vain": ({"vain": (1,)}, {}, [0, 2], ["0"]),
+    "all": ({}, {}, [0, 1, 2], ["0", "01"]),
+    "none": ({"statuses": ("rejected",) * 3}, {}, [], []),
+}
+"""Episode, options; the steps that are said, of a third of the frames each; those done in each memory."""
 
 
 @pytest.mark.parametrize("name", SAID)
 def test_only_steps_that_may_be_said_are_training_data(name, video_dataset, annotated, tmp_path):
-    episode, options, subtasks, mask, plan = SAID[name]
+    """As lerobot reads them: a frame without a step that may be said has no sub-task, not the last one."""
+    from lerobot.datasets.language_render import active_at
+
+    episode, options, plan, memories = SAID[name]
     frames = rows(annotated(video_dataset, tmp_path / "out", {0: episode}, **options))[0]
-    at = {row["timestamp"]: i for i, row in enumerate(frames)}
-    told = [(row["style"], row["content"], row["timestamp"]) for row in frames[0]["language_persistent"]]
-    assert [(text, at[np.float32(t)]) for style, text, t in told if style == "subtask"] == subtasks
-    assert [row[PAD] for row in frames] == [letter == "T" for letter in mask for _ in range(4)]
+    for i, frame in enumerate(frames):
+        row = active_at(frame["timestamp"], persistent=frame["language_persistent"], style="subtask")
+        assert (row and row["content"]) == (STEPS[i // 4] if i // 4 in plan else None), i
+        assert frame[PAD] == (i // 4 not in plan)
+    told = [(row["style"], row["content"]) for row in frames[0]["language_persistent"]]
     text = "\n".join(f"{i}. {STEPS[step]}" for i, step in enumerate(plan, start=1))
-    assert [text for style, text, _ in told if style == "plan"] == ([text] if text else [])
+    assert [text for style, text in told if style == "plan"] == ([text] if text else [])
+    done = [f"Done so far: {'; '.join(STEPS[int(i)] for i in steps)}" for steps in memories]
+    assert [text for style, text in told if style == "memory"] == done
 
 
 @pytest.fixture
@@ -242,20 +246,21 @@ def test_rows_of_others_are_kept(spoken, annotated, tmp_path):
                     assert decoded(after[name]) == decoded(before[name])
     mine = [(r["style"], r["content"]) for r in new[1][0]["language_persistent"]]
     assert mine == [
-        ("memory", "seen it"),
         ("plan", "1. reach the block\n2. grasp the block\n3. put it in the bowl"),
         ("subtask", "reach the block"),
         ("motion", "down"),
+        ("memory", "Done so far: reach the block"),
         ("subtask", "grasp the block"),
         ("plan", "their new plan"),  # lerobot wants it: an interjection was made at that moment
+        ("memory", "Done so far: reach the block; grasp the block"),
         ("subtask", "put it in the bowl"),
     ]
     schema = pq.read_schema(next((out / "data").glob("*/*.parquet")))
     assert schema.field("language_persistent").type == language_persistent_arrow_type()
     assert schema.field("language_events").type == language_events_arrow_type()
     none = annotated(spoken, tmp_path / "none", {1: {"statuses": ("rejected",) * 3}})
-    said = rows(none)[1][0]["language_persistent"]
-    assert [r["content"] for r in said if r["style"] == "subtask"] == ["theirs"]
+    said = [r["content"] for r in rows(none)[1][0]["language_persistent"]]
+    assert said == ["down", "their new plan"], "no old row stays where there is none to put in its place"
 
 
 @pytest.mark.parametrize("where", ["in/out", "in", "."])
