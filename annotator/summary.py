@@ -37,7 +37,7 @@ class Summary:
     end_checked: Counter[str] = field(default_factory=Counter)
     """Checkers of the end against the whole instruction (`Storyboard.end_checked`) -> episodes."""
     doubtful: int = 0
-    """Steps whose words may be untrue: their frames keep the instruction."""
+    """Steps whose words may be untrue: no name is written for their frames."""
     claims: ClaimTotals = field(default_factory=dict)
     """Their claims by maker and by checker (`goalreel.claims.count`)."""
     details: ClaimTotals = field(default_factory=dict)

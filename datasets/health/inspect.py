@@ -49,7 +49,7 @@ def inspect(
     rows = FrameRows.read(data_files(source.root))
     checks = (row_issues, task_issues, clock_issues, video_issues)
     steps: list[Callable[[], Iterable[HealthIssue]]] = [partial(c, source, rows, episodes) for c in checks]
-    steps += [partial(image_issues, source), partial(stats_issues, source)]
+    steps += [partial(image_issues, source), partial(stats_issues, source, rows)]
     if thorough:
         steps += [partial(link_issues, source), partial(number_issues, source, rows, episodes)]
         steps += [partial(label_issues, source, episodes), partial(picture_issues, source, episodes)]

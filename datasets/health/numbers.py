@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, spell_numbers, warning
+from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, spell_numbers, warning
 from goalreel.datasets.health.tables import FrameRows, in_threads
 from goalreel.datasets.parquet import list_items, read_batches, to_numpy
 from goalreel.datasets.source import Source
@@ -140,9 +140,9 @@ def _kind(changes: Sequence[float]) -> str:
     return "half" if min(even, odd) < _SAME * max(even, odd) else "whole"
 
 
-def stats_issues(source: Source) -> Iterator[HealthIssue]:
-    """Statistics that are missing, or that would make NaN of what is normalized with them."""
-    path, level = source.root / "meta" / "stats.json", "warning"
+def stats_issues(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
+    """Statistics that are missing, of another column, or that make NaN of what is normalized with them."""
+    path, level, stats = source.root / "meta" / "stats.json", "warning", {}
     try:
         stats = json.loads(path.read_text(encoding="utf-8"))
         spoiled = [n for n, s in stats.items() if not np.isfinite(np.array(s["mean"], float)).all()]
@@ -154,6 +154,11 @@ def stats_issues(source: Source) -> Iterator[HealthIssue]:
     if text:
         advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"
         yield issue(level, "stats", f"{text}; make them with {advice}")
+    elif task := stats.get("task_index"):
+        said = [int(end) for end in np.ravel([task.get("min", []), task.get("max", [])])]
+        if said and said != (held := [int(rows.task.min()), int(rows.task.max())]):
+            text = "meta/stats.json says that task_index goes from {} to {}, and it goes from {} to {}"
+            yield note("stats", f"{text.format(*said, *held)}: no policy is normalized by it")
 
 
 def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:

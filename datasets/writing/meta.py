@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.info_file import VIDEO_PATH
 from goalreel.datasets.labels import SUB_TASKS
-from goalreel.datasets.parquet import array, list_items, read_table, to_numpy
+from goalreel.datasets.parquet import array, episode_tables, list_items, read_table, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import episode_files
 from goalreel.datasets.writing.frame_columns import FEATURE, PROGRESS, frame_progress, listed
@@ -139,6 +139,23 @@ def _with_camera(
         ]
         at = table.schema.get_field_index("tasks")
         table = table.set_column(at, table.schema.field(at), array(values, table.schema.field(at).type))
+        table = _with_task_stats(table, episodes, job)
+    return table
+
+
+def _with_task_stats(table: pa.Table, episodes: Sequence[int], job: BuildPlan) -> pa.Table:
+    """The table with the statistics of `task_index` as it is in OUT, where IN has them."""
+    new = dict[int, Stats]()
+    for shard in {job.clock[e].shard for e in episodes if e in job.goals}:
+        path = job.out / shard.relative_to(job.source.root)
+        for e, part in episode_tables(path, ["episode_index", "task_index"]):
+            new[e] = number_stats(to_numpy(part["task_index"]))
+    for at, field in enumerate(table.schema):
+        if field.name.startswith("stats/task_index/"):
+            name = field.name.rpartition("/")[2]
+            old = zip(episodes, table[field.name].to_pylist(), strict=True)
+            values = [new[e][name].tolist() if e in job.goals and name in new[e] else stat for e, stat in old]
+            table = table.set_column(at, field, array(values, field.type))
     return table
 
 
@@ -146,7 +163,7 @@ def _with_progress(table: pa.Table, episodes: Sequence[int], job: BuildPlan) -> 
     """The table with the statistics of the progress; an episode of an earlier pass keeps its own."""
     rows = []
     for i, e in enumerate(episodes):
-        stats = progress_stats(frame_progress(job.goals.get(e), job.clock[e].frames if e in job.clock else 1))
+        stats = number_stats(frame_progress(job.goals.get(e), job.clock[e].frames if e in job.clock else 1))
         old = {} if e in job.goals else {name: _kept(table, name, i) for name in stats}
         rows.append({name: old.get(name) or value.tolist() for name, value in stats.items()})
     for name in rows[0] if rows else ():
@@ -177,16 +194,16 @@ def _columns(key: str, stats: Stats) -> dict[str, pa.DataType]:
     return columns
 
 
-def write_stats(root: Path, out: Path, key: str, progress: bool = False) -> None:
-    """stats.json of IN with the camera `key`, and the `progress`, aggregated over OUT's episodes.
+def write_stats(root: Path, out: Path, key: str, numbers: Sequence[str] = ()) -> None:
+    """stats.json of IN with the camera `key`, and features of one number, aggregated over OUT's episodes.
 
     The mask gets no entry: it is nothing to normalise.
     """
     path = root / "meta" / "stats.json"
     stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
-    for feature, shape in [(key, (3, 1, 1)), *([(PROGRESS, (1,))] if progress else [])]:
-        episodes = aggregate(episode_stats(out, feature, shape))
-        stats[feature] = {name: values.tolist() for name, values in episodes.items()}
+    for feature, shape in [(key, (3, 1, 1)), *((name, (1,)) for name in numbers)]:
+        if any(groups := episode_stats(out, feature, shape)):
+            stats[feature] = {name: values.tolist() for name, values in aggregate(groups).items()}
     write_json(out / "meta" / "stats.json", stats)
 
 
@@ -249,7 +266,7 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
     write_bytes(path, json.dumps(content, indent=4, ensure_ascii=False).encode())
 
 
-def progress_stats(values: NDArray[np.float32]) -> Stats:
+def number_stats(values: NDArray[np.number]) -> Stats:
     """Statistics as lerobot stores them, (1,) each; zeros with the count 0 where there is no number."""
     numbers = values[np.isfinite(values)].astype(np.float64)
     count, numbers = len(numbers), numbers if len(numbers) else np.zeros(1)

@@ -4,6 +4,7 @@ A pure function: run twice it changes no byte, killed and run again it ends with
 goes first and comes last, so a half-built OUT is no dataset.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
@@ -29,7 +30,7 @@ from goalreel.datasets.writing.files import (
     meta_digest,
     pass_on,
 )
-from goalreel.datasets.writing.frame_columns import PROGRESS_FILE, TASKS, tasks_file, write_progress
+from goalreel.datasets.writing.frame_columns import PROGRESS, PROGRESS_FILE, TASKS, tasks_file, write_progress
 from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places, places_digest, ticks
 from goalreel.datasets.writing.meta import PictureLevels, Stats
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
@@ -42,6 +43,8 @@ from goalreel.subgoal_camera import fit, in_form
 from goalreel.terms import DEFAULT_FORM, SubGoalForm
 from goalreel.terms import SUBGOAL as SUBGOAL
 from goalreel.types import Status
+
+log = logging.getLogger(__name__)
 
 
 def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stats]]:
@@ -165,7 +168,7 @@ def build(
     that are `Records.done`). Steps without an accepted picture have no sub-task row
     either, unless `use_rejected`. An episode of `source` that has sub-task rows already keeps all its
     language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
-    written, and where. `overwrite` writes anew what somebody changed in `out`. `follow_links` takes
+    written. `overwrite` writes anew what somebody changed in `out`. `follow_links` takes
     over what links out of `source` lead to. `progress(done, total)` counts files.
 
     Returns:
@@ -202,6 +205,8 @@ def build(
     for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
         if progress:
             progress(done, total)
+    if emptied := job.emptied:
+        log.warning("sub-task rows of %d episodes are removed, and no name may be written", len(emptied))
     goals_of_models = (goals for goals in job.goals.values() if not goals.corrected)
     return Counter(status for goals in goals_of_models for status in goals.statuses)
 
@@ -236,7 +241,8 @@ def _steps(
         tasks = partial(write_bytes, job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
         job.marks.once(job.out / TASKS, everything, tasks)
     yield
-    aggregate = partial(meta.write_stats, root, job.out, job.key, job.progress)
+    numbers = [*([PROGRESS] if job.progress else []), *(["task_index"] if job.tasks else [])]
+    aggregate = partial(meta.write_stats, root, job.out, job.key, numbers)
     job.marks.once(meta_folder / "stats.json", everything, aggregate)
     if job.progress:
         job.marks.once(job.out / PROGRESS_FILE, everything, partial(write_progress, job.out))

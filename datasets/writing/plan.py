@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+from goalreel.datasets.labels import subtask_labels
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import FileMarks, data_files
@@ -107,6 +108,13 @@ class BuildPlan:
     def progress(self) -> bool:
         """True if every frame has its progress; where an earlier pass wrote it, this one keeps it up."""
         return self.text.progress or has_progress(self.source)
+
+    @property
+    def emptied(self) -> list[int]:
+        """The episodes whose subtask rows `text` replaces by none."""
+        nameless = [e for e, goals in self.goals.items() if not goals.names]
+        replaced = nameless if self.text.replace_rows and self.text.language else []
+        return [e for e in replaced if subtask_labels(self.clock[e].shard).get(e)]
 
     @cached_property
     def tasks(self) -> dict[str, int]:

@@ -158,7 +158,7 @@ def test_no_row_is_left_of_what_a_person_keeps_from_the_dataset(with_goals, tmp_
     assert all(pq.read_table(path)[PAD].to_pylist()[12:17])
 
 
-def test_rows_are_never_replaced_unasked(labelled, tmp_path):
+def test_rows_are_never_replaced_unasked(labelled, tmp_path, caplog):
     out = tmp_path / "out"
     line = fails("annotate", labelled, "--out", out)
     assert "episode 0 has subtask rows in language_persistent already: --planner rows keeps them" in line
@@ -169,6 +169,7 @@ def test_rows_are_never_replaced_unasked(labelled, tmp_path):
     )
     goalreel("annotate", labelled, "--out", tmp_path / "third", "--episodes", "2")
     goalreel("annotate", labelled, "--out", out, "--replace-rows")
+    assert "sub-task rows of 1 episodes are removed, and no name may be written" in caplog.text
     said = [r["content"] for r in language(out)[0] if r["style"] == "subtask"]
     assert said == ["grasp the red block", "put the red block in the blue bowl"]
     assert rows(out, 12) == [], "no old rows either where no name may be written"

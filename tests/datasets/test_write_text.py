@@ -13,7 +13,7 @@ from support.faults import DATA, EPISODES, column, feature, info
 from support.killing import tree
 from support.recordings import load
 
-from goalreel import Options, annotate, load_models, open_dataset
+from goalreel import Options, annotate, check, load_models, open_dataset
 from goalreel.datasets.parquet import array
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -106,6 +106,19 @@ def test_every_frame_may_have_its_subtask_as_its_task(sharded_dataset, annotated
     for path in (out / "data").glob("*/*.parquet"):
         was = pq.read_schema(sharded_dataset / path.relative_to(out))
         assert pq.read_schema(path).field("task_index") == was.field("task_index")
+    frames = np.array([indices[text] for text in tasks(out)])
+    files = sorted((out / "meta/episodes").glob("*/*.parquet"))
+    per_episode = [row for path in files for row in pq.read_table(path).to_pylist()]
+    held = [*np.split(frames, [12, 21, 36]), frames]
+    for end in ("min", "max", "mean"):
+        stats = [row[f"stats/task_index/{end}"][0] for row in per_episode]
+        stats.append(dataset.meta.stats["task_index"][end][0])
+        assert stats == pytest.approx([getattr(values, end)() for values in held])
+    stale = shutil.copytree(out, tmp_path / "stale")
+    shutil.copy(sharded_dataset / "meta/stats.json", stale / "meta/stats.json")
+    assert [i.text[:66] for i in check(stale).issues if i.kind == "stats"] == [
+        "meta/stats.json says that task_index goes from 0 to 0, and it goes"
+    ]
 
 
 def test_a_second_pass_gives_frames_their_instruction_back(video_dataset, annotated, tmp_path):
