@@ -54,9 +54,9 @@ class _Message[Raw]:
 class FrameSlot[Raw]:
     """Holds one message. `put` replaces it; `newest` decodes it once, when it is first read.
 
-    Age is measured from arrival here by `clock`, so that a camera's wrong clock does not matter. Only a stamp
-    that stands still does: it is no new frame, unless it is 0. Pictures are scaled to `longest` pixels on
-    their longer side at most.
+    Age is measured from arrival here by `clock`, so that a camera's wrong clock does not matter. A message
+    that is sent again, with its stamp, is no new frame; without a stamp that cannot be told. Pictures are
+    scaled to `longest` pixels on their longer side at most.
     """
 
     def __init__(
@@ -77,7 +77,7 @@ class FrameSlot[Raw]:
         received = self.clock()
         with self._lock:
             counts, last = self._counts, self._message
-            if last is not None and stamp == last.stamp != 0:
+            if last is not None and stamp == last.stamp != 0 and raw == last.raw:
                 self._counts = replace(counts, repeated=counts.repeated + 1)
                 return False
             backwards = counts.backwards + (last is not None and stamp < last.stamp)

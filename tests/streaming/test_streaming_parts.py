@@ -70,6 +70,16 @@ def test_the_slot_counts_what_is_wrong_with_a_camera():
     assert slot.newest() is None
 
 
+@pytest.mark.parametrize(
+    ("value", "stamp", "is_new"), [(1, 9, False), (2, 9, True), (1, 10, True), (2, 0, True)]
+)
+def test_a_message_that_is_sent_again_is_no_new_frame(value, stamp, is_new):
+    slot = FrameSlot(grey)
+    assert slot.put(1, stamp=9, frame_id="")
+    assert slot.put(value, stamp=stamp, frame_id="") == is_new, "a clock that stands still is no still camera"
+    assert slot.counts().repeated == (not is_new)
+
+
 def test_a_frame_that_two_threads_read_at_once_is_counted_once():
     both = threading.Barrier(2)
     slot = FrameSlot(lambda raw: (both.wait(60), grey(raw))[1])

@@ -248,7 +248,7 @@ class CameraInputs:
         elif counts.age is not None and counts.age > max_age and not names:
             warnings.append(f"nobody publishes {self._topic} any more")
         if counts.repeated:
-            warnings.append(f"its stamp stands still: the newest frame came {counts.repeated} times more")
+            warnings.append(f"the newest frame was sent again {counts.repeated} times, with its stamp")
         warnings += [
             self._stamps.problem(max_age),
             explain_losses(self._frame_bytes, lost_share),
