@@ -72,7 +72,8 @@ class PromptRow:
 def read_rows(path: Path, images: Path | None = None) -> tuple[list[PromptRow], dict[int, str]]:
     """Read prompts; returns also why lines were left out, by their numbers from 1.
 
-    A row has `prompt` and maybe `id` and `image`, a file in the folder `images`.
+    A row has `prompt` and maybe `id` and `image`, a file in the folder `images`; or, as InterleaveThinker's
+    prompts, `user_input` and maybe `user_input_image`.
 
     Raises:
         InputError: the file cannot be read, or no line of it can be used.
@@ -107,10 +108,12 @@ def _read(number: int, line: bytes, images: Path | None) -> PromptRow:
         raise ValueError("it is no JSON") from None
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")
-    prompt, name = values.get("prompt"), values.get("image")
+    prompt = values.get("prompt", values.get("user_input"))
+    name = values.get("image", values.get("user_input_image") or None)
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError("it has no prompt")
     id = values.get("id", digest(prompt, str(name))[:12])
+    id = str(id) if isinstance(id, int) else id
     if not isinstance(id, str) or not _ID.fullmatch(id):
         raise ValueError("its id can be no folder's name: use letters, digits, - and _")
     return PromptRow(number, id, prompt, _picture(name, images), values)

@@ -44,6 +44,7 @@ EXTRAS = {
     "ray": Extra("spread annotate, plan and serve over a Ray cluster", ("ray",)),
     "prompts": Extra("write prompts from banks", ("datasketch",)),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
+    "deepspeed": Extra("train on several GPUs with ZeRO", ("deepspeed",)),
 }
 ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")
 """Packages of a ROS 2 workspace, or from an extra and two folders."""

@@ -1,6 +1,7 @@
 """Find stored storyboards, read each when it is needed, and score every sample of them once.
 
 A folder with storyboard.json     what `goalreel plan` and `goalreel eval` write
+...with execution_record.json     a raw trajectory of InterleaveThinker's, its pictures beside it
 A dataset with meta/goalreel      what `goalreel annotate` writes, and `bag2lerobot` of what a node streamed
 OUT/answers/                      a scorer's answers about storyboards in progress: none is requested again
 OUT/scored/                       the scored outline of each finished storyboard
@@ -16,6 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from goalreel.annotator.show import episode_view, open_annotated
+from goalreel.datasets.corpora.published import TRAJECTORY, read_trajectory
 from goalreel.datasets.corpora.trajectories import (
     HumanVerdict,
     HumanVerdicts,
@@ -81,15 +83,16 @@ def find_boards(
     boards_of: dict[Path, list[StoredBoard]] = {}
     for folder in folders:
         saved = {path.parent.resolve() for path in find(folder, f"**/{_FILE}") if path.is_file()}
+        raw = {path.parent.resolve() for path in folder.rglob(TRAJECTORY)} - saved
         annotated = {path.parent.parent.resolve() for path in find(folder, f"**/{FOLDER}") if path.is_dir()}
-        if not saved | annotated:
+        if not saved | raw | annotated:
             raise InputError(
                 f"{folder}: holds no storyboard: give what `goalreel plan` or `goalreel annotate` wrote"
             )
-        for place in sorted((saved | annotated) - boards_of.keys()):
-            if place in saved:
-                record = file_digest(place / _FILE)
-                boards_of[place] = [StoredBoard(place.name, record, partial(load_storyboard, place))]
+        for place in sorted((saved | raw | annotated) - boards_of.keys()):
+            if place in saved | raw:
+                load, name = (load_storyboard, _FILE) if place in saved else (read_trajectory, TRAJECTORY)
+                boards_of[place] = [StoredBoard(place.name, file_digest(place / name), partial(load, place))]
             else:
                 boards_of[place] = list(_of_dataset(place, recording_task_ids))
     return [board for boards in boards_of.values() for board in boards]

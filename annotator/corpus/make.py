@@ -67,6 +67,8 @@ class RecipeConfig:
     """The wording of the agents' prompts."""
     unified: bool = False
     """Write whole trajectories for models that plan, draw and judge in one reply."""
+    filtered: bool = True
+    """Leave out steps by the trend of their scores."""
 
 
 def make_from_storyboards(
@@ -90,7 +92,8 @@ def make_from_storyboards(
         check_settings(out, settings)
         count = partial(progress, "score")
         outlines = score_boards(boards, config.scorer, out, count)
-        chosen = select(outlines, seed=config.seed, rl_variance=config.rl_variance)
+        how = {"rl_variance": config.rl_variance, "filtered": config.filtered}
+        chosen = select(outlines, seed=config.seed, **how)
         report = CorpusReport.of(outlines, chosen, config.scorer.name)
         for folder, kind, numbers, make in _parts(boards, chosen, config):
             report.rows[folder] = write_corpus(
@@ -124,6 +127,7 @@ def _settings(boards: Sequence[StoredBoard], config: RecipeConfig) -> dict[str, 
         "rl_variance": config.rl_variance,
         "dialect": config.dialect.name,
         "unified": config.unified,
+        "filtered": config.filtered,
     }
 
 

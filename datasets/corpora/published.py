@@ -22,18 +22,29 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.interleave import MARK, plain, shrink
-from goalreel.chat.plan import MAX_STEPS, plan_reply
+from goalreel.chat.json_reply import Problem
+from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_reply
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.planner_rows import brief_reasoning
 from goalreel.datasets.corpora.rows import RowKind, TalkRow, decode_lesson, talks
 from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
-from goalreel.errors import InputError
+from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import file_digest, find, write_bytes
 from goalreel.image import Image
 from goalreel.planners.chat import question
 from goalreel.progress import OnCount
 from goalreel.torch_support import read_plain_data
-from goalreel.types import DoneStep, Failure, Plan, Step, Task
+from goalreel.types import (
+    Attempt,
+    DoneStep,
+    Failure,
+    Plan,
+    Step,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
 
 LARGEST_AREA = 1024 * 1024
 """Pixels; larger pictures are scaled down: the published Critic is trained on at most that much."""
@@ -273,6 +284,47 @@ def _picture(name: object, folder: Path) -> Image:
         raise RowFaultError("a picture that is not there (--images)") from e
     except (OSError, ValueError) as e:
         raise RowFaultError("a picture that cannot be read") from e
+
+
+TRAJECTORY = "execution_record.json"
+
+
+def read_trajectory(folder: Path) -> Storyboard:
+    """Read what InterleaveThinker's data generation wrote: its record, and the pictures beside it.
+
+    Each entry has the Critic's words about one picture, and the prompt for the next.
+
+    Raises:
+        DatasetError: it is no such record, or a picture is not there.
+    """
+    try:
+        record = json.loads((folder / TRAJECTORY).read_bytes())
+        context, told = record["global_context"], record["steps"]
+        plan = parse_plan(json.dumps({"execution_plan": context["execution_plan"]}))
+        if isinstance(plan, Problem):
+            raise ValueError(plan.message)
+        steps = tuple(
+            _told(step, [one for one in told if one["step"] == number], folder)
+            for number, step in enumerate(plan.steps, 1)
+        )
+        task = Task(id=folder.name, instruction=record["user_input"])
+        return Storyboard(task=task, steps=steps, reasoning=context.get("reasoning") or "")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as e:
+        raise DatasetError(f"{folder / TRAJECTORY}: cannot be read: {first_line(e)}") from e
+
+
+def _told(step: Step, entries: Sequence[Fields], folder: Path) -> StoryboardStep:
+    if step.prompt is None or not entries:
+        return StoryboardStep(step=step, status="skipped" if step.prompt else "text")
+    attempts, prompt = list[Attempt](), step.prompt
+    for one in entries:
+        refined = one["refine_prompt"] or None
+        verdict = Verdict(success=one["success"], reasoning=one["reasoning"] or "", refined_prompt=refined)
+        image = _picture(Path(one["target_img"]).name, folder)  # a path of another machine
+        attempts.append(Attempt(prompt=prompt, seed=0, image=image, verdict=verdict))
+        prompt = refined or prompt
+    last, status = len(attempts) - 1, attempts[-1].status
+    return StoryboardStep(step=step, attempts=tuple(attempts), status=status, chosen=last)
 
 
 _KINDS: Mapping[PublishedKind, RowKind[Any]] = {

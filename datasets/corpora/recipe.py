@@ -174,20 +174,23 @@ class Selection:
         self.dropped_samples.append((stage, board, sample, reason))
 
 
-def select(outlines: Sequence[Outline], *, seed: int = 0, rl_variance: float | None = None) -> Selection:
+def select(
+    outlines: Sequence[Outline], *, seed: int = 0, rl_variance: float | None = None, filtered: bool = True
+) -> Selection:
     """Run every stage on scored outlines.
 
     Args:
         outlines: the storyboards, in order.
         seed: of the resampling and the cuts.
         rl_variance: steps whose scores vary more are for RL; None gives the paper's two to one.
+        filtered: leave out steps by the trend of their scores; False is the paper's arm without that filter.
     """
     chosen = Selection()
     for number, each in enumerate(outlines):
         chosen.dropped["trajectories"].update(each.dropped)
         _planner_rows(chosen, number, each, seed)
         _editor_rows(chosen, number, each)
-    _critic_rows(chosen, _steps(chosen, outlines), rl_variance)
+    _critic_rows(chosen, _steps(chosen, outlines), rl_variance, filtered)
     chosen.sft = _balanced(chosen, "sft", chosen.sft, seed)
     chosen.rl = _balanced(chosen, "rl", chosen.rl, seed)
     return chosen
@@ -238,9 +241,9 @@ def _steps(chosen: Selection, outlines: Sequence[Outline]) -> _Steps:
     return steps
 
 
-def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None) -> None:
+def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None, filtered: bool) -> None:
     overall = {at: tuple(s.scores.overall for s in step if s.scores) for at, step in steps.items()}
-    faults = {at: trend_fault(scores) for at, scores in overall.items()}
+    faults = {at: trend_fault(scores) if filtered else None for at, scores in overall.items()}
     spread = {at: float(np.var(scores)) for at, scores in overall.items()}
     steady = [spread[at] for at, fault in faults.items() if fault is None]
     chosen.threshold = rl_threshold(steady) if rl_variance is None else rl_variance
@@ -270,9 +273,14 @@ def _judge(chosen: Selection, board: int, sample: StepSample, attempts: Sequence
 
 
 def _balanced(chosen: Selection, part: Literal["sft", "rl"], picks: Sequence[Pick], seed: int) -> list[Pick]:
-    picks_kept = balanced(picks, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
-    stays = {id(pick) for pick in picks_kept}
+    stays: set[int] = set()
+    for attempt in {
+        pick.sample.attempt for pick in picks
+    }:  # else a question with the plan's prompt means a no
+        same = [pick for pick in picks if pick.sample.attempt == attempt]
+        kept = balanced(same, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
+        stays |= set(map(id, kept))
     for pick in picks:
         if id(pick) not in stays:
             chosen.drop(part, "balance", pick.board, pick.sample)
-    return picks_kept
+    return [pick for pick in picks if id(pick) in stays]

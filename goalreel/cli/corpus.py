@@ -231,6 +231,9 @@ def from_storyboards(
             "as outputs.",
         ),
     ] = False,
+    filtered: Annotated[
+        bool, typer.Option(help="Leave out steps by the trend of their scores, as the paper's best arm does.")
+    ] = True,
     json_output: Json = False,
 ) -> None:
     """Filter stored storyboards into training rows, by the recipe of InterleaveThinker's paper."""
@@ -244,7 +247,8 @@ def from_storyboards(
         from goalreel.annotator.corpus.boards import scorer_of
         from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
 
-        order = RecipeConfig(scorer_of(scorer), seed, rl_variance, whole_dialect(dialect, prompts), unified)
+        wording = whole_dialect(dialect, prompts)
+        order = RecipeConfig(scorer_of(scorer), seed, rl_variance, wording, unified, filtered)
         with progress_bars() as progress:
             report = make_from_storyboards(boards, order, out, progress=progress)
     if json_output:

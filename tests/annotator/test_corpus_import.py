@@ -7,11 +7,14 @@ import pytest
 import torch
 from support.cli import fails, invoke, results
 
+from goalreel.annotator.corpus.boards import find_boards
+from goalreel.annotator.plan_rows import read_rows as read_prompts
 from goalreel.chat.dialects import InterleaveThinkerDialect
 from goalreel.chat.plan import parse_plan
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, critique_lesson
 from goalreel.datasets.corpora.published import ImportConfig, import_corpus
 from goalreel.datasets.corpora.rows import read_rows, talks
+from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.types import Plan
 
@@ -206,3 +209,51 @@ def test_the_checkpoints_words_need_the_users_clone(data, tmp_path, monkeypatch)
     (row,) = read_rows(tmp_path / "guides", talks("guides"))
     (message,), _ = row.lesson
     assert message.parts[0].startswith("Plan this: How to fold a towel")
+
+
+def test_a_raw_trajectory_of_the_reference_is_a_storyboard(tmp_path):
+    """As its data generation writes it: paths of another machine, and no prompt after a success."""
+    folder = tmp_path / "raw" / "7_draw_a_cup"
+    folder.mkdir(parents=True)
+    plan = [
+        {
+            "step_number": n,
+            "step_name": "s",
+            "instruction": f"it is {n}",
+            "prompt": f"do {n}",
+            "auxiliary_text": None,
+        }
+        for n in (1, 2)
+    ]
+    said = [(1, False, "do 1 better"), (1, True, ""), (2, True, "")]
+    steps = []
+    for number, (step, success, refined) in enumerate(said):
+        name = picture(folder / f"step{step}_{number}.png", 40 + number)
+        told = {"prompt": f"do {step}", "source_img": "white.png", "target_img": f"/data/x/{name}"}
+        steps.append(
+            {**told, "step": step, "success": success, "reasoning": "seen", "refine_prompt": refined}
+        )
+    record = {"user_input": "draw a cup", "steps": steps}
+    record["global_context"] = {"reasoning": "First the rim.", "execution_plan": plan}
+    (folder / "execution_record.json").write_text(json.dumps(record))
+    (stored,) = find_boards([tmp_path / "raw"])
+    board = stored.load()
+    assert (stored.task_id, board.task.instruction) == ("7_draw_a_cup", "draw a cup")
+    assert board.reasoning == "First the rim."
+    assert [[a.prompt for a in step.attempts] for step in board.steps] == [["do 1", "do 1 better"], ["do 2"]]
+    assert [step.status for step in board.steps] == ["accepted", "accepted"]
+    assert board.steps[0].attempts[0].verdict.refined_prompt == "do 1 better"
+    (folder / "step1_0.png").unlink()
+    with pytest.raises(DatasetError, match="picture that is not there"):
+        stored.load()
+
+
+def test_the_reference_s_prompts_are_rows(tmp_path):
+    rows = [{"id": 7, "user_input": "draw a cup", "user_input_image": None}, {"id": 8, "user_input": "x"}]
+    (tmp_path / "prompt40k.jsonl").write_text("\n".join(map(json.dumps, rows)))
+    read, faults = read_prompts(tmp_path / "prompt40k.jsonl")
+    assert [(row.id, row.prompt, row.picture) for row in read] == [
+        ("7", "draw a cup", None),
+        ("8", "x", None),
+    ]
+    assert not faults

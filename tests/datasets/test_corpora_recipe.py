@@ -1,6 +1,7 @@
 """The recipe, stage by stage: what becomes a row, what does not, and for which reason."""
 
 import re
+from collections import Counter
 from typing import get_args
 
 import numpy as np
@@ -186,6 +187,18 @@ def test_what_a_person_said_stands_over_the_scorer_and_no_filter_drops_it():
     assert chosen.dropped["trends"] == {"low_quality": 1}
     row = critique_row(told, "t", chosen.sft[0].sample)
     assert (row.trust, row.success, row.semantics) == (1, False, 0)
+
+
+def test_the_iteration_tells_nothing_of_the_verdict_and_the_filter_can_be_left_out():
+    """A first prompt is the plan's: if the first attempts were mostly wrong, the question would tell."""
+    twice = seen(board(step("a", attempt("x", False), attempt("y", True))), [(2, 2), (9, 9)])
+    once = seen(board(step("a", attempt("x", True))), [(9, 9)])
+    failing = seen(board(step("a", attempt("x", True), attempt("y", False))), [(9, 9), (2, 2)])
+    chosen = select([twice] * 6 + [once] * 2 + [failing], rl_variance=100.0)
+    assert Counter((p.sample.attempt, p.sample.success) for p in chosen.sft) == {(0, False): 2, (0, True): 2}
+    assert chosen.dropped["trends"] == {"negative_trend": 2}
+    free = select([twice] * 6 + [once] * 2 + [failing], rl_variance=100.0, filtered=False)
+    assert not free.dropped["trends"]
 
 
 def test_the_critic_is_asked_what_it_is_trained_on_and_rows_come_back():

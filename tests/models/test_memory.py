@@ -166,7 +166,7 @@ def test_doctor_says_whether_a_preset_fits_and_asks_no_model(tiny_models, monkey
     assert fits.exit_code == 0
     assert re.fullmatch(
         r"memory: planner \d MB, editor \d+ MB, critic \d MB; at most 0\.6 GB at work, as all plans are made "
-        r"first \(serve and rollout: 0\.6 GB\): fits in 24\.0 GB\n",
+        r"first \(serve, rollout and Ray: 0\.6 GB\): fits in 24\.0 GB\n",
         fits.stdout,
     ), fits.stdout
     tiny_editor = ("--editor", f"flux2-klein-4b@{tiny_models['editor']}")
