@@ -147,16 +147,6 @@ class Image:
         size = max(1, round(width * scale)), max(1, round(height * scale))
         return Image(np.asarray(cv2.resize(self.pixels, size, interpolation=cv2.INTER_AREA), np.uint8))
 
-    def blended(self, other: "Image") -> "Image":
-        """Average two pictures of one size, rounded down.
-
-        Raises:
-            ValueError: they differ in size.
-        """
-        if self.size != other.size:
-            raise ValueError(f"pictures of {self.size} and {other.size} px cannot be blended")
-        return Image(((self.pixels.astype(np.uint16) + other.pixels) // 2).astype(np.uint8))
-
     def png(self) -> bytes:
         """Encode as PNG, without loss."""
         return self._encoded(".png")

@@ -7,6 +7,7 @@ are left out, since repeated pictures would be learned by heart within two epoch
 group twice in GRPO.
 """
 
+import logging
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ import numpy as np
 from goalreel.datasets.corpora.critic_rows import judgement
 from goalreel.datasets.corpora.trajectories import GOOD, Outline, Reason, StepSample
 from goalreel.types import ACCEPTED, Verdict
+
+log = logging.getLogger(__name__)
 
 type TrendFault = Literal["low_quality", "negative_trend", "degradation"]
 type RecipeStage = Literal[
@@ -273,13 +276,19 @@ def _judge(chosen: Selection, board: int, sample: StepSample, attempts: Sequence
 
 
 def _balanced(chosen: Selection, part: Literal["sft", "rl"], picks: Sequence[Pick], seed: int) -> list[Pick]:
+    iterations: defaultdict[int, list[Pick]] = defaultdict(list)
+    for pick in picks:
+        iterations[pick.sample.attempt].append(pick)
+    groups = list(iterations.values())
+    if groups and not any(len({p.sample.success for p in group}) == 2 for group in groups):
+        log.warning("%s: the iteration tells the verdict: plan steps that come off at once, too", part)
+        groups = [list(picks)]
     stays: set[int] = set()
-    for attempt in {
-        pick.sample.attempt for pick in picks
-    }:  # else a question with the plan's prompt means a no
-        same = [pick for pick in picks if pick.sample.attempt == attempt]
-        kept = balanced(same, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
-        stays |= set(map(id, kept))
+    for group in groups:
+        stays |= {
+            id(p)
+            for p in balanced(group, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
+        }
     for pick in picks:
         if id(pick) not in stays:
             chosen.drop(part, "balance", pick.board, pick.sample)

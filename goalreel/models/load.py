@@ -173,8 +173,7 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
     None for what is no chat model.
 
     Raises:
-        InputError: no such kind, an option that does not fit, prompts that cannot be read, or an overlay
-            for a planner or in a dialect that has none.
+        InputError: no such kind, an option that does not fit, or prompts that cannot be read.
     """
     model = ModelName.parse(name)
     kind = chats.get(find(role, model).name)
@@ -190,10 +189,8 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
         steps = number_of(located(model.model), "trained_steps")
     if not isinstance(options, DialectOptions):
         return dialect(default_dialect(located(model.model)), trained_steps=steps)
-    if options.overlay and role != "critic":
-        raise InputError(f"{model.plain()}: overlay is for a critic: leave it out of --{role}")
     chosen = options.dialect or default_dialect(located(model.model))
-    return dialect(chosen, options.prompts, overlay=bool(options.overlay), trained_steps=steps)
+    return dialect(chosen, options.prompts, trained_steps=steps)
 
 
 def build_planner(
@@ -258,10 +255,7 @@ def build_critic(
 
     chat = wrap_chat(build_chat(name, role="critic", cache=cache))
     dialect = dialect or dialect_of(name, "critic") or OWN
-    if dialect.name == "observed":
-        scores = False
-        if dialect.overlay:
-            raise InputError(f"{model.plain()}: overlay is not for recorded frames: leave it out")
+    scores = scores and dialect.name != "observed"
     return ChatCritic(chat, mode=mode, scores=scores, dialect=dialect, threshold=threshold)
 
 
@@ -397,7 +391,7 @@ def _observed(dialect: "Dialect | None") -> "Dialect | None":
         return None
     from goalreel.chat.dialects.own import ObservedDialect
 
-    return ObservedDialect(overlay=dialect.overlay)
+    return ObservedDialect()
 
 
 def _takes_frames(preset: Preset) -> bool:
@@ -537,8 +531,8 @@ def _check_chat(role: Role, name: ModelName) -> None:
         use = ", ".join(f"{name.kind}:{kind.form}" for kind in chats)
         raise InputError(f"{name.plain()}: {name.inner.plain()} is no chat model: use {use}")
     options = read_options(name.inner, kind.options)
-    if isinstance(options, DialectOptions) and (options.dialect or options.prompts or options.overlay):
-        raise InputError(f"{name.plain()}: it has prompts of its own: leave out dialect, prompts and overlay")
+    if isinstance(options, DialectOptions) and (options.dialect or options.prompts):
+        raise InputError(f"{name.plain()}: it has prompts of its own: leave out dialect and prompts")
 
 
 load_models = load

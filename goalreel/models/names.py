@@ -57,9 +57,6 @@ class DialectOptions(ModelOptions):
     """The words in which it is asked: `own` or `interleavethinker`. Default: by the model's name."""
     prompts: Path | None = None
     """InterleaveThinker's clone, whose prompts that dialect uses. Default: `GOALREEL_INTERLEAVETHINKER`."""
-    overlay: bool | None = None
-    """`1` also shows a Critic before and after laid over each other, in the dialect `own`. nano's was trained
-    without. Default: 0."""
 
     @property
     def loading(self) -> dict[str, Any]:

@@ -10,14 +10,12 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.errors import InputError
-from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.streaming.settings import EngineSettings
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Verdict
-from goalreel_lab.bench.bench import Bench, BenchConfig, evaluate
+from goalreel_lab.bench.bench import Bench
 from goalreel_lab.bench.live import (
     CONFIRMED,
     LiveAnswer,
@@ -113,17 +111,6 @@ def test_the_bench_asks_who_is_asked_about_live_frames(tmp_path):
     assert model_set.critic.asked == []
     assert found["live.false_success"] == found["live.words_early"] == 1
     assert "live.whole_missed" in found
-
-
-def test_a_critic_that_cannot_be_asked_about_live_frames_shows_before_the_work(tmp_path):
-    model = "openai:m@http://h/v1"
-    preset = presets.load("api", planner=model, editor="server:http://h", critic=f"{model}?overlay=1")
-    told = []
-    with pytest.raises(InputError, match="overlay is not for recorded frames"):
-        evaluate(
-            BenchConfig(preset, "validation", 1, 0, ["live"], tmp_path, ASKS), lambda *at: told.append(at)
-        )
-    assert told == []
 
 
 @pytest.mark.lab

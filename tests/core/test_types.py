@@ -322,7 +322,3 @@ def test_a_picture_is_brought_to_a_size():
     smaller = image.resized((4, 3))
     assert (smaller.size, smaller.frame) == ((4, 3), None)
     assert smaller == Image(np.full((3, 4, 3), 50, np.uint8))
-    dark, light = (Image(np.full((6, 8, 3), level, np.uint8)) for level in (201, 254))
-    assert dark.blended(light) == light.blended(dark) == Image(np.full((6, 8, 3), 227, np.uint8))
-    with pytest.raises(ValueError, match="cannot be blended"):
-        dark.blended(light.resized((4, 3)))

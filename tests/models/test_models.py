@@ -6,13 +6,12 @@ from dataclasses import replace
 import pytest
 from support.provenance import named
 
-from goalreel.chat.dialects.own import ObservedDialect
 from goalreel.critics.difference import DifferenceCritic
 from goalreel.errors import InputError
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import build_chat, build_critic, build_editor, build_planner, dialect_of, load
-from goalreel.models.model_set import ModelSet, Provenance
+from goalreel.models.model_set import ModelSet
 from goalreel.models.names import PUBLIC_OPTIONS, ModelName, ModelOptions
 from goalreel.models.registry import (
     ModelSpec,
@@ -112,14 +111,14 @@ def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
     [
         (
             "hf:dir?vae_tiling=true",
-            "vae_tiling is wrong: there are dialect, prompts, overlay, device, dtype, batch_size",
+            "vae_tiling is wrong: there are dialect, prompts, device, dtype, batch_size",
         ),
         ("hf:dir?batch_size=many", "batch_size is wrong"),
         ("hf:dir?quantize=int2", "quantize is wrong: Input should be 'fp8', 'int8' or 'nf4'"),
         ("hf:dir?fast", r"options are written as \?key=value"),
         (
             "openai:m?a=b",
-            "openai:m: a is wrong: there are dialect, prompts, overlay, temperature, max_tokens",
+            "openai:m: a is wrong: there are dialect, prompts, temperature, max_tokens",
         ),
         ("openai:m@http://h?temperature=s3cret", "openai:m@http://h: temperature is wrong: .* number"),
         ("hf:dir?temperature=s3cret", "temperature is wrong"),
@@ -154,7 +153,6 @@ def test_options_reach_the_model(tmp_path):
     chat = build_chat(f"hf:{vlm}?{options}&dialect=own", role="planner", cache=cache)
     assert chat.batch_size == 3
     assert build_chat(f"hf:{vlm}?{options}&dialect=interleavethinker", role="critic", cache=cache) is chat
-    assert build_chat(f"hf:{vlm}?{options}&overlay=1", role="critic", cache=cache) is chat
     assert build_chat(f"hf:{vlm}?top_k=2&temperature=1", role="critic", cache=cache) is not chat
     assert str(chat.model.dtype) == "torch.bfloat16"
     folder = tiny_pipeline("StableDiffusionInstructPix2PixPipeline", tmp_path / "editor")
@@ -188,29 +186,13 @@ def test_a_name_decides_how_its_model_is_asked(name, spoken):
 @pytest.mark.parametrize(
     ("critic", "said"),
     [
-        ("hf:InterleaveThinker/X?overlay=1", "was trained on two pictures: leave out overlay"),
-        ("hf:nano-critic?overlay=much", "overlay is wrong"),
+        ("hf:nano-critic?overlay=1", "overlay is wrong: there are dialect"),
         ("hf:x?dialect=interleavethinker&prompts=/", "it has to be a clone"),
     ],
 )
-def test_words_in_which_there_can_be_no_overlay_and_prompts_that_are_none(critic, said):
+def test_options_that_are_none_and_prompts_that_are_none(critic, said):
     with pytest.raises(InputError, match=said):
         load(presets.load("nano", critic=critic), roles=())
-
-
-@pytest.mark.parametrize("name", ["hf:nano-critic", "openai:m@http://h/v1", "server:http://h"])
-def test_an_overlay_is_asked_for_by_name_and_for_a_critic_of_edits_alone(name):
-    assert dialect_of("difference", "critic") is None
-    with pytest.raises(InputError, match="overlay is for a critic: leave it out of --planner"):
-        dialect_of(f"{name}?overlay=1", "planner")
-    with pytest.raises(InputError, match="overlay is not for recorded frames"):
-        build_critic("openai:m@http://127.0.0.1:1/v1?overlay=1", dialect=ObservedDialect(overlay=True))
-    assert dialect_of(f"{name}?overlay=1", "critic").overlay
-    assert not dialect_of(f"{name}?overlay=0", "critic").overlay
-    assert not dialect_of(name, "critic").overlay
-    shown = presets.load("nano", critic=f"{name}?overlay=1")
-    assert "overlay=1" in Provenance(shown).display_names()["critic"]
-    assert Provenance(shown).key("critic") != Provenance(presets.load("nano", critic=name)).key("critic")
 
 
 def test_a_package_that_is_missing_is_named_with_its_extra():
@@ -332,8 +314,7 @@ def test_one_checkpoint_watches_and_judges(video_dataset, tmp_path):
     [
         ("watch:kinematic", "kinematic is no chat model: use watch:hf:DIR, watch:openai:MODEL@URL"),
         ("watch:openai:m@http://h/v1?dtype=x", "dtype is wrong"),
-        ("watch:hf:a?dialect=own", "it has prompts of its own: leave out dialect"),
-        ("watch:hf:a?overlay=1", "leave out dialect, prompts and overlay"),
+        ("watch:hf:a?dialect=own", "it has prompts of its own: leave out dialect and prompts"),
         ("watch:", "no planner called 'watch:'"),
         ("watch:magic:x", "no planner called 'magic:x'"),
     ],

@@ -13,9 +13,9 @@ from support.scripted import ScriptedChat, words
 
 from goalreel.annotator.options import Options
 from goalreel.chat.conversation import NoReply, cut_off
-from goalreel.chat.dialects import OWN, OwnDialect, interleavethinker
+from goalreel.chat.dialects import OWN, interleavethinker
 from goalreel.chat.dialects.own import ObservedDialect
-from goalreel.critics.chat import ChatCritic, question
+from goalreel.critics.chat import ChatCritic
 from goalreel.critics.motion import MotionCritic
 from goalreel.datasets.source import Source
 from goalreel.drivers import run
@@ -57,22 +57,6 @@ def test_a_picture_made_from_nothing_has_no_source():
     assert "[8x6]" not in text
     assert "[9x6]" in text
     assert "no picture before" in text
-
-
-def test_an_overlay_is_a_third_picture_in_the_size_of_the_candidate():
-    chat = ScriptedChat([YES, NO])
-    black, grey = (
-        Image(np.full(shape, level, np.uint8)) for shape, level in (((6, 8, 3), 0), ((6, 9, 3), 90))
-    )
-    shown = candidate().model_copy(update={"source": black, "image": grey})
-    ChatCritic(chat, dialect=OwnDialect(overlay=True)).judge([shown, candidate(source=False)])
-    with_source, without = chat.calls[0]
-    pictures = [p for message in with_source for p in message.parts if isinstance(p, Image)]
-    assert pictures == [black, grey, Image(np.full((6, 9, 3), 45, np.uint8))]
-    text = words(with_source)
-    assert text.index("After the edit") < text.index("half transparent") < text.index("the block is held")
-    assert [words(without).count(mark) for mark in ("[9x6]", "half transparent")] == [1, 0]
-    assert question(shown, dialect=OwnDialect()).conversation == question(shown).conversation
 
 
 def test_modes_and_scores_ask_differently():

@@ -17,7 +17,7 @@ from goalreel.serving.settings import Models, ServeSettings
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 app = typer.Typer()
 app.command()(serve)
-PLANNER, CRITIC = "hf:InterleaveThinker/InterleaveThinker-Planner-8B", "hf:weights/critic?overlay=1"
+PLANNER, CRITIC = "hf:InterleaveThinker/InterleaveThinker-Planner-8B", "hf:weights/critic"
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_storyboards_are_asked_for_as_the_options_say(replicated):
     assert (loop.critic_mode, loop.critic_scores, loop.critic_threshold) == ("fast", True, 0.7)
     assert (loop.max_attempts, loop.max_steps, loop.keep) == (3, 40, "best")
     assert models.planner_dialect.name == "interleavethinker"
-    assert (models.critic_dialect.name, models.critic_dialect.overlay) == ("own", True)
+    assert models.critic_dialect.name == "own"
 
 
 def test_the_models_are_the_replicas(replicated):

@@ -19,7 +19,6 @@ from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCall
 from typer.testing import CliRunner
 
 from goalreel.chat.conversation import NoReply
-from goalreel.chat.dialects import OwnDialect
 from goalreel.chat.hf import HfChat
 from goalreel.checkpoints import located
 from goalreel.cli.train import app
@@ -103,14 +102,6 @@ def verdicts(tmp_path_factory):
     return path, [candidate_of(r) for r in rows], [r.verdict for r in rows]
 
 
-@pytest.fixture(scope="module")
-def overlaid(tmp_path_factory):
-    """Two of them as a Critic is asked that sees an overlay."""
-    rows = list(islice(verdict_rows(range(8)), 2))
-    lessons = [verdict_lesson(r, dialect=OwnDialect(overlay=True)) for r in rows]
-    return sharegpt(tmp_path_factory.mktemp("overlaid"), lessons), [candidate_of(r) for r in rows]
-
-
 def nano(path: Path, corpus: Path):
     rows, shape = read_rows([corpus]), config(corpus).nano
     tokenizer = build_tokenizer(rows, shape.vocabulary)
@@ -139,22 +130,6 @@ def test_a_nano_model_round_trips_and_answers_and_every_constant_passage_is_one_
     assert len(system) > 1000
     for passage in (*prompt_passages(), system):
         assert len(tokenizer(passage, add_special_tokens=False)["input_ids"]) == 1, passage
-
-
-def test_a_critic_is_trained_on_an_overlay_as_it_is_asked(tmp_path, overlaid):
-    path, asked = overlaid
-    _, tokenizer, rows = nano(tmp_path / "nano", path)
-    batch = Collator(AutoProcessor.from_pretrained(tmp_path / "nano"))(rows)
-    assert len(batch["image_grid_thw"]) == 3 * len(rows)
-    patches = batch["image_grid_thw"].prod(1).reshape(len(rows), 3)
-    shown = (batch["input_ids"] == tokenizer.convert_tokens_to_ids("<|image_pad|>")).sum(1)
-    assert shown.tolist() == (patches.sum(1) // 4).tolist()
-    for row, ids, labels in zip(rows, batch["input_ids"], batch["labels"], strict=True):
-        assert tokenizer.decode(ids[labels != IGNORED]) == row["messages"][-1]["content"] + "<|im_end|>"
-    chat = HfChat.load(tmp_path / "nano", device="cpu", max_new_tokens=4)
-    prompt = chat.template.inputs([question(asked[0], dialect=OwnDialect(overlay=True)).conversation])
-    first = batch["input_ids"][0][(batch["labels"][0] == IGNORED) & (batch["attention_mask"][0] == 1)]
-    assert prompt["input_ids"][0].tolist() == first.tolist()
 
 
 def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdicts):

@@ -32,23 +32,18 @@ def dialect(
     name: DialectName,
     prompts: Path | None = None,
     *,
-    overlay: bool = False,
     trained_steps: int | Callable[[], int | None] | None = None,
 ) -> Dialect:
     """Make the dialect of a name. `trained_steps` is for a planner in the dialect `own` (`OwnDialect`).
 
-    `prompts` is the folder of a clone of InterleaveThinker; `own` does not read it. With `overlay` a Critic
-    sees a third picture (`OwnDialect`).
+    `prompts` is the folder of a clone of InterleaveThinker; `own` does not read it.
 
     Raises:
-        InputError: there is no such dialect, no prompts in that folder, or no overlay in that dialect.
+        InputError: there is no such dialect, or no prompts in that folder.
     """
-    if overlay and name != "own":
-        raise InputError("the published Critic was trained on two pictures: leave out overlay")
     match name:
         case "own":
-            own_steps = overlay or trained_steps
-            return OwnDialect(overlay=overlay, trained_steps=trained_steps) if own_steps else OWN
+            return OwnDialect(trained_steps=trained_steps) if trained_steps else OWN
         case "interleavethinker":
             return interleavethinker(prompts)
     raise InputError(f"no dialect {name!r}: use own or interleavethinker")

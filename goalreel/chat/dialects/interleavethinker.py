@@ -58,7 +58,6 @@ class InterleaveThinkerDialect:
     name: DialectName = "interleavethinker"
     scored = False
     repeats = True
-    overlay = False
     trained_steps = None
     verdict_format = PUBLISHED_FORMAT
 

@@ -51,11 +51,6 @@ class Dialect(Protocol):
         ...
 
     @property
-    def overlay(self) -> bool:
-        """True if a Critic also sees the source and the candidate laid over each other."""
-        ...
-
-    @property
     def trained_steps(self) -> int | None:
         """The number of steps in every question to a planner; None where the question names the limit."""
         ...
@@ -76,10 +71,6 @@ class Dialect(Protocol):
 class OwnDialect:
     """Templates in `prompts/planner/` and `prompts/critic/`; for any model that follows instructions.
 
-    With `overlay` a Critic sees a third picture where there is a source: both laid over each other, so that
-    a moved object shows twice (after Goal-VLA, arXiv 2506.23919, which lays the segmented object alone over
-    the source).
-
     `trained_steps`: the planner was trained on questions with this number of steps, and is always asked with
     it. None: the question names the limit of the plan. A function is called for each question, as its server
     may be the one that knows.
@@ -91,10 +82,7 @@ class OwnDialect:
     repeats = False
     verdict_format = PUBLISHED_FORMAT
 
-    def __init__(
-        self, *, overlay: bool = False, trained_steps: int | Callable[[], int | None] | None = None
-    ) -> None:
-        self.overlay = overlay
+    def __init__(self, *, trained_steps: int | Callable[[], int | None] | None = None) -> None:
         self._trained_steps = trained_steps
 
     @property
@@ -131,14 +119,10 @@ class OwnDialect:
         rules = {"mode": mode, "scores": scores, "passing": PASSING, "example": verdict_example(scores)}
         case = {
             "has_source": candidate.source is not None,
-            "overlay": self.overlay,
             "instruction": plain(candidate.instruction),
             "prompt": plain(candidate.drawn_by),
         }
-        both = None
-        if self.overlay and candidate.source is not None:
-            both = candidate.source.resized(candidate.image.size).blended(candidate.image)
-        images = _existing(candidate.source, candidate.image, both)
+        images = _existing(candidate.source, candidate.image)
         system = Message("system", (render("critic/system", rules),))
         return system, Message("user", interleave(render("critic/judge", case), images))
 

@@ -20,7 +20,7 @@ from transformers import (
 )
 
 from goalreel.chat.conversation import Conversation, NoReply
-from goalreel.chat.dialects import OWN, Mode, OwnDialect
+from goalreel.chat.dialects import Mode
 from goalreel.chat.interleave import MARK
 from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
@@ -109,8 +109,7 @@ def prompt_passages() -> tuple[str, ...]:
             Candidate(task_id="t", step=0, source=s, image=image, instruction=_HOLE, prompt=_HOLE)
             for s in (image, None)
         ]
-        for own_dialect in (OWN, OwnDialect(overlay=True)):
-            ChatCritic(chat, mode=mode, scores=scores, dialect=own_dialect, replies=1).judge(candidates)
+        ChatCritic(chat, mode=mode, scores=scores, replies=1).judge(candidates)
     texts = [p for conversation in chat.heard for m in conversation for p in m.parts if isinstance(p, str)]
     return _pieces(texts)
 
