@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 from uuid import UUID, uuid4
 
+from goalreel.critics.examination import Examination
+from goalreel.critics.examiner import Examiner
 from goalreel.errors import BackendError, UserError
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
@@ -38,6 +40,7 @@ from goalreel.streaming.request import (
     TaskRequest,
     Ticket,
     examination_of,
+    examiner_of,
     first_board,
     names_of,
     preset_of,
@@ -48,9 +51,10 @@ from goalreel.streaming.request import (
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
 from goalreel.torch_support import free_memory
-from goalreel.types import Role
+from goalreel.types import Failure, Role
 
 if TYPE_CHECKING:
+    from goalreel.critics.controls import Control
     from goalreel.streaming.cue import ExamplesCue
 
 log = logging.getLogger(__name__)
@@ -118,6 +122,10 @@ class Engine:
         """The cue of labelled episodes, once they are read; it takes the robot's numbers."""
         self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
         """The last storyboards that were generated, by the ids of their requests."""
+        self._examiner = examiner_of(settings, self._preset)
+        self._controls: list[Control] = []
+        """Control questions that are due."""
+        self._examining: asyncio.Task[None] | None = None
         self._tickets: set[Ticket] = set()
         """The tickets of requests that have not ended."""
 
@@ -183,7 +191,9 @@ class Engine:
 
     def configure(self, settings: EngineSettings) -> None:
         """Use the settings that are not read-only from the next request on."""
-        self._settings = settings
+        before, self._settings = self._settings, settings
+        if (before.examination, before.controls) != (settings.examination, settings.controls):
+            self._examiner = examiner_of(settings, self._preset)
 
     def _publish_no_goal(self, reason: GoalReason) -> None:
         self._listener.on_goal(Goal(self.board, None, reason, self._now()))
@@ -326,6 +336,11 @@ class Engine:
         return () if session is None else session.waits()
 
     @property
+    def examination(self) -> Examination | None:
+        """The examination of the critic, as far as it is."""
+        return examination_of(self._examiner, self._names)
+
+    @property
     def cue_state(self) -> str:
         """A line on the step under way, by labelled episodes; empty without them."""
         active = self.board.active
@@ -412,22 +427,43 @@ class Engine:
     def _start_session(self, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None) -> None:
         if not self._active or ticket.done:
             return
+        self._stop_examining()
         previous, settings = self._session, self._settings
         preset = preset_of_task(settings, self._preset)
         board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
         camera = LiveCamera(self._newest, settings, self._explain_silence, self._clock)
-        board = replace(board, examination=examination_of(settings, self._preset, self._names))
+        board = replace(board, examination=self.examination)
         request = replace(request, task=board.task)
         live = LiveTask(
             request, settings, preset, board, camera, self._listener, self._now, on_phase, self.cue
         )
         self._session = session = Session(ticket, live, self._models_of_task, self._describe_loading)
+        session.examiner = self._examiner if settings.controls else None
         if previous is not None and not previous.ticket.done:
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")
         session.coroutine = asyncio.create_task(_run_after(previous, session), name="goalreel-task")
         session.coroutine.add_done_callback(lambda _: self._finish_session(session))
 
+    def _stop_examining(self) -> None:
+        if self._examining is not None:
+            self._examining.cancel()
+
+    async def _examine(self, caller: ModelCaller, examiner: Examiner) -> None:
+        """Ask the control questions that are due, one by one, until a task comes."""
+        self._controls += await asyncio.to_thread(examiner.due)
+        while self._controls:
+            try:
+                answer = await caller.ask_aside(self._controls[0].candidate)
+                if isinstance(answer, Failure) and answer.reply is None:
+                    return  # it cannot be asked at present
+                await asyncio.to_thread(examiner.record, self._controls[:1], [answer])
+            except Exception as e:  # noqa: BLE001  (a control is no part of a task)
+                log.info("a control question was not answered: %s", one_line(e))
+            del self._controls[0]
+
     def _stop_session(self, ticket: Ticket | None, error: ErrorCode, message: str) -> None:
+        if ticket is None:
+            self._stop_examining()
         session = self._current()
         if session is not None and ticket in (None, session.ticket):
             session.stop(error, message)
@@ -446,6 +482,14 @@ class Engine:
             if len(self._saved_boards) > MAX_SAVED_BOARDS:
                 self._saved_boards.popitem(last=False)
         self._settle(ticket, outcome)
+        if session is self._session and self._active and (caller := self._caller()) is not None:
+            examine = self._examine(caller, self._examiner)
+            self._examining = asyncio.create_task(examine, name="goalreel-examination")
+
+    def _caller(self) -> ModelCaller | None:
+        models = self._models
+        loaded = models is not None and models.done() and not models.cancelled() and not models.exception()
+        return models.result() if loaded and models is not None else None
 
     def _settle(self, ticket: Ticket, outcome: TaskOutcome) -> None:
         self._tickets.discard(ticket)

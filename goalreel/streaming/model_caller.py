@@ -6,10 +6,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, overload
 
+from goalreel.critics.examiner import Examiner
 from goalreel.errors import BackendError
 from goalreel.http.calls import Abort
 from goalreel.image import Image
@@ -145,6 +147,8 @@ class ModelCaller:
         # A server answers several calls at once: judging live frames need not wait for rendered pictures.
         remote = "judge" in model_set.remote
         self._live_queue = ModelQueue("goalreel-live", remote=True) if remote else self._queues["judge"]
+        self.examiner: Examiner | None = None
+        """Hears of plans and of pictures that were judged, if there is one."""
         self._unavailable: dict[Stage, tuple[float, str]] = {}
         self._pending: list[tuple[Stage, ModelCall]] = []
 
@@ -156,8 +160,20 @@ class ModelCaller:
     async def ask(self, request: Candidate) -> Verdict | Failure: ...
     async def ask(self, request: Request) -> Answer:
         """Ask the model that answers this kind of request."""
+        answer = await self.ask_aside(request)
+        if not isinstance(request, Edit):
+            await self._note(request, answer)
+        return answer
+
+    async def ask_aside(self, request: Request) -> Answer:
+        """Do the same without the examiner's knowledge."""
         stage = stage_of(request)
         return await self._call(stage, partial(getattr(self._models[stage], stage), [request]))
+
+    async def _note(self, request: Request, answer: Answer) -> None:
+        if self.examiner is not None:
+            with suppress(OSError):  # of its log, which is no part of the task
+                await asyncio.to_thread(self.examiner.note, request, answer)
 
     async def confirms(self, preset: Preset, steps: int) -> bool:
         """Tell whether the critic can judge a task of so many steps as a whole."""
@@ -177,7 +193,11 @@ class ModelCaller:
         """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""
         planner = self._models["plan"]
         model = planner.model if isinstance(planner, Lazy) else planner
-        return await self._call("plan", partial(plan_rest, model, [progress]))
+        answer = await self._call("plan", partial(plan_rest, model, [progress]))
+        if isinstance(answer, Plan):
+            done = (step.step for step in progress.storyboard.steps[: progress.done])
+            await self._note(progress.storyboard.task, Plan(steps=(*done, *answer.steps)))
+        return answer
 
     def unavailable_reason(self, stage: Stage) -> str | None:
         """Say why a model cannot be called at present; None when it can."""

@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import shorten
 from typing import Literal, Protocol, Self
-from uuid import UUID
+from uuid import UUID, uuid4
 
-from goalreel.claims import makers
+from goalreel.claims import UNKNOWN, makers
 from goalreel.critics.examination import Examination
-from goalreel.critics.examiner import read_examination
+from goalreel.critics.examiner import Examiner, quota
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.names import ModelName
@@ -151,13 +151,22 @@ def names_of(preset: Preset) -> ModelNames:
     return ModelNames(*(ModelName.parse(name).public() for name in names))
 
 
-def examination_of(settings: EngineSettings, preset: Preset, names: ModelNames) -> Examination | None:
-    """Read the examination of the critic, under its published name; None where there is none."""
-    if not settings.examination:
-        return None
-    critic = makers({"critic": preset.model_name("critic").identity()}.get).get("critic")
-    found = read_examination(Path(settings.examination).expanduser(), critic)
-    return found and Examination(**dict(found) | {"critic": f"model {names.critic}"})
+def examiner_of(settings: EngineSettings, preset: Preset) -> Examiner:
+    """Make the examiner of the critic, which reads the answers that there are."""
+    critic = makers({"critic": preset.model_name("critic").identity()}.get).get("critic", UNKNOWN)
+    folder = Path(settings.examination).expanduser() if settings.examination else None
+    return Examiner(
+        critic,
+        folder,
+        writer=f"node_{uuid4().hex[:8]}",
+        control_count=lambda judged: round(settings.controls * quota(judged)),
+    )
+
+
+def examination_of(examiner: Examiner, names: ModelNames) -> Examination | None:
+    """Give the examination of the critic, under its published name; None where it was asked nothing."""
+    found = examiner.examination
+    return found.model_copy(update={"critic": f"model {names.critic}"}) if found.kinds else None
 
 
 def problem_of(

@@ -54,8 +54,16 @@ class EngineSettings(Settings):
     )
     examination: str = setting(
         "",
-        "Folder `examination` of a run of annotate or plan with the same critic. If the critic has passed, "
-        "what it accepts is verified; without one nothing is, but what a person accepted.",
+        "Folder of the critic's answers to control questions: its own (see controls) are added to those of a "
+        "run of annotate or plan. Empty: they are forgotten at the end. What a critic that passed accepts is "
+        "verified.",
+    )
+    controls: float = setting(
+        1.0,
+        "Control questions to the critic between tasks, as a multiple of those of annotate: one for five "
+        "pictures at first, then one for twenty. 0 asks none.",
+        ge=0,
+        le=5,
     )
     max_image_age: float = setting(
         1.0, "Age in seconds from which a camera frame is too old to use.", ge=0.05, le=60

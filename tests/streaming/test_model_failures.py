@@ -273,3 +273,20 @@ def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_
     engine.command("replan")
     until(lambda: heard.told == [0, 0])
     ticket.cancel()
+
+
+def test_between_tasks_the_critic_answers_control_questions(start, tmp_path):
+    """None is asked while the robot works; the answers outlive the node."""
+    folder, world = tmp_path / "examination", World(3)
+    settings = {"controls": 5.0, "examination": str(folder)}
+    engine, _ = start(world, **settings)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: engine.board.steps and all(p.image_status == "accepted" for p in engine.board.steps))
+    asked = [c.image for kind, c in world.calls if kind == "judge"]
+    assert asked == [picture(1), picture(2), picture(3)], "its own pictures alone"
+    ticket.cancel()
+    until(lambda: engine.examination and engine.examination.on_false.no >= 3)
+    engine.stop()
+    again, _ = start(World(1), **settings)
+    assert again.examination.on_false == engine.examination.on_false
+    assert len(list(folder.glob("node_*.jsonl"))) == 1

@@ -164,7 +164,7 @@ def command(
     """Give the command that starts the node. `arguments` follow --ros-args, `module` is what runs it."""
     if url:
         parameters = dict.fromkeys(("planner", "editor", "critic"), f"server:{url}") | parameters
-    values = {"preset": "server", "critic_period": 0.1, "track_rate": 20.0} | parameters
+    values = {"preset": "server", "critic_period": 0.1, "track_rate": 20.0, "controls": 0.0} | parameters
     given = [x for k, v in values.items() for x in ("-p", f"{k}:={json.dumps(v)}")]
     return "-m", *module, "--ros-args", *given, *arguments
 

@@ -69,13 +69,14 @@ class World:
         return Frame(self.scene, stamp=5, frame_id="camera", received=time.monotonic() - self.age)
 
     def _call(self, kind, requests, answer: Callable):
+        hold = self.hold.get(kind)
         with self._lock:
             self.busy += 1
         try:
             self.calls.append((kind, requests[0]))
             if self.retry:
                 report_retry(self.retry, "HTTP 500 from it")
-            assert kind not in self.hold or self.hold[kind].wait(60)
+            assert hold is None or hold.wait(60)
             if kind in self.fails:
                 raise BackendError(self.fails[kind])
             return [answer(r) for r in requests]
@@ -129,6 +130,7 @@ class Listening:
 
 QUICK = {
     "preset": "server",
+    "controls": 0.0,
     "track_rate": 30.0,
     "critic_period": 0.0,
     "image_timeout": 0.3,

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import Header
 
+from goalreel.critics.examination import Examination
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.camera import FrameCounts
 from goalreel.streaming.engine import Engine
@@ -25,7 +26,8 @@ def diagnose(node: str, at: Header, camera: Diagnosis, engine: Engine, refusal: 
     of_models = models(
         *engine.loading, progress.board.degraded, engine.probes, engine.waits, engine.waiting_requests
     )
-    statuses = {"camera": camera, "models": of_models, "task": task(progress, refusal, engine.cue_state)}
+    of_task = task(progress, refusal, engine.cue_state, engine.examination)
+    statuses = {"camera": camera, "models": of_models, "task": of_task}
     return DiagnosticArray(
         header=at,
         status=[
@@ -101,7 +103,9 @@ def models(
     return (WARN, degraded, values) if degraded else (OK, reason or loading, values)
 
 
-def task(progress: BoardProgress, refusal: str, cue: str = "") -> Diagnosis:
+def task(
+    progress: BoardProgress, refusal: str, cue: str = "", examination: Examination | None = None
+) -> Diagnosis:
     """Diagnose the task under way, and the last refused instruction; `cue` is of labelled episodes."""
     board = progress.board
     values = {
@@ -110,7 +114,7 @@ def task(progress: BoardProgress, refusal: str, cue: str = "") -> Diagnosis:
         "steps": len(board.steps),
         "not accepted": board.unaccepted,
         "in doubt": board.doubted,
-        "examination": board.examination.line if board.examination else "none",
+        "examination": examination.line if examination else "none",
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,
         "message": progress.message,
