@@ -158,7 +158,7 @@ def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believe
     message.steps[0].status = StoryboardStep.STATUS_PENDING
     received = replace(convert.received_storyboard(message), models=now.models, examination=passed)
     (step,) = convert.storyboard(received, jpegs, 1).steps
-    assert step.image_status == StoryboardStep.IMAGE_ACCEPTED
+    assert step.image_status == StoryboardStep.IMAGE_UNJUDGED
 
 
 def test_a_received_picture_is_what_its_critic_said_of_it(board, jpegs):
