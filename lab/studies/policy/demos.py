@@ -121,7 +121,7 @@ class _Walk:
 
     def look(self) -> None:
         self._pictures.append(self._env.render(CAMERA, SIZE).copy())
-        self._poses.append(_poses(self._env))
+        self._poses.append(poses_of(self._env))
 
     def go(self, goal: SubGoal, missions: Sequence[Mission]) -> bool:
         actions, first = key_poses(self._env, goal), len(self._pictures) - 1
@@ -151,7 +151,8 @@ class _Walk:
         )
 
 
-def _poses(env: Tabletop) -> NDArray[np.float32]:
+def poses_of(env: Tabletop) -> NDArray[np.float32]:
+    """Read what stands where, (len(THINGS), POSE)."""
     poses = np.zeros((len(THINGS), POSE), np.float32)
     for name, at in env.layout().items():
         turn = 4 * env.block_yaw(name) if name in env.blocks else 0.0
