@@ -30,6 +30,7 @@ from goalreel.serving import chat, images, storyboards
 from goalreel.serving.errors import RETRY_SECONDS, add_handlers, error_response, responses
 from goalreel.serving.service import Here, Service
 from goalreel.serving.settings import Models, ServeSettings
+from goalreel.serving.steering import Steering
 from goalreel.serving.storyboards import Jobs
 
 OPEN = frozenset({"/health"})
@@ -231,7 +232,7 @@ def create_app(
         docs_url=None,
         redoc_url=None,
     )
-    app.state.service, app.state.jobs = service, jobs
+    app.state.service, app.state.jobs, app.state.steering = service, jobs, Steering(service)
     add_handlers(app)
     for part in (chat.router, images.router, *routers, router):
         app.include_router(part)

@@ -43,6 +43,7 @@ from goalreel.serving.service import (
     client_of,
     while_connected,
 )
+from goalreel.serving.steering import STEER, SteeringQuestion
 
 type Pieces = asyncio.Queue[str | None]
 """The pieces of a reply; None is its end."""
@@ -169,11 +170,16 @@ def _card(name: str, service: Service) -> ModelCard:
 @router.post("/chat/completions", response_model=ChatAnswer, responses=responses(404, 424) | EVENTS)
 async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswer | StreamingResponse:
     """Continue a conversation. With `stream`, the answer is OpenAI's stream of chunks, up to `[DONE]`."""
-    batcher = service.chat(body.model)
+    steers = body.model == STEER
+    batcher = service.chat("planner" if steers else body.model)
     batcher.check_room()
+    conversation = await _conversation(body.messages, service.settings.max_pixels)
+    if steers and (asked := SteeringQuestion.read(conversation)):
+        decision = request.app.state.steering.answer(asked, client_of(request) or "")
+        return answer(body, await while_connected(request, decision))
     json_schema = body.response_format.json_schema if body.response_format else None
     question = ChatRequest(
-        await _conversation(body.messages, service.settings.max_pixels),
+        conversation,
         json_schema.schema_ if json_schema else None,
         tokens=bool(body.logprobs),
         max_tokens=body.max_completion_tokens or body.max_tokens,

@@ -12,20 +12,28 @@ from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any, Literal, cast
 
+import lerobot.rollout
 import numpy as np
 from draccus.utils import ParsingError
 from lerobot.configs import parser
 from lerobot.configs.parser import PluginLoadError
-from lerobot.rollout import RolloutContext, build_rollout_context, create_strategy
+from lerobot.rollout import (
+    InferenceEngine,
+    RolloutContext,
+    RolloutStrategy,
+    build_rollout_context,
+    create_strategy,
+)
 from lerobot.scripts.lerobot_rollout import RolloutConfig  # which registers every robot
 from lerobot.utils.import_utils import register_third_party_plugins
 from lerobot.utils.visualization_utils import init_visualization, shutdown_visualization
 
-from goalreel.errors import InputError
+from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
 from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.engine import Engine
+from goalreel.streaming.followed import FollowedRows
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.streaming.subgoalcamera import (
@@ -37,6 +45,8 @@ from goalreel.streaming.subgoalcamera import (
 from goalreel.subgoal_camera import DEFAULT_FORM, LIVE_FORMS, SubGoalForm
 
 IMAGES = "observation.images."
+STEERING: Any = lerobot.rollout
+"""Has RolloutController and LinkedEvent after lerobot 0.6.1."""
 
 
 def read_options(instruction: str, options: Sequence[str]) -> RolloutConfig:
@@ -163,8 +173,9 @@ def lead(
                 config.display_mode, session_name="rollout", ip=config.display_ip, port=config.display_port
             )
             undo.callback(shutdown_visualization, config.display_mode)
+        steered = hasattr(STEERING, "RolloutController")
         try:
-            context = build_rollout_context(config, stop)
+            context = build_rollout_context(config, STEERING.LinkedEvent(stop) if steered else stop)
         except (ValueError, NotImplementedError) as e:
             raise InputError(f"lerobot-rollout: {' '.join(str(e).split())}") from e
         strategy = create_strategy(config.strategy)
@@ -180,12 +191,36 @@ def lead(
                 engine.cue.push({n: float(v) for n, v in observation.items() if np.ndim(v) == 0})
 
         context = _with_goals(context, goals, request, observe)
+        if (dataset := context.data.dataset) is not None and config.strategy.type != "highlight":
+            FollowedRows(dataset, request.instruction, goals)
         engine.start()
         strategy.setup(context)
-        ticket = engine.submit(TaskRequest(request.instruction))
+        ticket = engine.submit(TaskRequest(request.instruction, text_only=not has_camera))
         ticket.outcome.add_done_callback(lambda _: stop.set())
-        strategy.run(context)
+        _run(strategy, context)
         return ticket.outcome.result() if ticket.done else None
+
+
+def _run(strategy: RolloutStrategy, context: RolloutContext) -> None:
+    """Run the strategy until it ends or is stopped; by lerobot's controller where that takes it.
+
+    Raises:
+        BackendError: the policy or the robot failed under the controller.
+    """
+    if not getattr(strategy.config, "supports_interactive", False):
+        strategy.run(context)
+        return
+
+    def on_event(event: Any, _: object) -> None:
+        if event is STEERING.RolloutEvent.SEGMENT_ENDED:  # of itself: the duration is over
+            controller.stop()
+
+    controller = STEERING.RolloutController(strategy, context, on_event)
+    controller.start()
+    controller.serve()
+    if controller.failed:
+        why = (controller.failure_traceback or "its engine failed").strip().splitlines()[-1]
+        raise BackendError(f"lerobot-rollout: {why}")
 
 
 def _check_camera(context: RolloutContext, name: str) -> None:
@@ -219,8 +254,11 @@ def _with_goals(
     on_observation: Callable[[dict[str, Any]], None],
 ) -> RolloutContext:
     """Give the context with its policy's engine wrapped, and its task replaced where the request says so."""
-    engine = GoalGatedEngine(context.policy.inference, goals, on_observation)
+    inner, tell = context.policy.inference, None
     if request.text == "subgoal":
+        tell = getattr(inner, "set_task", None)
+    engine = GoalGatedEngine(inner, goals, on_observation, tell or (lambda _: None))
+    if request.text == "subgoal" and tell is None:
         steps = context.policy.preprocessor.steps
         context.policy.preprocessor.steps = [SubgoalTaskStep(lambda: engine.subtask), *steps]
-    return replace(context, policy=replace(context.policy, inference=engine))
+    return replace(context, policy=replace(context.policy, inference=cast(InferenceEngine, engine)))

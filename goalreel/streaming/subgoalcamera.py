@@ -114,19 +114,26 @@ def _key(goal: Goal | None) -> object:
     return goal and (goal.stamp, goal.reason, goal.panel and goal.panel.step)
 
 
-class GoalGatedEngine(InferenceEngine):
-    """An inference engine that is asked for actions only while there is a goal.
+class GoalGatedEngine:
+    """An inference engine that is asked for actions only while there is a goal; all else is the inner one's.
 
-    Without a goal there is no action, and the robot holds its last command. At a new goal, the actions that
-    were predicted for the previous one are dropped, as lerobot does where a task changes during a rollout.
-    `on_observation` gets every observation.
+    Without a goal there is no action, and the robot holds its last command. At a new goal the policy is told
+    it, and the actions that were predicted for the previous one are dropped.
     """
 
     def __init__(
-        self, inner: InferenceEngine, goals: NewestGoal, on_observation: Callable[[dict[str, Any]], None]
+        self,
+        inner: InferenceEngine,
+        goals: NewestGoal,
+        on_observation: Callable[[dict[str, Any]], None],
+        tell: Callable[[str], object] = lambda _: None,
     ) -> None:
-        self._inner, self._goals, self._on_observation = inner, goals, on_observation
+        """`on_observation` gets every observation, and `tell` the name of every goal."""
+        self._inner, self._goals, self._on_observation, self.tell = inner, goals, on_observation, tell
         self._goal: Goal | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
     @property
     def subtask(self) -> str | None:
@@ -139,6 +146,8 @@ class GoalGatedEngine(InferenceEngine):
         before, goal = self._goal, self._goals.newest
         self._goal = goal
         if _key(before) != _key(goal):
+            if self.subtask is not None:
+                self.tell(self.subtask)
             self._inner.reset()
             return None  # this observation may still show the previous picture
         return self._inner.get_action(obs_frame) if self.subtask is not None else None
@@ -148,36 +157,11 @@ class GoalGatedEngine(InferenceEngine):
         self._on_observation(obs)
         self._inner.notify_observation(obs)
 
-    # -- as the inner engine does
-
-    def start(self) -> None:
-        self._inner.start()
-
-    def stop(self) -> None:
-        self._inner.stop()
-
-    def reset(self) -> None:
-        self._inner.reset()
-
-    def pause(self) -> None:
-        self._inner.pause()
-
-    def resume(self) -> None:
-        self._inner.resume()
-
-    @property
-    def ready(self) -> bool:
-        return self._inner.ready
-
-    @property
-    def failed(self) -> bool:
-        return self._inner.failed
-
 
 class SubgoalTaskStep(ComplementaryDataProcessorStep):
     """First step of a policy's preprocessor, which replaces the task by the sub-goal that is followed.
 
-    Up to lerobot 0.6, which has no `InferenceEngine.set_task`, a rollout's task is fixed in its engine. Every
+    For lerobot up to 0.6.1, where a rollout's task is fixed in its engine: later ones have `set_task`. Every
     observation passes the preprocessor, whatever the engine.
     """
 

@@ -10,34 +10,19 @@ Beside the cameras, `observation.state` (12) and `action` (5), every frame has
 All of it describes the moment the pictures were taken, before the frame's action.
 """
 
-import json
 import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from av.logging import ERROR, set_libav_level
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
-from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
-from lerobot.datasets.language import language_feature_info
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
-from numpy.typing import NDArray
 
-from goalreel.datasets.writing.language import (
-    EVENTS,
-    PERSISTENT,
-    LanguageRow,
-    language_row,
-    language_types,
-    spread,
-)
+from goalreel.datasets.writing.recorded import RecordedRow, numbered, put_rows
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
-from goalreel.files import find
 from goalreel.progress import OnCount
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop
 from goalreel.tabletop.expert import CLOSED, PHASES, ControlStep, Move, pick_and_place, rollout, wait
@@ -93,7 +78,7 @@ def record(
                 progress(len(episodes), len(seeds))
         finally:
             dataset.finalize()  # else its destructor would write again after the workshop is gone
-        write_language(root, [[(s.text, s.start) for s in e.segments] for e in episodes])
+        put_rows(root, {i: list(_rows(e.segments)) for i, e in enumerate(episodes)})
         truth = Truth(phases=PHASES, episodes=tuple(episodes))
         write_truth(root, truth)
         root.rename(out)
@@ -216,35 +201,8 @@ def _truth(episode: TabletopEpisode, owners: list[int], held_after: list[bool], 
     )
 
 
-type Subtask = tuple[str, int]
-"""A sub-task's text and its first frame."""
-
-
-def write_language(root: Path, subtasks: Sequence[Sequence[Subtask]]) -> None:
-    """Give episode i of the finished dataset at `root` a `subtask` row for each sub-task, and `plan` rows.
-
-    As lerobot-annotate does, the plan is restated at every boundary as the numbered list still to do.
-    """
-    types = language_types()
-    for shard in find(root / "data", "**/*.parquet"):
-        table = pq.read_table(shard).replace_schema_metadata(None)
-        columns: dict[str, list[pa.Array]] = {PERSISTENT: [], EVENTS: []}
-        for episode in table["episode_index"].unique().to_pylist():
-            times = table.filter(pc.field("episode_index") == episode)["timestamp"].to_numpy()
-            rows = list(_rows(subtasks[episode], times))
-            columns[PERSISTENT].append(spread(rows, times, types[PERSISTENT]))
-            columns[EVENTS].append(spread([], times, types[EVENTS]))
-        for name, parts in columns.items():
-            table = table.append_column(pa.field(name, types[name]), pa.chunked_array(parts))
-        write_table_one_row_group_per_episode(table, shard)
-    path = root / "meta" / "info.json"
-    info = json.loads(path.read_text())
-    info["features"] |= language_feature_info()
-    path.write_text(json.dumps(info, indent=4, ensure_ascii=False))
-
-
-def _rows(subtasks: Sequence[Subtask], times: NDArray[np.float32]) -> Iterator[LanguageRow]:
-    for i, (text, start) in enumerate(subtasks):
-        todo = "\n".join(f"{n}. {subtask}" for n, (subtask, _) in enumerate(subtasks[i:], 1))
-        yield language_row("plan", todo, times[start])
-        yield language_row("subtask", text, times[start])
+def _rows(segments: Sequence[TrueSegment]) -> Iterator[RecordedRow]:
+    """Make a row for each sub-task; as lerobot-annotate does, the plan is what is still to do at each."""
+    for i, segment in enumerate(segments):
+        yield segment.start, "plan", numbered([s.text for s in segments[i:]])
+        yield segment.start, "subtask", segment.text

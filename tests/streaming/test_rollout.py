@@ -10,6 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from lerobot.datasets.language import LANGUAGE_PERSISTENT
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from support.act_policy import CAMERAS, save_act
 from support.cli import fails, invoke
 from support.places import SUPPORT
@@ -148,6 +150,53 @@ def test_labelled_episodes_get_the_numbers_that_lerobot_reads(bench, tmp_path, m
     assert done.exit_code == 0, done.stderr
     assert missing
     assert not any(missing)
+
+
+def rows_of(root: Path) -> list[list[tuple[str, str]]]:
+    """Give the rows that hold on each recorded frame, as lerobot's loader and renderer find them."""
+    dataset = LeRobotDataset("recorded", root=root)
+    frames = (dataset[i] for i in range(len(dataset)))
+    return [
+        [
+            (r["style"], r["content"])
+            for r in frame[LANGUAGE_PERSISTENT]
+            if r["timestamp"] <= frame["timestamp"]
+        ]
+        for frame in frames
+    ]
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["sentry", "episodic"])
+def test_what_was_followed_becomes_rows_of_the_recording(bench, tmp_path, strategy):
+    root = tmp_path / "recorded"
+    recording = (
+        f"--strategy.type={strategy}", "--dataset.repo_id=me/rollout_table", f"--dataset.root={root}",
+        "--dataset.push_to_hub=false", "--dataset.fps=10", "--play_sounds=false",
+        f"--dataset.video={str(strategy == 'sentry').lower()}",
+    )  # fmt: skip
+    done = invoke(*bench.words(robot=recording))
+    assert done.exit_code == 0, done.stderr
+    rows = rows_of(root)
+    followed = [[text for style, text in frame if style == "subtask"][-1] for frame in rows]
+    assert [name for name, _ in itertools.groupby(followed)] == bench.tasks
+    assert LeRobotDataset("recorded", root=root)[0]["task"] == EPISODE.instruction
+    memories = [text for style, text in rows[-1] if style == "memory"]
+    assert memories == [f"Done so far: {'; '.join(bench.tasks[:n])}" for n in range(1, len(bench.tasks))]
+    assert [text for style, text in rows[-1] if style == "plan"][-1] == f"1. {bench.tasks[-1]}"
+    if strategy == "episodic":
+        return
+    failing = bench.words(
+        "-p",
+        "max_replans=0",
+        "-p",
+        "stall_timeout=2",
+        robot=(*recording, "--resume=true", "--robot.patience=1000000"),
+    )
+    assert "REPLANS_EXHAUSTED" in fails(*failing)
+    again = rows_of(root)
+    assert again[: len(rows)] == rows, "the rows of an earlier rollout stay"
+    assert {style for style, _ in again[-1]} == {"plan", "subtask"}, "attempted, and never remembered as done"
 
 
 @pytest.mark.long

@@ -73,7 +73,7 @@ from goalreel_lab.policy.policy_tasks import (
     sub_goal_of,
     sub_task,
 )
-from goalreel_lab.policy.rollout import Bounds, GoalCue, PolicyHand, no_film, try_once
+from goalreel_lab.policy.rollout import Acts, Bounds, GoalCue, PolicyHand, no_film, try_once
 from goalreel_lab.policy.study import tasks
 
 TIMERS = {f"timer_{seconds}": seconds for seconds in (2, 4, 8, 16)}
@@ -146,7 +146,7 @@ class Samples:
 class WordsActor:
     """The policy; its two key poses are chosen together, as the arm sets out from home."""
 
-    acts = "key_poses"
+    acts: Acts = "key_poses"
 
     def __init__(self, policy: ACTPolicy, scale: Scale) -> None:
         self._policy, self._scale = policy.eval(), scale
@@ -172,6 +172,7 @@ def trained(out: Path, seed: int, progress: OnProgress) -> WordsActor:
     path = out / f"policy-{seed}.pt"
     if not path.exists():
         lessons, checks = Samples.read(out / "demos"), Samples.read(out / "validation")
+        near = [0.0, 0.0]
         for step, _, policy, scale, _ in fit(lessons, seed, STEPS, BATCH, RATE, None, words_policy):
             if step % EVERY:
                 continue
@@ -234,7 +235,7 @@ class Tries:
     def __init__(self, walk: Walk, actor: WordsActor, env: Watched) -> None:
         self.walk, self._actor, self._env = walk, actor, env
         env.trace = []
-        self._known = {(): self._moment()}
+        self._known: dict[tuple[Step, ...], Moment] = {(): self._moment()}
 
     def goal(self, step: Step) -> SubGoal | None:
         return read_step(step, self.walk.names)
@@ -368,16 +369,18 @@ def labelled(count: int = MOST) -> dict[str, LiveSteps]:
     """Let the expert do steps of each kind, in scenes of the training split; label where they end."""
     found: dict[str, list[Example]] = {kind: [] for kind in KINDS}
     for seed in itertools.count():
-        goal = sample_task("seen", seed).goals[0]
+        episode = sample_task("seen", seed)
+        goal = episode.goals[0]
         if len(found[goal.kind]) < count:
-            with Watched(sample_task("seen", seed).scene) as env:
+            with Watched(episode.scene) as env:
                 env.trace, env.goal = [], goal
                 for action, _ in pick_and_place(env, goal):
                     env.step(action)
                 if env.holds(goal):
                     found[goal.kind].append(_example(seed, goal, env.trace))
         if all(len(examples) == count for examples in found.values()):
-            return {kind: LiveSteps(examples, action=False) for kind, examples in found.items()}
+            break
+    return {kind: LiveSteps(examples, action=False) for kind, examples in found.items()}
 
 
 def _example(seed: int, goal: SubGoal, trace: Sequence[tuple[NDArray[np.float32], bool]]) -> Example:
@@ -416,6 +419,7 @@ def carry_out(
 def main(
     out: Annotated[Path, typer.Option(help="Everything is kept here.")] = Path("out/steer"),
     scenes: Annotated[int, typer.Option(min=1, help="Training scenes, about ten sub-goals each.")] = 400,
+    checks: Annotated[int, typer.Option(min=1, help="Validation scenes that end a training.")] = 50,
     training_seeds: Annotated[int, typer.Option("--seeds", min=1, help="Trainings.")] = 3,
     split: Annotated[SPLITS, typer.Option(help="Of the tasks.")] = "test",
     episodes: Annotated[int, typer.Option(min=1, help="Tasks.")] = 200,
@@ -428,7 +432,7 @@ def main(
         if not report:
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                 demos.make(out / "demos", seeds("train", scenes), pool, progress)
-                demos.make(out / "validation", seeds("validation", 50), pool, progress)
+                demos.make(out / "validation", seeds("validation", checks), pool, progress)
             actors = [trained(out, seed, progress) for seed in range(training_seeds)]
             models = load(presets.load("nano"), roles=("planner", "critic"))
             examples, known = labelled(), {line["seed"] for line in _read(path)}
