@@ -32,6 +32,7 @@ def test_the_policy_study_goes_from_nothing_to_results(tmp_path):
     assert json.loads(results[0].read_text())["values"]
 
 
+@pytest.mark.process
 def test_the_steering_study_goes_from_nothing_to_a_table_and_does_nothing_twice(
     tmp_path, monkeypatch, capsys
 ):
