@@ -31,7 +31,7 @@ _ALLOWED = re.compile(r"^Choose exactly one of these allowed instructions: (\[.*
 
 @dataclass(frozen=True)
 class SteeringQuestion:
-    """What lerobot asks: the next command for `request`, given what its first camera sees."""
+    """A question of lerobot: the next command for `request`, given what its first camera sees."""
 
     request: str
     image: Image

@@ -1,4 +1,4 @@
-"""What a policy followed, as language rows of the dataset that lerobot's rollout records."""
+"""Language rows that say what a policy followed, for the dataset that lerobot's rollout records."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -218,7 +218,7 @@ class Moment:
     picture: Image
     trace: tuple[tuple[NDArray[np.float32], bool], ...]
     held: tuple[bool, ...]
-    """Whether each sub-goal of the task holds."""
+    """True for each sub-goal of the task that holds."""
 
     @property
     def seconds(self) -> float:
@@ -318,7 +318,7 @@ class Task:
 
 
 class Gates:
-    """Who says that a step of a task is done."""
+    """The judges of whether a step of a task is done."""
 
     def __init__(self, tries: Tries, critic: Critic, examples: Mapping[str, LiveSteps]) -> None:
         self._tries, self._critic, self._examples = tries, critic, examples
