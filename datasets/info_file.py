@@ -88,6 +88,11 @@ def _outside(folder: Path, inside: Path) -> Iterator[tuple[Path, Path]]:
             yield from _outside(path, inside)
 
 
+def is_without_videos(root: Path) -> bool:
+    """Tell if a snapshot of the Hub was downloaded without its videos."""
+    return not (root / "videos").exists() and _in_hub_cache((root / "meta" / "info.json").resolve())
+
+
 def _in_hub_cache(target: Path) -> bool:
     """Tell if huggingface_hub keeps the file for a snapshot: HUB/datasets--OWNER--NAME/blobs/HASH."""
     repository = target.parent.parent

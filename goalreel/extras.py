@@ -23,7 +23,7 @@ class Extra:
 
 
 EXTRAS = {
-    "annotate": Extra("read and write LeRobot datasets", ("av", "pyarrow")),
+    "annotate": Extra("read and write LeRobot datasets", ("av", "huggingface_hub", "pyarrow")),
     "lerobot": Extra("lerobot itself: record bags and the tabletop, run policies", ("draccus", "lerobot")),
     "gpu": Extra(
         "presets nano and klein: models in this process",

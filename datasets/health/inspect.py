@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
-from goalreel.datasets.health.issues import HealthIssue, broken, by_level
+from goalreel.datasets.health.issues import HealthIssue, broken, by_level, note
 from goalreel.datasets.health.numbers import clock_issues, number_issues, picture_issues, stats_issues
 from goalreel.datasets.health.tables import (
     FrameRows,
@@ -16,6 +16,7 @@ from goalreel.datasets.health.tables import (
     task_issues,
 )
 from goalreel.datasets.health.videos import image_issues, video_issues
+from goalreel.datasets.info_file import is_without_videos
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import data_files
 from goalreel.errors import DatasetError
@@ -47,7 +48,10 @@ def inspect(
     if any(issue.kind in ("data_file", "columns") and issue.level == "broken" for issue in issues):
         return by_level(issues)
     rows = FrameRows.read(data_files(source.root))
-    checks = (row_issues, task_issues, clock_issues, video_issues)
+    checks = [row_issues, task_issues, clock_issues, video_issues]
+    if is_without_videos(source.root):
+        checks.remove(video_issues)
+        issues.append(note("video_file", "the videos were not downloaded from the Hub, and not looked at"))
     steps: list[Callable[[], Iterable[HealthIssue]]] = [partial(c, source, rows, episodes) for c in checks]
     steps += [partial(image_issues, source), partial(stats_issues, source, rows)]
     if thorough:

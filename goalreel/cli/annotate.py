@@ -51,7 +51,10 @@ EPILOG = (
     topics=FieldOptions(bags.BagOptions),
 )
 def annotate(
-    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset or a ROS 2 bag; it is only read.")],
+    dataset: Annotated[
+        Path,
+        typer.Argument(help="A LeRobot v3.0 dataset, its name on the Hub, or a ROS 2 bag; it is only read."),
+    ],
     out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
     models: ModelChoice,
     options: Options,
@@ -61,6 +64,12 @@ def annotate(
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
     ] = False,
+    push_to_hub: Annotated[
+        str | None,
+        typer.Option(
+            metavar="OWNER/NAME", help="Upload the finished dataset to the Hub.", rich_help_panel=RUN
+        ),
+    ] = None,
     topics: bags.BagOptions,
 ) -> None:
     """Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."""
@@ -69,6 +78,7 @@ def annotate(
         from goalreel.annotator.annotate import open_dataset
         from goalreel.cli.console import progress_bars
         from goalreel.cli.questions import with_answers
+        from goalreel.datasets.hub import local_folder, push
         from goalreel.models.load import kinds_of
 
         preset = models.on_robot().load()
@@ -78,7 +88,7 @@ def annotate(
                 raise InputError(f"--{name} go with the motion: use them with --planner kinematic")
         run = run.but(workers=make_workers(cluster, preset, run.shard))
         with progress_bars() as progress:
-            source = open_dataset(bags.dataset_of(dataset, out, topics, progress))
+            source = open_dataset(bags.dataset_of(local_folder(dataset), out, topics, progress))
         if preset.planner == "kinematic" and run.examples is None:
             options = with_answers(options, source)
         with progress_bars(plans=not json_output) as progress:
@@ -87,6 +97,8 @@ def annotate(
                 typer.echo(str(finding), err=True)
             summary = annotate_dataset(source, out, None, options, run, preset=preset, progress=progress)
         _report(summary, json_output)
+        if push_to_hub:
+            typer.echo(f"Uploaded to {push(out, push_to_hub)}", err=True)
 
 
 def _report(summary: "Summary", json_output: bool) -> None:

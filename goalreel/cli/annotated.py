@@ -44,7 +44,11 @@ def show(
     """Write a report to look at: HTML pages and contact sheets, or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import print_json, progress_bars
+        from goalreel.datasets.hub import hub_name, local_folder
 
+        if named := hub_name(dataset):
+            out = out or Path(named[0].partition("/")[2] + "-report") if rerun is None else out
+            dataset = local_folder(dataset)
         if rerun is not None:
             if out is not None or sheets is not None:
                 raise InputError("--out and --sheets are the report's: leave them out with --rerun")

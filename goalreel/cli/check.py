@@ -45,7 +45,9 @@ _ALIKE = 3
 
 
 def check(
-    dataset: Annotated[Path, typer.Argument(help="A LeRobot v3.0 dataset; it is only read.")],
+    dataset: Annotated[
+        Path, typer.Argument(help="A LeRobot v3.0 dataset, or its name on the Hub; it is only read.")
+    ],
     episodes: Episodes = None,
     camera: Annotated[
         str | None, typer.Option(help="Camera of the goal images. [default: one that stands still]")
@@ -83,12 +85,14 @@ def check(
     with one_line_errors("interrupted; nothing was written: run the same command again"):
         from goalreel.annotator.check import check as check_dataset
         from goalreel.cli.console import print_json, progress_bars
+        from goalreel.datasets.hub import local_folder
 
         mended: tuple[str, ...] = ()
         if fix != (out is not None):
             raise InputError("--fix and --out COPY go together: the dataset itself is never changed")
         if write_steps and write_steps.exists():  # before all is looked at in vain
             raise InputError(f"{write_steps}: exists already")
+        dataset, merge = local_folder(dataset, videos=fix), merge and local_folder(merge, videos=False)
         with progress_bars() as progress:
             if out is not None:
                 from goalreel.datasets.health.repair import repair

@@ -32,8 +32,10 @@ def review(
     with one_line_errors():
         from goalreel.annotator.web.auth import Access
         from goalreel.cli.console import progress_bars
+        from goalreel.datasets.hub import local_folder
         from goalreel.http.access import TOKEN_VARIABLE, listen
 
+        dataset = local_folder(dataset, own=True)
         reviewer = _reviewer(by or _login())
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
         with listen(host, port) as socket:

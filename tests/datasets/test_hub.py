@@ -1,0 +1,129 @@
+"""Datasets by their names on the Hub, with a stand-in of its HTTP interface behind HF_ENDPOINT."""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+from support.hub import Hub, commit, serve_hub
+
+from goalreel.annotator.exports.groot import export_groot
+
+pytestmark = pytest.mark.process
+NAME = "lab/pick"
+TOKEN = "hf_stand_in_token"
+
+
+@pytest.fixture
+def hub(video_dataset, tmp_path) -> Iterator[Hub]:
+    shutil.copytree(video_dataset, tmp_path / "hub" / NAME)
+    with serve_hub(tmp_path / "hub") as served:
+        served.tags[NAME] = {"v3.0"}
+        yield served
+
+
+@pytest.fixture
+def run(hub, tmp_path):
+    """Run goalreel in an empty folder, with an empty cache."""
+    work = tmp_path / "work"
+    work.mkdir()
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
+    environment |= {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+
+    def goalreel(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "goalreel", *map(str, words)]
+        return subprocess.run(
+            command,
+            cwd=work,
+            env=environment | more,
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+        )
+
+    return goalreel
+
+
+def line(done: subprocess.CompletedProcess[str]) -> str:
+    assert done.returncode == 1, done.stderr
+    (said,) = (text for text in done.stderr.splitlines() if text.startswith("goalreel: "))
+    assert "Traceback" not in done.stderr
+    return said.removeprefix("goalreel: ")
+
+
+def kinds(files: list[str]) -> set[str]:
+    return {re.split("[/@]", file)[0] for file in files}
+
+
+def test_check_needs_no_videos_and_nothing_twice(hub, run):
+    for name in (NAME, f"https://huggingface.co/datasets/{NAME}", f"{hub.address}/datasets/{NAME}/tree/v3.0"):
+        done = run("check", name, "--layout", "gripper=3,closed=low", "--json")
+        assert done.returncode == 0, done.stderr
+        report = json.loads(done.stdout)
+        assert (report["broken"], report["episodes"], report["sampled"]) == (0, 3, 3)
+        assert "not downloaded" in " ".join(i["text"] for i in report["issues"] if i["kind"] == "video_file")
+        assert kinds(hub.sent) <= {"meta", "data", "README.md"}
+    assert len(hub.sent) == len(set(hub.sent)), "the cache is used"
+    offline = run("check", NAME, "--layout", "gripper=3,closed=low", HF_HUB_OFFLINE="1")
+    assert offline.returncode == 0, offline.stderr
+    assert "not in the cache of the Hugging Face Hub" in line(
+        run("annotate", NAME, "--out", "o", HF_HUB_OFFLINE="1")
+    )
+
+
+def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
+    hub.cut_after = 400
+    words = (
+        "annotate",
+        NAME,
+        "--out",
+        "goals",
+        "--layout",
+        "gripper=3,closed=low",
+        "--push-to-hub",
+        "lab/goals",
+    )
+    done = run(*words, HF_TOKEN=TOKEN)
+    assert done.returncode == 0, done.stderr
+    assert len(hub.sent) == len(set(hub.sent)) + 1, "the file that broke off is asked for again, and no other"
+    assert TOKEN not in done.stdout + done.stderr
+    assert hub.tokens == {f"Bearer {TOKEN}"}
+    assert hub.tags["lab/goals"] == {"v3.0"}
+    assert f"Uploaded to {hub.address}/datasets/lab/goals" in done.stderr
+    sent = tmp_path / "hub/lab/goals"
+    assert "goalreel" in (sent / "README.md").read_text()
+    assert not any((sent / ".cache").glob("*")), "nothing of this machine alone"
+    shown = run("show", "lab/goals", "--episodes", "0")
+    assert shown.returncode == 0, shown.stderr
+    assert (tmp_path / "work/goals-report/index.html").is_file()
+
+
+def test_what_is_not_to_be_read_is_one_line(hub, run, tmp_path):
+    shutil.copytree(tmp_path / "hub" / NAME, tmp_path / "hub/lab/secret")
+    hub.private.add("lab/secret")
+    for name in ("lab/absent", "lab/secret"):
+        said = line(run("check", name))
+        text = "no such folder, and no dataset on the Hugging Face Hub that you may read"
+        assert said == f"{name}: {text} (if private: hf auth login)"
+    assert "has no such revision" in line(run("check", f"hf://datasets/{NAME}@v9"))
+    assert "is not reached" in line(run("check", NAME, HF_ENDPOINT="http://127.0.0.1:9"))
+    (tmp_path / "work/lab").mkdir()
+    assert "lab/pick: no such folder" in " ".join(run("check", NAME).stdout.split()), (
+        "a folder's name, mistyped"
+    )
+
+
+def test_a_dataset_of_v21_is_converted_once(hub, run, video_dataset, annotated, tmp_path):
+    pytest.importorskip("lerobot")
+    goals = annotated(video_dataset, tmp_path / "goals", {0: {}, 1: {}, 2: {}})
+    export_groot(goals, tmp_path / "hub/lab/old")
+    hub.tags["lab/old"] = {"v2.1"}
+    for _ in range(2):
+        done = run("check", "lab/old", "--layout", "gripper=3,closed=low", "--json")
+        assert json.loads(done.stdout)["episodes"] == 3, done.stderr
+    assert (tmp_path / "home/goalreel" / f"lab--old-{commit('lab/old')[:12]}" / "videos").is_dir()
+    assert sum(file.endswith(".mp4") for file in hub.sent) == 9, "three episodes of three cameras, once"

@@ -1,0 +1,165 @@
+"""The part of the Hub's HTTP interface that huggingface_hub asks for datasets, over folders on the disk."""
+
+import base64
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+REPOSITORY = ("api", "datasets")
+
+
+class Hub(ThreadingHTTPServer):
+    """Serves `root/OWNER/NAME`, whose branch main and tags are all the same commit."""
+
+    daemon_threads = True
+
+    def __init__(self, root: Path) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.root = root
+        self.tags: dict[str, set[str]] = {}
+        self.private: set[str] = set()
+        self.sent: list[str] = []
+        """Files, in the order in which they were asked for."""
+        self.tokens: set[str] = set()
+        self.cut_after: int | None = None
+        """Bytes of the next file after which the connection ends."""
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Hub
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def answer(self, status: int, body: bytes | object = b"", **headers: object) -> None:
+        content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        self.send_response(status)
+        headers.setdefault("Content_Length", len(content))
+        for name, value in headers.items():
+            self.send_header(name.replace("_", "-"), str(value))
+        self.end_headers()
+        if self.command != "HEAD":
+            self.wfile.write(content)
+
+    def handle_any(self) -> None:
+        length = int(self.headers.get("Content-Length") or 0)
+        body = self.rfile.read(length)
+        parts = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
+        if token := self.headers.get("Authorization"):
+            self.server.tokens.add(token)
+        if parts == ["api", "repos", "create"]:
+            asked = json.loads(body)
+            name = f"{asked['organization']}/{asked['name']}" if asked.get("organization") else asked["name"]
+            (self.server.root / name).mkdir(parents=True, exist_ok=True)
+            return self.answer(200, {"url": f"{self.server.address}/datasets/{name}", "id": name})
+        if parts == ["api", "validate-yaml"]:  # of a card
+            return self.answer(200, {"errors": [], "warnings": []})
+        rest = parts[2:] if tuple(parts[:2]) == REPOSITORY else parts[1:]
+        name, what = "/".join(rest[:2]), rest[2:]
+        folder = self.server.root / name
+        if name in self.server.private and "Authorization" not in self.headers:
+            return self.answer(401, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
+        if not folder.is_dir():
+            return self.answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
+        return getattr(self, f"on_{what[0]}", self.unknown)(name, folder, what[1:], body)
+
+    do_GET = do_HEAD = do_POST = do_DELETE = handle_any
+
+    def unknown(self, *_: object) -> None:
+        self.answer(404, {"error": f"the stand-in has no {self.path}"})
+
+    def known(self, name: str, revision: str) -> bool:
+        return revision in {"main", commit(name), *self.server.tags.get(name, ())}
+
+    def on_revision(self, name: str, folder: Path, rest: list[str], _: bytes) -> None:
+        if not self.known(name, rest[0]):
+            return self.answer(404, {"error": "no revision"}, X_Error_Code="RevisionNotFound")
+        return self.answer(
+            200, {"id": name, "sha": commit(name), "private": False, "tags": [], "siblings": []}
+        )
+
+    def on_tree(self, name: str, folder: Path, rest: list[str], _: bytes) -> None:
+        paths = sorted(path for path in folder.rglob("*") if path.is_file())
+        entries = [
+            {"type": "file", "path": str(p.relative_to(folder)), "size": p.stat().st_size, "oid": etag(p)}
+            for p in paths
+        ]
+        self.answer(200, entries)
+
+    def on_resolve(self, name: str, folder: Path, rest: list[str], _: bytes) -> None:
+        path = folder.joinpath(*rest[1:])
+        if not path.is_file():
+            return self.answer(404, {"error": "no entry"}, X_Error_Code="EntryNotFound")
+        content = path.read_bytes()
+        headers: dict[str, Any] = {
+            "ETag": f'"{etag(path)}"',
+            "X_Repo_Commit": commit(name),
+            "Accept_Ranges": "bytes",
+        }
+        if self.command == "HEAD":
+            return self.answer(200, content, **headers)
+        start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").split("-")[0])
+        self.server.sent.append(f"{'/'.join(rest[1:])}@{start}" if start else "/".join(rest[1:]))
+        if (cut := self.server.cut_after) is not None and len(content) > cut:
+            self.server.cut_after = None
+            self.answer(200, content[:cut], Content_Length=len(content), **headers)
+            self.close_connection = True
+            return None
+        return self.answer(206 if start else 200, content[start:], **headers)
+
+    def on_preupload(self, name: str, folder: Path, rest: list[str], body: bytes) -> None:
+        files = [
+            {"path": file["path"], "uploadMode": "regular", "shouldIgnore": False}
+            for file in json.loads(body)["files"]
+        ]
+        self.answer(200, {"files": files})
+
+    def on_commit(self, name: str, folder: Path, rest: list[str], body: bytes) -> None:
+        for line in body.splitlines():
+            item = json.loads(line)
+            if item["key"] == "file":
+                path = folder / item["value"]["path"]
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(base64.b64decode(item["value"]["content"]))
+        address = f"{self.server.address}/datasets/{name}/commit/{commit(name)}"
+        self.answer(200, {"success": True, "commitOid": commit(name), "commitUrl": address})
+
+    def on_tag(self, name: str, folder: Path, rest: list[str], body: bytes) -> None:
+        tags = self.server.tags.setdefault(name, set())
+        if self.command == "DELETE":
+            if rest[0] not in tags:
+                return self.answer(404, {"error": "no tag"}, X_Error_Code="RevisionNotFound")
+            tags.discard(rest[0])
+        else:
+            tags.add(json.loads(body)["tag"])
+        return self.answer(200, {})
+
+
+def commit(name: str) -> str:
+    return hashlib.sha1(name.encode()).hexdigest()
+
+
+def etag(path: Path) -> str:
+    content = path.read_bytes()
+    return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
+
+
+@contextmanager
+def serve_hub(root: Path) -> Iterator[Hub]:
+    """Run a hub over the datasets in `root`."""
+    with Hub(root) as hub:
+        threading.Thread(target=hub.serve_forever, daemon=True).start()
+        try:
+            yield hub
+        finally:
+            hub.shutdown()
