@@ -89,8 +89,9 @@ def _outside(folder: Path, inside: Path) -> Iterator[tuple[Path, Path]]:
 
 
 def is_without_videos(root: Path) -> bool:
-    """Tell if a snapshot of the Hub was downloaded without its videos."""
-    return not (root / "videos").exists() and _in_hub_cache((root / "meta" / "info.json").resolve())
+    """Tell if a dataset in huggingface_hub's cache was downloaded without its videos."""
+    cached = root.parent.name == "snapshots" and root.parent.parent.name.startswith("datasets--")
+    return cached and not (root / "videos").exists()
 
 
 def _in_hub_cache(target: Path) -> bool:

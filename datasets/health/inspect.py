@@ -49,7 +49,7 @@ def inspect(
         return by_level(issues)
     rows = FrameRows.read(data_files(source.root))
     checks = [row_issues, task_issues, clock_issues, video_issues]
-    if is_without_videos(source.root):
+    if is_without_videos(source.root) and any(f["dtype"] == "video" for f in source.features.values()):
         checks.remove(video_issues)
         issues.append(note("video_file", "the videos were not downloaded from the Hub, and not looked at"))
     steps: list[Callable[[], Iterable[HealthIssue]]] = [partial(c, source, rows, episodes) for c in checks]

@@ -81,6 +81,8 @@ def annotate(
         from goalreel.datasets.hub import local_folder, push
         from goalreel.models.load import kinds_of
 
+        if push_to_hub and run.shard:
+            raise InputError("--push-to-hub uploads a whole dataset: leave out --shard")
         preset = models.on_robot().load()
         kinds_of(preset)  # refuses an unknown model before a bag is converted
         for name in ("motion-rows", "steps"):

@@ -102,6 +102,14 @@ def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
     assert (tmp_path / "work/goals-report/index.html").is_file()
 
 
+def test_review_has_a_folder_of_its_own(hub, run, tmp_path):
+    for _ in range(2):  # it cannot listen there, and ends
+        assert run("review", NAME, "--host", "192.0.2.1", GOALREEL_TOKEN="x" * 32).returncode == 1
+    assert (tmp_path / "work/pick/meta/info.json").is_file()
+    assert len(hub.sent) == len(set(hub.sent)), "what is there may be corrected, and stays"
+    assert not (tmp_path / "work/pick.part").exists()
+
+
 def test_what_is_not_to_be_read_is_one_line(hub, run, tmp_path):
     shutil.copytree(tmp_path / "hub" / NAME, tmp_path / "hub/lab/secret")
     hub.private.add("lab/secret")

@@ -39,14 +39,15 @@ def public_issues(path) -> list[str]:
     ("path", "line"),
     [
         ("nowhere", "nowhere: no such folder"),
-        ("lerobot/pusht", "hf download lerobot/pusht --repo-type dataset --local-dir pusht"),
+        ("lerobot/pusht", "lerobot/pusht: no such folder, not in the cache of the Hugging Face Hub"),
         ("https://example.com/x.zip", "https://example.com/x.zip: an address of no dataset on the Hub"),
     ],
 )
 def test_what_is_not_there(path, line, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert line in fails("annotate", path, "--out", "out")
-    assert line in " ".join(invoke("check", path).stdout.split())
+    said = invoke("check", path)
+    assert line in " ".join((said.stdout + said.stderr).split())
 
 
 def test_a_folder_of_datasets_and_a_file(tmp_path):
