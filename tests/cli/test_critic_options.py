@@ -139,6 +139,6 @@ def test_the_report_names_the_models_and_how_they_were_asked(models, video_datas
     goalreel("annotate", video_dataset, "--out", out, "--preset", "server", *asked, "--episodes", "0")
     goalreel("show", out, "--out", tmp_path / "report")
     page = html.unescape((tmp_path / "report/index.html").read_text())
-    for name in ("openai:planner", "openai:critic"):
-        shown = f"{name}?dialect=interleavethinker&temperature=0.3"
+    for name, limit in (("openai:planner", "&max_tokens=20480"), ("openai:critic", "")):
+        shown = f"{name}?dialect=interleavethinker{limit}&temperature=0.3"
         assert page.count(f"{shown} (the published prompts are not at hand") == 1

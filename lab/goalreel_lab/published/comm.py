@@ -240,8 +240,6 @@ REPOSITORY = "https://github.com/HKUST-LongGroup/CoMM"
 PROMPTS = "eval/tot_metric/machine_evaluation_prompts"
 JUDGE_SIDE = 512
 
-log = logging.getLogger(__name__)
-
 
 class Comm:
     """The benchmark, one of its two tasks for generation.
