@@ -300,15 +300,18 @@ class QueuedChat:
 class ServedModels:
     """Planner, Editor and Critic of a server, for the storyboard `client`, whose agents wait in `threads`.
 
-    `begin` is called before each of the planner's replies and gives what hears its pieces.
+    `begin` is called before each of the planner's replies and gives what hears its pieces. A server needs no
+    Editor where nothing `draws`.
     """
 
     def __init__(
         self,
         service: Service,
-        threads: ThreadPoolExecutor,
+        threads: ThreadPoolExecutor | None,
         client: str,
         begin: Callable[[], OnText | None] = lambda: None,
+        *,
+        draws: bool = True,
     ) -> None:
         self._client, self._threads, self._examining = client, threads, service.examining
         planner = QueuedChat(service.chat("planner"), client, begin)
@@ -326,7 +329,7 @@ class ServedModels:
             )
             for chat in (critic, QueuedChat(service.chat("critic"), "examiner"))  # which outlives the job
         )
-        self._editor = service.editor()
+        self._editor = service.editor() if draws else None
         self.makers = makers(models.names().get)
         """The models' names in claims."""
         self.examiner = service.examiner_of(self.makers.get("critic", UNKNOWN))
@@ -342,6 +345,7 @@ class ServedModels:
         """Ask the model that answers such a request; one that cannot be called is a Failure."""
         try:
             if isinstance(request, Edit):
+                assert self._editor is not None
                 return await self._editor.ask(request, client=self._client, bounded=False)
             call: Callable[..., Any] = self._planner.plan if isinstance(request, Task) else self._critic.judge
             loop = asyncio.get_running_loop()

@@ -5,7 +5,6 @@ one. The answer is JSON: how the last command went, and the next one. Here the P
 command is repeated until the Critic sees that it is done.
 """
 
-import asyncio
 import json
 import re
 from collections import OrderedDict
@@ -13,12 +12,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from goalreel.chat.conversation import Message, TokenReply
-from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
-from goalreel.planners.chat import ChatPlanner
 from goalreel.serving.errors import unanswered
-from goalreel.serving.service import QueuedChat, Service
-from goalreel.types import Candidate, DoneStep, Failure, Step, Task
+from goalreel.serving.service import ServedModels, Service
+from goalreel.types import Candidate, DoneStep, Failure, Plan, Step, Task, Verdict
 
 STEER = "steer"
 """The name that `--planner.model_id` takes."""
@@ -79,24 +76,25 @@ class Steering:
             HTTPException: 422 or 424, there is no plan, or the policy knows no such command.
             BackendError: a model cannot be called.
         """
-        said = await asyncio.to_thread(self._decide, question, client)
+        said = await self._decide(question, client)
         command = said["instruction"]
         if question.allowed and command != "done" and repr(command) not in question.allowed:
             raise unanswered(f"the plan says {command!r}, which is not allowed", refused=True)
         return TokenReply(json.dumps(said))
 
-    def _decide(self, question: SteeringQuestion, client: str) -> dict[str, str]:
+    async def _decide(self, question: SteeringQuestion, client: str) -> dict[str, str]:
         key, image = (client, question.request), question.image
+        models = ServedModels(self._service, None, client, draws=False)
         progress = None if question.begins else self._tasks.get(key)
         if progress is None:
-            self._tasks[key] = progress = _Progress(self._plan(question, (), client), image, [])
+            self._tasks[key] = progress = _Progress(await _plan(models, question, ()), image, [])
             while len(self._tasks) > MOST_TASKS:
                 self._tasks.popitem(last=False)
             why = "planned" if question.begins else "this server knows of no earlier command: planned anew"
             return self._say(progress, why, "none")
         if not progress.steps:
             return self._say(progress, "every step is done", "completed")
-        is_done, reason = self._judge(progress, image, client)
+        is_done, reason = await _judge(models, progress, image)
         progress.looks += 1
         if is_done:
             step = progress.steps.pop(0)
@@ -108,7 +106,7 @@ class Steering:
         progress.looks = 0
         if progress.replans < REPLANS:
             progress.replans += 1
-            progress.steps, progress.source = self._plan(question, progress.done, client), image
+            progress.steps, progress.source = await _plan(models, question, progress.done), image
         return self._say(progress, reason, "failed")
 
     @staticmethod
@@ -116,36 +114,27 @@ class Steering:
         command = progress.steps[0].name if progress.steps else "done"
         return {"scene": scene, "previous_command": previous, "instruction": command}
 
-    def _plan(self, question: SteeringQuestion, done: Sequence[DoneStep], client: str) -> list[Step]:
-        models, limit = self._service.models, self._service.settings.loop.max_steps
-        chat = QueuedChat(self._service.chat("planner"), client)
-        planner = ChatPlanner(chat, dialect=models.planner_dialect, max_steps=limit)
-        task = Task(id=STEER, instruction=question.request, image=question.image, done=tuple(done))
-        (plan,) = planner.plan([task])
-        if isinstance(plan, Failure):
-            raise unanswered(f"there is no plan: {plan.line}", refused=False)
-        return [*plan.steps]
 
-    def _judge(self, progress: _Progress, image: Image, client: str) -> tuple[bool, str]:
-        models, loop = self._service.models, self._service.settings.loop
-        critic = ChatCritic(
-            QueuedChat(self._service.chat("critic"), client),
-            mode=loop.critic_mode,
-            scores=loop.critic_scores,
-            dialect=models.critic_dialect,
-            threshold=loop.critic_threshold,
-        )
-        step = progress.steps[0]
-        candidate = Candidate(
-            task_id=STEER,
-            step=len(progress.done),
-            source=progress.source,
-            image=image,
-            instruction=step.instruction,
-            prompt=step.prompt or step.instruction,
-            first_prompt=step.prompt,
-        )
-        (verdict,) = critic.judge([candidate])
-        if isinstance(verdict, Failure):
-            return False, f"not known: {verdict.line}"
+async def _plan(models: ServedModels, question: SteeringQuestion, done: Sequence[DoneStep]) -> list[Step]:
+    task = Task(id=STEER, instruction=question.request, image=question.image, done=tuple(done))
+    plan = await models.ask(task)
+    if isinstance(plan, Plan):
+        return [*plan.steps]
+    raise unanswered(f"there is no plan: {plan.line if isinstance(plan, Failure) else ''}", refused=False)
+
+
+async def _judge(models: ServedModels, progress: _Progress, image: Image) -> tuple[bool, str]:
+    step = progress.steps[0]
+    candidate = Candidate(
+        task_id=STEER,
+        step=len(progress.done),
+        source=progress.source,
+        image=image,
+        instruction=step.instruction,
+        prompt=step.prompt or step.instruction,
+        first_prompt=step.prompt,
+    )
+    verdict = await models.ask(candidate)
+    if isinstance(verdict, Verdict):
         return verdict.success, verdict.reasoning or ""
+    return False, f"not known: {verdict.line if isinstance(verdict, Failure) else ''}"
