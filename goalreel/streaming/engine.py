@@ -122,6 +122,7 @@ class Engine:
         """The cue of labelled episodes, once they are read; it takes the robot's numbers."""
         self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
         """The last storyboards that were generated, by the ids of their requests."""
+        self._caller: ModelCaller | None = None
         self._examiner = examiner_of(settings, self._preset)
         self._controls: list[Control] = []
         """Control questions that are due."""
@@ -186,7 +187,8 @@ class Engine:
             self._last_progress = self._session.progress()
         for ticket in tuple(self._tickets):
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
-        self._loop = self._models = self._model_set = self._session = self.probes = self._role = None
+        self._loop = self._models = self._model_set = self._caller = None
+        self._session = self.probes = self._role = None
         free_memory()
 
     def configure(self, settings: EngineSettings) -> None:
@@ -285,7 +287,9 @@ class Engine:
         await asyncio.wait([self._models])
         if (error := self._models.exception()) is not None:
             raise TaskEnded(ErrorCode.MODELS_NOT_LOADED, one_line(error))
-        return self._models.result()
+        self._caller = caller = self._models.result()
+        caller.examiner = self._examiner if self._settings.controls else None
+        return caller
 
     async def _probe(self, timeout: float) -> None:
         await self._require_models()
@@ -438,7 +442,6 @@ class Engine:
             request, settings, preset, board, camera, self._listener, self._now, on_phase, self.cue
         )
         self._session = session = Session(ticket, live, self._models_of_task, self._describe_loading)
-        session.examiner = self._examiner if settings.controls else None
         if previous is not None and not previous.ticket.done:
             previous.stop(ErrorCode.PREEMPTED, "a newer task came")
         session.coroutine = asyncio.create_task(_run_after(previous, session), name="goalreel-task")
@@ -482,14 +485,9 @@ class Engine:
             if len(self._saved_boards) > MAX_SAVED_BOARDS:
                 self._saved_boards.popitem(last=False)
         self._settle(ticket, outcome)
-        if session is self._session and self._active and (caller := self._caller()) is not None:
-            examine = self._examine(caller, self._examiner)
+        if session is self._session and self._active and self._caller is not None:
+            examine = self._examine(self._caller, self._examiner)
             self._examining = asyncio.create_task(examine, name="goalreel-examination")
-
-    def _caller(self) -> ModelCaller | None:
-        models = self._models
-        loaded = models is not None and models.done() and not models.cancelled() and not models.exception()
-        return models.result() if loaded and models is not None else None
 
     def _settle(self, ticket: Ticket, outcome: TaskOutcome) -> None:
         self._tickets.discard(ticket)

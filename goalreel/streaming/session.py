@@ -8,7 +8,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
-from goalreel.critics.examiner import Examiner
 from goalreel.image import Image
 from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Frame, GoalReason, StepPanel
 from goalreel.streaming.camera import POLL_SECONDS
@@ -56,8 +55,6 @@ class Session:
         """It runs this session."""
         self.reason: CodedText = (ErrorCode.CANCELED, "cancelled")
         """The reason why it is stopped."""
-        self.examiner: Examiner | None = None
-        """Hears what the critic says of pictures, if there is one."""
         self._replans = 0
         self._request, self._settings = live.request, live.settings
         self._models, self._loading = models, loading
@@ -128,7 +125,7 @@ class Session:
         self._message = ""
         self._caller = caller = await self._models()
         caller.forget_failures()
-        caller.timeout, caller.examiner = self._settings.model_timeout, self.examiner
+        caller.timeout = self._settings.model_timeout
         self._renderer = Renderer(live, caller)
         try:
             if not has_plan:

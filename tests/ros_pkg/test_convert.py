@@ -20,7 +20,6 @@ from std_msgs.msg import Header
 from support.boards import record
 from support.examined import examination
 
-from goalreel.claims import Claim as StepClaim
 from goalreel.critics.examiner import read_examination
 from goalreel.image import Image
 from goalreel.streaming.board import (
@@ -151,14 +150,6 @@ def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believe
     doubted = replace(SHOWN, what=SHOWN.claims(now.models).what.model_copy(update={"doubts": ("rushed",)}))
     assert now.is_verified(SHOWN)
     assert (now.is_verified(doubted), now.doubt(doubted)) == (False, "its words are in doubt: rushed")
-    # A sender's word for a status is not the node's own; nobody has checked the picture.
-    sent = replace(now, steps=tuple(replace(p, looks=StepClaim()) for p in now.steps[:1]))
-    message = convert.storyboard(sent, jpegs, 1)
-    message.steps[0].image_status = StoryboardStep.IMAGE_VERIFIED
-    message.steps[0].status = StoryboardStep.STATUS_PENDING
-    received = replace(convert.received_storyboard(message), models=now.models, examination=passed)
-    (step,) = convert.storyboard(received, jpegs, 1).steps
-    assert step.image_status == StoryboardStep.IMAGE_UNJUDGED
 
 
 def test_a_received_picture_is_what_its_critic_said_of_it(board, jpegs):

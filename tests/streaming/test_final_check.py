@@ -186,26 +186,6 @@ def hold_whole(world: World) -> threading.Event:
     return hold
 
 
-def test_while_the_whole_task_is_judged_pause_and_camera_take_the_goal_away(start):
-    """An answer on a picture from before counts for nothing."""
-    world = World(2)
-    hold = hold_whole(world)
-    engine, heard = start(world, rerender=1.0, image_timeout=60.0)
-    ticket = done(world, engine, heard)
-    until(lambda: "as a whole" in engine.progress().message)
-    engine.command("pause")
-    until(lambda: (heard.goals[-1].reason, engine.board.state) == ("paused", "paused"))
-    hold.set()
-    world.age = 9.0
-    engine.command("resume")
-    until(lambda: heard.goals[-1].reason == "stale")
-    assert not ticket.done
-    world.age, asked = 0.0, len(wholes(world))
-    assert result(ticket).error is ErrorCode.NONE
-    assert len(wholes(world)) > asked
-    assert [g.reason for g in heard.goals][-4:] == ["paused", "stale", "active", "over"]
-
-
 def test_while_the_whole_task_is_judged_an_operator_may_go_back_or_have_it_planned_anew(start):
     world = World(2)
     hold = hold_whole(world)

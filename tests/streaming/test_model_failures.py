@@ -86,16 +86,17 @@ STOPS = {
 }
 
 
-@pytest.mark.parametrize("stop", STOPS.values(), ids=STOPS)
+@pytest.mark.parametrize("stop", STOPS)
 @pytest.mark.parametrize("stage", ["plan", "edit", "judge"])
 def test_a_task_does_not_wait_for_a_call_of_the_task_before_to_a_server(start, stage, stop):
     world = World(1)
     hold = world.hold[stage] = threading.Event()
     engine, _ = start(world, remote=["plan", "edit", "judge"])
-    first = engine.submit(TaskRequest("move it", "generate", timeout=0.3))
-    until(lambda: world.busy)
+    timeout = 2.0 if stop == "out of time" else 0.0
+    first = engine.submit(TaskRequest("move it", "generate", timeout=timeout))
+    until(lambda: any(kind == stage for kind, _ in world.calls))
     del world.hold[stage]
-    stop(engine, first)
+    STOPS[stop](engine, first)
     world.plans = [world.plan_of([2])]
     outcome = result(engine.submit(TaskRequest("go on", "generate")))
     assert world.busy == 1, "the call of the first task hangs still"
