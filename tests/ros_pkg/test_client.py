@@ -242,19 +242,19 @@ def test_lifecycle_moves_the_node_and_says_where_it_is(client):
 class OddNode:
     """Sends feedback on a storyboard after its result, and accepts to cancel a task that it goes on with."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self) -> None:
         self.beside = BackgroundNode("odd", args=[])
         node = self.beside.node
         self._end: Future = Future(executor=self.beside._executor)
         self._end.add_done_callback(lambda _: None)
         self._servers = [
-            ActionServer(node, GenerateStoryboard, f"{name}/generate_storyboard", self._generate),
+            ActionServer(node, GenerateStoryboard, "odd/generate_storyboard", self._generate),
             ActionServer(
-                node, ExecuteTask, f"{name}/execute_task", self._execute,
+                node, ExecuteTask, "odd/execute_task", self._execute,
                 cancel_callback=lambda _: CancelResponse.ACCEPT,
             ),
         ]  # fmt: skip
-        self._progress = node.create_publisher(StoryboardProgress, f"{name}/progress", LATCHED)
+        self._progress = node.create_publisher(StoryboardProgress, "odd/progress", LATCHED)
         self.beside.start()
 
     def stop(self) -> None:
@@ -274,16 +274,15 @@ class OddNode:
         return ExecuteTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
 
 
-@pytest.fixture
-def odd(ros_env, request):
-    # A name of its own: DDS may still remember the node of the test before, which answers nothing.
-    name = f"odd_{len(request.node.name)}"
-    odd = OddNode(name)
-    with GoalreelClient(server=name, timeout=60, args=[]) as client:
+@pytest.fixture(scope="module")
+def odd(ros_env):
+    """One for all tests: where participants come and go, Fast DDS may find none for minutes (issue 6513)."""
+    odd = OddNode()
+    with GoalreelClient(server="odd", timeout=60, args=[]) as client:
         # rmw_fastrtps drops the answer to a client that the server has not found.
-        for call in ("send_goal", "cancel_goal", "get_result"):
-            for action in ("generate_storyboard", "execute_task"):
-                until(lambda n=f"{name}/{action}/_action/{call}": odd.beside.node.count_clients(n))
+        for action in ("generate_storyboard", "execute_task"):
+            for call in ("send_goal", "cancel_goal", "get_result"):
+                until(lambda n=f"odd/{action}/_action/{call}": odd.beside.node.count_clients(n))
         yield odd, client
     odd.beside.close()
 

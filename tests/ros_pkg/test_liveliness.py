@@ -185,11 +185,9 @@ class FakeNode:
     def _open(self, node: Any, name: str, fields: dict[str, Any]) -> None:
         red = cv2.imencode(".jpg", np.full((48, 64, 3), (20, 20, 250), np.uint8))[1].tobytes()
         picture = CompressedImage(format="jpeg", data=array("B", red))
+        self.goal = {"name": name, "goal_image": picture, "active": True, "image_status": VERIFIED}
         for topic, message in (
-            (
-                f"{NODE}/subgoal",
-                SubGoal(name=name, goal_image=picture, **{"active": True, "image_status": VERIFIED} | fields),
-            ),
+            (f"{NODE}/subgoal", SubGoal(**self.goal | fields)),
             (IMAGE, picture),
             (f"{NODE}/subgoal/name", String(data=name)),
         ):
@@ -200,6 +198,9 @@ class FakeNode:
     def go_on(self) -> None:
         beat = lambda: self._publishers[-1].publish(StoryboardProgress())  # noqa: E731
         self._timer = self._home.run(lambda: self._home.node.create_timer(0.1, beat))
+
+    def send(self, goal: SubGoal) -> None:
+        self._home.run(lambda: self._publishers[0].publish(goal))
 
     def fall_silent(self) -> None:
         self._home.run(lambda: self._home.node.destroy_timer(self._timer))
@@ -361,6 +362,8 @@ def test_the_camera_shows_no_goal_that_its_settings_refuse(
         for _ in range(5):
             time.sleep(0.05)
             assert shown() == expected
+        node.send(SubGoal(**node.goal))  # the same goal, and nothing is said against it now
+        until(lambda: shown() == "goal")
     finally:
         node.close()
 

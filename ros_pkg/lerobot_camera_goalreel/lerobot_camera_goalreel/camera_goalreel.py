@@ -152,6 +152,8 @@ class Subscriber:
         if refusal := self._refusal(message):
             self._refused = message.header.stamp
             LOG.warning("the goal %r is not shown: %s", message.name, refusal)
+        elif self._refused == message.header.stamp:
+            self._refused = None  # sent again, as the models are well
         self._show()
 
     def _forget_picture(self) -> None:
