@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
+from goalreel.annotator.exports.table import plain
 from goalreel.claims import CARRIED, PERSON, ROWS, RULE, UNKNOWN
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
@@ -187,6 +188,8 @@ def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
     rows = defaultdict[int, list[dict[str, Any]]](list)
     try:
         for row in table.to_pylist():
+            if path.suffix.lower() == ".csv":  # as `export --to table` quotes what would be a formula
+                row = {key: plain(value) for key, value in row.items()}
             if name := str(row["name"] or "").strip():
                 rows[int(row["episode"])].append({**row, "name": name})
         source.select(rows)

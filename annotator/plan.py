@@ -32,6 +32,7 @@ from goalreel.models.load import as_folder, check_first, choose_models
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.storyboard_io import save_storyboard
+from goalreel.terms import check_controls
 from goalreel.types import ROLES, Critic, DoneStep, Editor, Failure, Plan, Planner, Role, Storyboard, Task
 
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
@@ -82,6 +83,11 @@ def make_task(
     """
     if not instruction.strip():
         raise InputError("the instruction is empty: say what the robot should do")
+    for text in (instruction, *(step.instruction for step in done)):
+        try:
+            check_controls(text)
+        except ValueError as e:
+            raise InputError(f"the instruction: {e}") from e
     marks = instruction.count(MARK)
     if not images and image is not None and marks == 1:
         images = (image,)

@@ -8,8 +8,10 @@ keeps no checkpoint, and of a block whose actor was killed only what is not reco
 import logging
 import math
 import os
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from goalreel.annotator.job import AnnotationJob
 from goalreel.annotator.options import Options
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.records import Records
+from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, UserError, first_line
@@ -31,6 +33,9 @@ from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.settings import Settings, setting
 
+DEATHS = 3
+"""Starts of an episode in workers that died, after which it is given up."""
+STARTS = "starts"
 INIT_DEATHS = 3
 """Actors in a row that may die while they start; Ray's default of 0 ends the job with the first."""
 
@@ -66,6 +71,7 @@ class Workers(Settings):
             DatasetError: workers die again and again.
         """
         ended, recordings = summary.ended, records.recordings or {}
+        shutil.rmtree(records.folder.parents[1] / LOCAL / STARTS, ignore_errors=True)
         rows = [
             {"episode": i, "before": -1 if n is None else n, "of": recordings.get(i)} for i, n in todo.items()
         ]
@@ -152,12 +158,47 @@ class _Worker:
         for index in done:
             part.add_board(records.outline(index))
         todo = {index: max(n, 0) for index, n in accepted.items() if index not in done}
+        starts = _Starts(self._records.parents[1] / LOCAL / STARTS)
+        # A batch whose worker was killed is done again one by one, to find the episode that kills.
+        groups = [list(todo)] if not any(map(starts.of, todo)) else [[index] for index in todo]
         journal = Journal(records.answers, Fingerprint(self._source, recordings).recording)
         examiner = models.examiner(records.examination, writer=self._log)
         job = AnnotationJob(
             dataset, recorded, models, self._options, self._limits, records, journal, part, examiner
         )
-        job.run(todo)
+        for group in groups:
+            if starts.of(group[0]) >= DEATHS:
+                part.failures[group[0]] = f"its worker died {DEATHS} times: is there enough memory?"
+                continue
+            starts.count(group)
+            job.run({index: todo[index] for index in group})
+            starts.forget(group)
+            if part.stopped:
+                return
+
+
+@dataclass(frozen=True)
+class _Starts:
+    """Starts of episodes that have not ended, a file each with a byte a start."""
+
+    folder: Path
+
+    def of(self, index: int) -> int:
+        """Count the starts of an episode."""
+        path = self.folder / str(index)
+        return path.stat().st_size if path.is_file() else 0
+
+    def count(self, episodes: Sequence[int]) -> None:
+        """Note that they start."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        for index in episodes:
+            with (self.folder / str(index)).open("ab") as file:
+                file.write(b".")
+
+    def forget(self, episodes: Sequence[int]) -> None:
+        """Note that they have ended."""
+        for index in episodes:
+            (self.folder / str(index)).unlink(missing_ok=True)
 
 
 def _whole(records: Records, index: int) -> bool:

@@ -17,7 +17,7 @@ from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.files import digest, exclusive, link_or_copy, write_bytes
+from goalreel.files import digest, exclusive, link_or_copy, read_json, write_bytes
 from goalreel.types import ROLES
 
 _CARRIED_OVER = "adopted"
@@ -136,7 +136,7 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[_Pair]) -> Non
         log = origin.corrections(index).path.read_bytes() if corrected else b""
         for picture in sorted(origin.pictures(index)):
             link_or_copy(origin.folder / picture, records.folder / picture)
-        record = json.loads(origin.path(index).read_text(encoding="utf-8"))
+        record = read_json(origin.path(index))
         record["task"]["id"] = episode.id
         text = json.dumps(record, indent=1, ensure_ascii=False)
         write_bytes(records.path(episode.index), text.encode() + b"\n")
@@ -146,7 +146,7 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[_Pair]) -> Non
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        return dict(json.loads(path.read_bytes()))
+        return dict(read_json(path))
     except (OSError, ValueError, TypeError) as e:
         raise DatasetError(f"{path}: cannot be read ({type(e).__name__}): copy the dataset again") from e
 

@@ -3,14 +3,15 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from math import prod
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.datasets.columns import first_fault
 from goalreel.datasets.info_file import NumberFeatures, dimension_names, find_numbers, stored
 from goalreel.datasets.labels import (
     LABEL_FORMS,
@@ -20,7 +21,15 @@ from goalreel.datasets.labels import (
     joined_tasks,
     read_labels,
 )
-from goalreel.datasets.parquet import array, read_table, sort_rows, to_numpy, value_spans
+from goalreel.datasets.parquet import (
+    array,
+    open_parquet,
+    read_schema,
+    read_table,
+    sort_rows,
+    to_numpy,
+    value_spans,
+)
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.image import Image, check_picture_size
@@ -67,15 +76,26 @@ class Episode:
         index, where = row["episode_index"], f"{root}: episode {row['episode_index']}"
         path = stored(root, info["data_path"], row, "data")
         numbers = numbers or find_numbers(info["features"])
+        try:
+            fault = first_fault(path, info["features"])
+        except (pa.ArrowException, OSError):
+            fault = None  # said when the rows are read
+        if fault is not None:
+            raise DatasetError(f"{where}: {path}: {fault}")
         table = read_rows(path, index, where, (*numbers.state, *numbers.action))
         if len(table) != row["length"] or not len(table):
             raise DatasetError(
                 f"{where}: {path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
             )
-        timestamps = _columns(table, ["timestamp"], where)[:, 0]
+        features, timestamps = info["features"], _columns(table, ["timestamp"], where)[:, 0]
         if np.isnan(timestamps).any() or (np.diff(timestamps) <= 0).any():
             raise DatasetError(f"{where}: timestamps in {path.name} do not increase")
-        features = info["features"]
+        state, action = (_columns(table, names, where) for names in (numbers.state, numbers.action))
+        for names, values in ((numbers.state, state), (numbers.action, action)):
+            size = sum(prod(features[name]["shape"]) for name in names if name in table.column_names)
+            if values.shape[1] != size:
+                text = f"{', '.join(names)}: {values.shape[1]} numbers a frame, and {size} in meta/info.json"
+                raise DatasetError(f"{where}: {text}: correct its shape there")
         task_runs = frame_labels(_indices(table, "task_index"), tasks)
         task = _instruction(task_runs, row, features)
         if not task:
@@ -86,8 +106,8 @@ class Episode:
             instruction=task,
             fps=float(info["fps"]),
             timestamps=timestamps,
-            state=_columns(table, numbers.state, where),
-            action=_columns(table, numbers.action, where),
+            state=state,
+            action=action,
             state_names=dimension_names(features, numbers.state),
             action_names=dimension_names(features, numbers.action),
             data_path=path,
@@ -272,7 +292,7 @@ def read_rows(
 
 def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
     """Read the rows of an episode; row groups without any are left out, for stored images are large."""
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         spans = value_spans(file.metadata, "episode_index")
         groups = [i for i, span in enumerate(spans) if span is None or span[0] <= episode <= span[1]]
         table = file.read_row_groups(groups, columns)
@@ -289,7 +309,7 @@ def _numbers(
     Episodes are read in order, so the last file or two serve them all.
     """
     columns = ("timestamp", "frame_index", "episode_index", "task_index", "subtask_index", *numbers)
-    table = read_table(path, [name for name in pq.read_schema(path).names if name in columns])
+    table = read_table(path, [name for name in read_schema(path).names if name in columns])
     table = table.combine_chunks()
     episodes = to_numpy(table["episode_index"])
     if (np.diff(episodes) < 0).any():

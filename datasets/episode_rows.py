@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.parquet import read_table, sort_rows, to_numpy, value_spans
+from goalreel.datasets.columns import needed_in_episodes
+from goalreel.datasets.parquet import read_metadata, read_schema, read_table, sort_rows, to_numpy, value_spans
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import find
 
@@ -47,7 +47,7 @@ class EpisodeRows:
         tables: list[pa.Table] = []
         for path in files:
             try:
-                names = [n for n in pq.read_schema(path).names if not n.startswith("stats/")]
+                names = [n for n in read_schema(path).names if not n.startswith("stats/")]
                 tables.append(read_table(path, names))
             except (pa.ArrowException, OSError) as e:
                 text = f"{path}: not readable as parquet ({first_line(e)}), where lerobot fails"
@@ -125,6 +125,8 @@ def _with_types(root: Path, table: pa.Table) -> pa.Table:
         DatasetError: they are no such numbers, or lerobot makes no path of them.
     """
     for at, field in enumerate(table.schema):
+        if lists := needed_in_episodes(field.name, field.type):
+            raise DatasetError(f"{root}: meta/episodes: {field.name} is of type {field.type}: write {lists}")
         of_video, kind, needed = field.name.startswith("videos/"), pa.int64(), "whole numbers, as int64"
         if of_video and field.name.endswith("_timestamp"):
             kind, needed = pa.float64(), "seconds"
@@ -176,7 +178,7 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
 def _span(path: Path) -> tuple[int, int] | None:
     """First and last episode of a data file by its header; None where that does not tell."""
     try:
-        spans = value_spans(pq.read_metadata(path), "episode_index")
+        spans = value_spans(read_metadata(path), "episode_index")
     except (pa.ArrowException, OSError):
         return None
     known = [span for span in spans if span is not None]

@@ -20,7 +20,6 @@ from typing import Any, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from av.container import InputContainer
 from av.error import FFmpegError
 from numpy.typing import NDArray
@@ -28,7 +27,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
-from goalreel.datasets.parquet import episode_tables, list_items, to_numpy
+from goalreel.datasets.parquet import episode_tables, list_items, read_schema, to_numpy
 from goalreel.datasets.video import open_video
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -117,7 +116,7 @@ class _Episodes(Mapping[int, str]):
         cameras = [self._keyframes(rows, camera) for camera in videos]
         digests = dict.fromkeys(episodes, _digests([], self._tasks))
         try:
-            columns = [name for name in pq.read_schema(path).names if name != "index"]  # counts all frames
+            columns = [name for name in read_schema(path).names if name != "index"]  # counts all frames
             for episode, table in episode_tables(path, columns):
                 parts = (table.slice(at, _BATCH_ROWS) for at in range(0, len(table), _BATCH_ROWS))
                 digests[episode] = _digests([part.to_batches()[0] for part in parts], self._tasks)

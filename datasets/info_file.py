@@ -4,11 +4,9 @@ Its templates give the places of files. Links that lead out of the dataset are r
 from it would publish what they lead to.
 """
 
-import json
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import takewhile
 from math import prod
@@ -19,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 
 from goalreel.datasets.recognition import no_dataset
 from goalreel.errors import DatasetError, InputError
+from goalreel.files import read_json
 
 DATA_PATH = "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
 VIDEO_PATH = "videos/{video_key}/chunk-{chunk_index:03d}/file-{file_index:03d}.mp4"
@@ -118,6 +117,12 @@ _DTYPE = re.compile(
 """Types of features that lerobot 0.6 knows."""
 _DIMS = 5
 """Dimensions of a feature at most, as in Hugging Face's `Array5D`."""
+_NUMBERS = 10_000_000
+"""Numbers of a feature in one frame at most: ten times those of a large depth map."""
+_PATH = 1000
+"""Characters of a path at most, a quarter of what file systems allow."""
+_FIELD = re.compile(r"\{(chunk_index|file_index|video_key)(?::0?[0-9]?d?)?\}")
+"""A field in the template of a path; a width of many digits would fill the memory."""
 
 type Features = Mapping[str, Mapping[str, Any]]
 _ALIASES = {
@@ -141,6 +146,8 @@ class _Feature(BaseModel):
 
     dtype: str
     shape: Any = None
+    info: dict[str, Any] | None = None
+    video_info: dict[str, Any] | None = None
 
     @model_validator(mode="after")
     def _is_known(self) -> Self:
@@ -148,7 +155,9 @@ class _Feature(BaseModel):
             raise ValueError(f"lerobot 0.6 does not know the dtype {self.dtype!r}: write that of its column")
         shape = self.shape
         sizes = [s for s in shape if type(s) is int and s > 0] if isinstance(shape, list) else []
-        if self.dtype in ("image", "video", "language") or (sizes == shape and 0 < len(sizes) <= _DIMS):
+        if self.dtype in ("image", "video", "language") or (
+            sizes == shape and 0 < len(sizes) <= _DIMS and prod(sizes) <= _NUMBERS
+        ):
             return self
         raise ValueError(f"lerobot refuses the shape {shape!r}: write its sizes, such as [7]")
 
@@ -161,20 +170,20 @@ def _folder(name: str) -> str:
 
 def _template(text: str, default: str) -> str:
     """Check a path with the fields of lerobot's `default`, and with all cameras in files of their own."""
-    path = ""
-    with suppress(AttributeError, LookupError, TypeError, ValueError):
-        path = text.format(
-            chunk_index=0, file_index=0, **({"video_key": "x"} if "video_key" in default else {})
-        )
     if leads_out(text):
         raise ValueError("points outside the dataset")
+    plain = _FIELD.sub(lambda field: "x" if field[1] in default else "{", text)
     # Where cameras share a file, the sub-goal camera would overwrite the others.
-    if not path or "\0" in path or ("{video_key" in default and "{video_key" not in text):
+    if (
+        not 0 < len(plain) < _PATH
+        or re.search(r"[{}\0-\x1f]", plain)
+        or ("{video_key" in default and "{video_key" not in text)
+    ):
         raise ValueError(f"write lerobot's, {default}")
     return text
 
 
-type _Size = Annotated[int | float, Field(gt=0)]
+type _Size = Annotated[int | float, Field(gt=0, le=2**31)]
 
 
 class InfoFile(BaseModel):
@@ -182,7 +191,7 @@ class InfoFile(BaseModel):
 
     model_config = ConfigDict(strict=True)
 
-    fps: Annotated[float, Field(gt=0, allow_inf_nan=False)]
+    fps: Annotated[float, Field(ge=1e-3, le=1e6)]
     features: Annotated[dict[Annotated[str, AfterValidator(_folder)], _Feature], Field(min_length=1)]
     chunks_size: _Size = 1000
     data_files_size_in_mb: _Size = 100
@@ -201,8 +210,8 @@ def read_info(root: Path) -> dict[str, Any]:
     if not path.is_file():
         raise DatasetError(no_dataset(root))
     try:
-        info: dict[str, Any] = dict(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError) as e:
+        info: dict[str, Any] = dict(read_json(path))
+    except (OSError, ValueError, TypeError) as e:
         raise DatasetError(f"{path}: damaged ({e}): copy the dataset again") from e
     version = str(info.get("codebase_version"))
     if not version.removeprefix("v").startswith("3."):

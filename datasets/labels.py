@@ -1,6 +1,5 @@
 """The sub-task labels that a LeRobot dataset has already, in each form in which tools write them."""
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.parquet import episode_tables, list_items, read_table, sort_rows, to_numpy
+from goalreel.datasets.parquet import episode_tables, list_items, read_schema, read_table, sort_rows, to_numpy
 from goalreel.errors import DatasetError, first_line
+from goalreel.files import read_json
 from goalreel.terms import LabelForm
 
 if TYPE_CHECKING:
@@ -97,7 +96,7 @@ def subtask_labels(path: Path) -> Labels:
 @lru_cache(maxsize=2)
 def _read(path: Path, mtime_ns: int, size: int) -> Labels:
     columns = ["episode_index", "frame_index", "timestamp", "language_persistent"]
-    if not set(columns) <= set(pq.read_schema(path).names):
+    if not set(columns) <= set(read_schema(path).names):
         return {}
     labels_by_episode: Labels = {}
     for episode, part in episode_tables(path, columns):
@@ -229,7 +228,7 @@ def annotated_subtasks(root: Path) -> Mapping[int, list[dict[str, Any]]]:
 @lru_cache(maxsize=2)
 def _annotations(path: Path, mtime_ns: int) -> dict[int, list[dict[str, Any]]]:
     subtasks: dict[int, list[dict[str, Any]]] = {}
-    for episode, entry in (json.loads(path.read_bytes()).get("episodes") or {}).items():
+    for episode, entry in (read_json(path).get("episodes") or {}).items():
         atoms = [atom for atom in entry.get("atoms") or () if atom.get("style") == "subtask"]
         rows: list[dict[str, Any]] = atoms or list(entry.get("subtasks") or ())
         if rows:

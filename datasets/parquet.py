@@ -5,7 +5,9 @@ pyarrow's own `to_numpy`, `pa.array` and `read_table` import pandas where it is 
 """
 
 import itertools
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,10 +16,43 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from goalreel.errors import first_line
+from goalreel.files import check_file
+
 _OF_THE_FILE = (b"content_defined_chunking",)
 """Notes of a writer on how it cut this very file, which do not hold for a copy."""
 _ROWS = 512
 """Rows that are read at a time where a row may hold pictures."""
+
+
+@contextmanager
+def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
+    """Open a parquet file, to read it.
+
+    Raises:
+        pa.ArrowException: the file is damaged, or has two columns of one name.
+        OSError: it is none, or cannot be read.
+    """
+    check_file(path)
+    try:
+        with pq.ParquetFile(path) as file:
+            if twice := [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]:
+                raise pa.ArrowInvalid(f"two columns are called {twice[0]}: remove one")
+            yield file
+    except (UnicodeError, OverflowError) as e:  # of names and sizes that are damaged
+        raise pa.ArrowInvalid(first_line(e)) from e
+
+
+def read_schema(path: Path) -> pa.Schema:
+    """The columns of a parquet file; raises as `open_parquet`."""
+    with open_parquet(path) as file:
+        return file.schema_arrow
+
+
+def read_metadata(path: Path) -> pq.FileMetaData:
+    """The header of a parquet file; raises as `open_parquet`."""
+    with open_parquet(path) as file:
+        return file.metadata
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
@@ -27,7 +62,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
         pa.ArrowException: the file is damaged or misses a column.
         OSError: it cannot be read.
     """
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         _check_columns(file, columns)
         table = file.read(columns)
     metadata = {key: text for key, text in (table.schema.metadata or {}).items() if key not in _OF_THE_FILE}
@@ -36,7 +71,7 @@ def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
 
 def read_batches(path: Path, columns: Sequence[str] | None, rows: int) -> Iterator[pa.RecordBatch]:
     """Read a parquet file, `rows` rows at a time at most."""
-    with pq.ParquetFile(path) as file:
+    with open_parquet(path) as file:
         _check_columns(file, columns)
         yield from file.iter_batches(rows, columns=columns)
 

@@ -38,7 +38,7 @@ from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames, same_words
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import digest, exclusive, file_lock, find, sweep, write_bytes
+from goalreel.files import digest, exclusive, file_lock, find, read_json, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -177,7 +177,7 @@ class Records:
             raise DatasetError(other)
         if path.is_file():
             try:
-                old = json.loads(path.read_bytes())
+                old = read_json(path)
                 was, source = {**old["settings"], "format": old["format"]}, old["source"]
             except (ValueError, KeyError, TypeError) as e:
                 raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
@@ -334,7 +334,7 @@ class Records:
     def settings(self) -> dict[str, Any]:
         """Settings that decided the result; empty where the file is gone or damaged."""
         try:
-            return dict(json.loads((self.folder / "settings.json").read_bytes())["settings"])
+            return dict(read_json(self.folder / "settings.json")["settings"])
         except (OSError, ValueError, KeyError, TypeError) as e:
             log.warning("%s: the settings cannot be read (%s)", self.folder, type(e).__name__)
             return {}

@@ -24,7 +24,7 @@ from av.video.frame import VideoFrame
 from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, first_line
 
 _SKIPPING = ("h264", "hevc")
 """FFmpeg's decoders that can leave out single frames; libdav1d leaves out all of a kind or none."""
@@ -68,7 +68,9 @@ class VideoIndex:
         try:
             pts, is_keyframe, time_base, size = _mp4_frames(path) or _packets(path)
         except (FFmpegError, IndexError, OSError) as e:
-            raise DatasetError(f"{path}: not a readable video ({e}): truncated or corrupt?") from e
+            raise DatasetError(
+                f"{path}: not a readable video ({first_line(e)}): truncated or corrupt?"
+            ) from e
         if not len(pts) or not time_base:
             raise DatasetError(f"{path}: the video holds no frames: truncated or corrupt?")
         return cls(path, np.sort(pts), np.sort(pts[is_keyframe]), time_base, size)

@@ -24,5 +24,11 @@ class BackendError(UserError):
 
 
 def first_line(error: BaseException) -> str:
-    """Return an error's message in one line; the name of its type where it says nothing."""
+    """Return an error's message in one line; the name of its type where it says nothing.
+
+    Of the system's errors that is the path and the reason, without a number.
+    """
+    if isinstance(error, OSError) and error.strerror and type(error.strerror) is str:
+        path = "" if error.filename is None else f"{error.filename}: "
+        return f"{path}{error.strerror}".replace("\n", " ")
     return (str(error).strip() or type(error).__name__).splitlines()[0]

@@ -3,10 +3,12 @@
 import errno
 import fcntl
 import hashlib
+import json
 import logging
 import os
 import secrets
 import shutil
+import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -21,6 +23,9 @@ _LOCK = TMP + "lock"
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_OFFERED = {errno.ENOSYS, errno.ENOTSUP, errno.EINVAL, errno.ENOLCK, errno.EPERM, errno.EACCES}
 """Errors of file systems without locks, links, times or a way to wait for the disk, such as FUSE."""
+
+_DIGITS = 19
+"""Digits of the largest whole number of 64 bits."""
 
 log = logging.getLogger(__name__)
 
@@ -214,6 +219,41 @@ def find(folder: Path, pattern: str = "*") -> list[Path]:
     """All that matches a pattern below `folder`, in order; what is being written is not there yet."""
     paths = (path.relative_to(folder) for path in folder.glob(pattern))
     return [folder / p for p in sorted(paths) if not any(part.startswith(TMP) for part in p.parts)]
+
+
+def is_linked(path: Path, folder: Path) -> bool:
+    """Return whether a link leads from `folder` to a path below it."""
+    return path.resolve() != folder.resolve() / path.relative_to(folder)
+
+
+def check_file(path: Path) -> Path:
+    """Return the path of a file that may be opened: a pipe waits for ever, and a device has no end.
+
+    Raises:
+        OSError: it is something else, or there is nothing.
+    """
+    if not stat.S_ISREG(path.stat().st_mode):
+        raise OSError(errno.EINVAL, "is no file, but a folder, a pipe or a device", str(path))
+    return path
+
+
+def read_json(path: Path) -> Any:
+    """Read a file of JSON that somebody else may have written.
+
+    Raises:
+        ValueError: it is damaged, nested too deeply, or has a number that no computer holds.
+        OSError: it cannot be read.
+    """
+
+    def whole(digits: str) -> int:
+        if len(digits) > _DIGITS:
+            raise ValueError(f"a number of {len(digits)} digits")
+        return int(digits)
+
+    try:
+        return json.loads(check_file(path).read_text(encoding="utf-8"), parse_int=whole)
+    except RecursionError as e:
+        raise ValueError("nested too deeply") from e
 
 
 def sweep(folder: Path) -> None:

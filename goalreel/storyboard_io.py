@@ -5,7 +5,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from goalreel.errors import InputError
-from goalreel.files import write_bytes
+from goalreel.files import check_file, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -38,10 +38,12 @@ def load_storyboard(folder: Path | str) -> Storyboard:
         return Image.decode(path.read_bytes())
 
     try:
-        data = (folder / "storyboard.json").read_bytes()
+        data = check_file(folder / "storyboard.json").read_bytes()
         return Storyboard.model_validate_json(data, context={"get_image": get})
     except (FileNotFoundError, NotADirectoryError) as e:
         raise InputError(f"{folder}: holds no storyboard.json: goalreel plan --out writes one") from e
+    except OSError as e:
+        raise InputError(f"{folder / 'storyboard.json'}: cannot be read ({e.strerror})") from e
     except ValidationError as e:
         first = e.errors()[0]
         where = ".".join(map(str, first["loc"]))

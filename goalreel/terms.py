@@ -11,6 +11,25 @@ ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
 STAGE_OF_ROLE: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
 ROLE_OF_STAGE: Mapping[Stage, Role] = {stage: role for role, stage in STAGE_OF_ROLE.items()}
 
+_BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
+
+
+def check_controls(text: str) -> str:
+    """Return a text without control characters, which end lines, colour terminals or turn words round.
+
+    >>> check_controls("pick up\nthe cup")
+    'pick up\nthe cup'
+
+    Raises:
+        ValueError: it holds one that is no white space.
+    """
+    for sign in text:
+        code = ord(sign)
+        if (code < 32 or 127 <= code < 160 or code in _BIDI) and not sign.isspace():
+            raise ValueError(f"it holds the control character U+{code:04X}: remove it")
+    return text
+
+
 type OnRejected = Literal["stop", "continue"]
 """Reaction of the loop: go on or stop after a step without an accepted picture."""
 Keep = Literal["best", "last"]

@@ -42,6 +42,8 @@ class CorpusReport:
     """Rows accepted and rejected: of all that are scored, then of a part before and after balance."""
     dropped: dict[str, dict[str, int]]
     """RecipeStage -> reason -> how many."""
+    damaged: int = 0
+    """Storyboards that cannot be read."""
     rows: dict[str, int] = field(default_factory=dict)
 
     @classmethod
@@ -55,6 +57,7 @@ class CorpusReport:
         return cls(
             scorer=scorer,
             storyboards=len(outlines),
+            damaged=sum("damaged" in each.dropped for each in outlines),
             steps=sum(len(each.statuses) for each in outlines),
             samples=len(samples),
             thresholds={

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from goalreel.annotator.exports.annotated import Annotated, Exported
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.labels import frame_labels, has_sub_tasks, joined_tasks
-from goalreel.datasets.parquet import episode_tables, read_batches, to_numpy
+from goalreel.datasets.parquet import episode_tables, read_batches, read_schema, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.card import CARD, before_goalreel, claim_lines
 from goalreel.datasets.writing.files import data_files, dataset_files, episode_files
@@ -86,7 +86,7 @@ def export_groot(
     """
     annotated = Annotated.open(dataset)
     source = annotated.source
-    columns = set(pq.read_schema(data_files(source.root)[0]).names)
+    columns = set(read_schema(data_files(source.root)[0]).names)
     for role, names in (("state", source.numbers.state), ("action", source.numbers.action)):
         if not names:
             how = f"annotate it with --layout {role}=NAME"
@@ -159,7 +159,7 @@ class _GrootExport:
     def write_episodes(self) -> Iterator[int]:
         """Write the episodes in the order of the data files, and yield the index of each."""
         for path in data_files(self._source.root):
-            columns = [name for name in pq.read_schema(path).names if name not in self._dropped]
+            columns = [name for name in read_schema(path).names if name not in self._dropped]
             for episode, table in episode_tables(path, columns):
                 if episode in self._missing:
                     continue
@@ -303,7 +303,7 @@ def _camera_stats(source: Source) -> dict[int, dict[str, dict[str, Any]]]:
     kinds = ("min", "max", "mean", "std", "count")
     names = {f"stats/{camera}/{name}": (camera, name) for camera in source.cameras for name in kinds}
     for path in episode_files(source.root):
-        columns = [name for name in names if name in pq.read_schema(path).names]
+        columns = [name for name in names if name in read_schema(path).names]
         for batch in read_batches(path, ["episode_index", *columns], 256):
             for row in batch.to_pylist():
                 of_episode = stats[row.pop("episode_index")] = {}

@@ -58,6 +58,8 @@ the verdict on that attempt: `success` is null where nobody compared the picture
 in doubt, and false where the recording shows a failure. `unaligned` is why the step was not found in the
 recording. The claims follow (`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated
 by "; ". Last are the details (`goalreel.details`). Null is what there is none of."""
+FORMULA = ("=", "+", "-", "@", "\t", "\r")
+"""Beginnings of what spreadsheets calculate; in a CSV file a quotation mark stands before them."""
 WRITERS = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
 EPISODES = 1000
 """Whose rows are written at a time: they take 8 KB an episode until then."""
@@ -90,9 +92,21 @@ def export_table(
             for count, episode in episodes:
                 rows += _rows(episode, records.outline(episode), recorded.fps, examination)
                 progress("export", count, len(done))
+            if out.suffix == ".csv":
+                rows = [{name: cell(value) for name, value in row.items()} for row in rows]
             writer.write_table(pa.Table.from_pylist(rows, SCHEMA))
             written += len(rows)
     return written
+
+
+def cell(value: object) -> object:
+    """Quote a text that a spreadsheet would take for a formula."""
+    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+
+
+def plain(value: object) -> object:
+    """Take the quotation mark of `cell` away."""
+    return value[1:] if isinstance(value, str) and cell(value[1:]) == value else value
 
 
 def _rows(

@@ -15,7 +15,7 @@ from goalreel.datasets.bags.excerpts import Cut, cut
 from goalreel.datasets.bags.topics import Bag, TopicRequest, fingerprint, picture
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import exclusive
+from goalreel.files import exclusive, read_json
 from goalreel.image import Image
 from goalreel.progress import OnCount
 
@@ -112,7 +112,7 @@ def _provenance(cuts: dict[Path, Cut], request: TopicRequest) -> dict[str, Any]:
 
 def _agree(out: Path, made_from: dict[str, Any]) -> None:
     try:
-        previous = json.loads((out / PROVENANCE).read_bytes())
+        previous = read_json(out / PROVENANCE)
     except (OSError, ValueError) as e:
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out") from e
     if previous != made_from:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from goalreel.datasets.corpora.rows import SUCCESS, RowKind, features, messages_of, to_columns
+from goalreel.datasets.parquet import read_metadata
 from goalreel.errors import DatasetError
 from goalreel.files import atomic, exclusive, find, sweep, write_bytes
 from goalreel.image import Image
@@ -133,9 +134,8 @@ def _same_corpus(corpus: Corpus[Any], out: Path, text: bool) -> None:
 
 
 def _finish(corpus: Corpus[Any], out: Path) -> int:
-    import pyarrow.parquet as pq
 
-    rows = sum(pq.read_metadata(_file(out, name)).num_rows for name in corpus.shards)
+    rows = sum(read_metadata(_file(out, name)).num_rows for name in corpus.shards)
     summary = f"{rows} rows"
     if corpus.kind.judged:
         right = sum(_right(_file(out, name)) for name in corpus.shards)

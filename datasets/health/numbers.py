@@ -1,7 +1,6 @@
 """Numbers and pictures: NaN, dimensions that never move, and cameras that repeat their frames."""
 
 import itertools
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -9,15 +8,15 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, spell_numbers, warning
 from goalreel.datasets.health.tables import FrameRows, in_threads
-from goalreel.datasets.parquet import list_items, read_batches, to_numpy
+from goalreel.datasets.parquet import list_items, read_batches, read_schema, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
 from goalreel.errors import DatasetError
+from goalreel.files import read_json
 
 _SAMPLES, _FRAMES = 3, 16
 """Episodes of a camera, and frames in the middle of each, that are looked at."""
@@ -68,7 +67,7 @@ class _Range:
 
 def _range(name: str, path: Path) -> _Range | None:
     """Read a column of numbers, a part at a time; None where the file has none, or not of one size."""
-    if name not in pq.read_schema(path).names:
+    if name not in read_schema(path).names:
         return None
     not_finite, edges, is_empty = set[int](), list[NDArray[np.floating]](), False
     for batch in read_batches(path, ["episode_index", name], 65536):
@@ -90,6 +89,8 @@ def _numbers(column: pa.Array) -> NDArray[np.floating]:
         items = list_items(items)
     valid = np.array([cell.is_valid for cell in column]) if column.null_count else np.ones(len(column), bool)
     values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)
+    if len(items) != valid.sum() * values.shape[1]:  # ragged: of no row is known which numbers are its own
+        return np.full((len(column), 0), np.nan, np.float32)
     values[valid] = to_numpy(items).reshape(valid.sum(), values.shape[1])
     return values
 
@@ -144,12 +145,12 @@ def stats_issues(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     """Statistics that are missing, of another column, or that make NaN of what is normalized with them."""
     path, level, stats = source.root / "meta" / "stats.json", "warning", {}
     try:
-        stats = json.loads(path.read_text(encoding="utf-8"))
+        stats = read_json(path)
         spoiled = [n for n, s in stats.items() if not np.isfinite(np.array(s["mean"], float)).all()]
         text = f"meta/stats.json has NaN for {', '.join(spoiled)}" if spoiled else ""
     except FileNotFoundError:
         text = "meta/stats.json is missing: lerobot-train cannot normalize"
-    except (ValueError, KeyError, TypeError, AttributeError) as e:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as e:
         level, text = "broken", f"{path}: not statistics as lerobot writes them ({e!r}): remove the file"
     if text:
         advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"

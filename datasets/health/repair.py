@@ -23,7 +23,7 @@ from goalreel.datasets.health.issues import spell
 from goalreel.datasets.health.tables import MISSING, NUMBERS, NUMERIC, FrameRows, count_values, unreadable
 from goalreel.datasets.info_file import VIDEO_PATH, check_links, read_info, stored
 from goalreel.datasets.labels import read_texts
-from goalreel.datasets.parquet import array, read_table, to_numpy
+from goalreel.datasets.parquet import array, read_metadata, read_schema, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import declares
 from goalreel.datasets.video import VideoIndex
@@ -73,7 +73,7 @@ def _repair(root: Path) -> Iterator[str]:
 
 def _has_numbers(path: Path) -> bool:
     """Tell if a data file can be read, and numbers its rows."""
-    kinds = {} if unreadable(path) else {field.name: field.type for field in pq.read_schema(path)}
+    kinds = {} if unreadable(path) else {field.name: field.type for field in read_schema(path)}
     return all(name in kinds and (is_integer(kinds[name]) or is_floating(kinds[name])) for name in NUMBERS)
 
 
@@ -91,7 +91,7 @@ def _name_features(root: Path) -> Iterator[str]:
     """Let features of meta/info.json be the columns that all data files have, in the size that they have."""
     info = read_info(root)
     features, paths = info["features"], data_files(root)
-    schemas = [pq.read_schema(path) for path in paths]
+    schemas = [read_schema(path) for path in paths]
     columns = [set(schema.names) for schema in schemas]
     everywhere, somewhere = set.intersection(*columns), set.union(*columns)
     added = {n: f for n in sorted(everywhere - features.keys()) if (f := _feature(schemas[0].field(n).type))}
@@ -120,7 +120,7 @@ def _size(paths: list[Path], name: str, feature: dict[str, Any]) -> int | None:
     """Count the numbers of each row of a vector, where that is not what its feature says."""
     if feature["dtype"] not in NUMERIC or len(feature["shape"]) != 1 or feature["shape"][0] < 2:
         return None
-    files = [(pq.read_metadata(path).num_rows, *count_values(path).get(name, (0, 0))) for path in paths]
+    files = [(read_metadata(path).num_rows, *count_values(path).get(name, (0, 0))) for path in paths]
     fits = all(rows and values % rows == 0 and not nulls for rows, values, nulls in files)
     size, *others = {values // rows for rows, values, _ in files} if fits else {0}
     return None if others or size < 2 or size == feature["shape"][0] else size
@@ -234,7 +234,7 @@ def _index_tasks(root: Path) -> Iterator[str]:
             yield f"{TASKS}: made from the tasks in meta/episodes"
         return
     indices, in_order = list(texts), np.array(sorted(texts), np.int64)
-    if indices == list(range(len(indices))) or len(indices) < pq.read_metadata(path).num_rows:
+    if indices == list(range(len(indices))) or len(indices) < read_metadata(path).num_rows:
         return
     if not np.isin(rows.task, in_order).all():
         return
@@ -309,10 +309,10 @@ def _starts(video: VideoIndex, rows: Sequence[Mapping[str, Any]], name: str, fps
 def _count_totals(root: Path) -> Iterator[str]:
     """Write how many episodes, frames and tasks there are."""
     info = read_info(root)
-    frames = sum(pq.read_metadata(path).num_rows for path in data_files(root))
+    frames = sum(read_metadata(path).num_rows for path in data_files(root))
     totals = {"total_episodes": len(EpisodeRows.read(root)), "total_frames": frames}
     if (root / TASKS).is_file():
-        totals["total_tasks"] = pq.read_metadata(root / TASKS).num_rows
+        totals["total_tasks"] = read_metadata(root / TASKS).num_rows
     if changed := [name for name, value in totals.items() if info.get(name) != value]:
         if list(info.get("splits") or ()) == ["train"]:
             info["splits"] = {"train": f"0:{totals['total_episodes']}"}

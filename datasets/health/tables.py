@@ -11,14 +11,13 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pyarrow.types import is_floating, is_integer
 
+from goalreel.datasets.columns import column_faults
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, warning
 from goalreel.datasets.info_file import links_out
 from goalreel.datasets.labels import ANNOTATIONS, LABEL_FORMS, SUBTASKS, find_labels
-from goalreel.datasets.parquet import read_table, to_numpy
+from goalreel.datasets.parquet import read_metadata, read_schema, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import data_files, episode_files
@@ -73,7 +72,7 @@ def in_threads[Item, Result](work: Callable[[Item], Result], items: Iterable[Ite
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     """Read the columns of a file; one that it lacks is empty throughout."""
-    names = pq.read_schema(path).names
+    names = read_schema(path).names
     table = read_table(path, [name for name in NUMBERS if name in names])
     columns: dict[str, NDArray[Any]] = {}
     for name in NUMBERS:
@@ -90,7 +89,7 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
 def unreadable(path: Path) -> str | None:
     """Say why a data file is not readable; None where it is, with a table of columns."""
     try:
-        pq.read_schema(path)
+        read_schema(path)
     except (pa.ArrowException, OSError) as e:
         return first_line(e)
     return None
@@ -127,13 +126,12 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
 
 
 def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
-    schema, rows = pq.read_schema(path), pq.read_metadata(path).num_rows
+    schema, rows = read_schema(path), read_metadata(path).num_rows
     columns, features = set(schema.names), {n: f for n, f in source.features.items() if f["dtype"] != "video"}
-    if needed := set(NUMBERS) - {"task_index"} - columns:
-        yield broken("columns", f"{path}: has no column {_names(needed)}: {_COPY}")
-    for field in schema:
-        if field.name in NUMBERS and not (is_integer(field.type) or is_floating(field.type)):
-            yield broken("columns", f"{path}: {field.name} is of type {field.type}: write numbers")
+    if "index" not in columns:
+        yield broken("columns", f"{path}: has no column index: {_COPY}")
+    faults = list(column_faults(schema, source.features))
+    yield from (broken("columns", f"{path}: {fault}") for fault in faults)
     if extra := columns - features.keys():
         text = f"{path}: meta/info.json names no feature {_names(extra)}, so lerobot refuses the file"
         yield broken("columns", f"{text}: add it to features, or drop the column")
@@ -141,7 +139,7 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield warning("columns", f"{text}; remove it from features")
     counts = count_values(path)
-    for name, feature in features.items():
+    for name, feature in () if faults else features.items():
         if name not in columns:
             continue
         if feature["dtype"].startswith(_NO_TENSOR):
@@ -182,7 +180,7 @@ def _depth(kind: pa.DataType) -> int:
 def count_values(path: Path) -> dict[str, tuple[int, int]]:
     """Column -> the numbers in it, of lists those in all lists, and how many of them are empty."""
     counts: dict[str, tuple[int, int]] = {}
-    metadata = pq.read_metadata(path)
+    metadata = read_metadata(path)
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
             name = re.sub(r"(\.list\.\w+)+$", "", column.path_in_schema)

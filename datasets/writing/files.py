@@ -15,7 +15,7 @@ from typing import Any
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.files import copy, digest, file_digest, files_below, find, link_or_copy, write_bytes
+from goalreel.files import copy, digest, file_digest, files_below, find, link_or_copy, read_json, write_bytes
 
 MARKS = FOLDER / "files"
 _COPIES = "copies.json"
@@ -59,7 +59,7 @@ class FileMarks:
         if not file.is_file():
             return None
         try:
-            mark = json.loads(self.path(file).read_bytes())
+            mark = read_json(self.path(file))
             return mark["note"] if mark["made_from"] == made_from else None
         except (OSError, ValueError, KeyError, TypeError):
             return None
@@ -93,14 +93,14 @@ class FileMarks:
         for path in find(self.out / MARKS, "*/**/*.json"):
             file = self.out / path.relative_to(self.out / MARKS).with_suffix("")
             try:
-                yield file, json.loads(path.read_bytes())["content"]
+                yield file, read_json(path)["content"]
             except (OSError, ValueError, KeyError, TypeError):
                 continue
 
     def copies(self) -> dict[str, str] | None:
         """File passed on from IN, relative to OUT -> digest; None where nothing tells, as before a build."""
         try:
-            return dict(json.loads((self.out / MARKS / _COPIES).read_bytes()))
+            return dict(read_json(self.out / MARKS / _COPIES))
         except (OSError, ValueError, TypeError):
             return None
 

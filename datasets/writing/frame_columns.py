@@ -16,7 +16,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.labels import has_several
-from goalreel.datasets.parquet import array, read_table
+from goalreel.datasets.parquet import array, read_schema, read_table
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import data_files
 from goalreel.datasets.writing.goals import Goals
@@ -156,7 +156,7 @@ def check_progress(source: Source) -> None:
     """
     path = source.root / PROGRESS_FILE
     what = PROGRESS if PROGRESS in source.features and not has_progress(source) else None
-    if what is None and path.is_file() and _MARK.encode() not in (pq.read_schema(path).metadata or {}):
+    if what is None and path.is_file() and _MARK.encode() not in (read_schema(path).metadata or {}):
         what = PROGRESS_FILE.name
     if what is not None:
         raise DatasetError(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.info_file import VIDEO_PATH
 from goalreel.datasets.labels import SUB_TASKS
-from goalreel.datasets.parquet import array, episode_tables, list_items, read_table, to_numpy
+from goalreel.datasets.parquet import array, episode_tables, list_items, read_schema, read_table, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import episode_files
 from goalreel.datasets.writing.frame_columns import FEATURE, PROGRESS, frame_progress, listed
@@ -20,7 +20,7 @@ from goalreel.datasets.writing.language import LANGUAGE_FEATURE, language_types,
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.plan import FORM, BuildPlan
 from goalreel.datasets.writing.video import video_info
-from goalreel.files import atomic, write_bytes
+from goalreel.files import atomic, read_json, write_bytes
 
 type Stats = dict[str, NDArray[Any]]
 QUANTILES = (0.01, 0.10, 0.50, 0.90, 0.99)
@@ -200,7 +200,7 @@ def write_stats(root: Path, out: Path, key: str, numbers: Sequence[str] = ()) ->
     The mask gets no entry: it is nothing to normalise.
     """
     path = root / "meta" / "stats.json"
-    stats = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    stats = read_json(path) if path.is_file() else {}
     for feature, shape in [(key, (3, 1, 1)), *((name, (1,)) for name in numbers)]:
         if any(groups := episode_stats(out, feature, shape)):
             stats[feature] = {name: values.tolist() for name, values in aggregate(groups).items()}
@@ -211,7 +211,7 @@ def episode_stats(root: Path, feature: str, shape: tuple[int, ...]) -> list[Stat
     """The statistics of a feature in each file of meta/episodes, of the form that `aggregate` takes."""
     episodes: list[Stats] = []
     for file in episode_files(root):
-        names = [n for n in pq.read_schema(file).names if n.startswith(f"stats/{feature}/")]
+        names = [n for n in read_schema(file).names if n.startswith(f"stats/{feature}/")]
         episodes.append({k: v for n in names for k, v in _arrays(read_table(file, [n]), shape).items()})
     return episodes
 

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.datasets.labels import LanguageRow, has_sub_tasks, persistent_rows
-from goalreel.datasets.parquet import array, episode_tables, to_numpy
+from goalreel.datasets.parquet import array, episode_tables, read_schema, to_numpy
 from goalreel.datasets.writing import language
 from goalreel.datasets.writing.frame_columns import PROGRESS, frame_progress, frame_tasks
 from goalreel.datasets.writing.goals import Goals
@@ -38,7 +38,7 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
     """
     with atomic(target) as tmp:
         written = language_types() if job.text.language else {}
-        schema = pq.read_schema(original)
+        schema = read_schema(original)
         schema = schema if written else drop_fields(schema, language_types())
         kinds = {**written, job.pad_key: pa.bool_()}
         if job.progress:

@@ -1,12 +1,12 @@
 """Ids and texts in the requests of people, and pictures that stand for stored ones."""
 
-import unicodedata
 from typing import Annotated
 
 import numpy as np
 from pydantic import AfterValidator, Field, StringConstraints
 
 from goalreel.image import Image
+from goalreel.terms import check_controls
 
 FRAME = "frame:"
 """A reference to a frame of the recording begins so: `frame:CAMERA#INDEX`."""
@@ -22,12 +22,9 @@ def one_line(text: str) -> str:
         ValueError: nothing is left, or the text holds another control character.
     """
     line = " ".join(text.split())
-    control = next((sign for sign in line if unicodedata.category(sign) == "Cc"), None)
-    if control is not None:
-        raise ValueError(f"{line!r} holds the control character U+{ord(control):04X}: remove it")
     if not line:
         raise ValueError("a text holds nothing but white space")
-    return line
+    return check_controls(line)
 
 
 type StepId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")]

@@ -232,7 +232,7 @@ class OpenAIChat:
         for name in sorted(refused - self._refused):
             is_sampling = name in ("top_p", "top_k")
             level = logging.WARNING if is_sampling else logging.INFO
-            log.log(level, "%s refuses %s: it goes without from now on", self._client.endpoint.address, name)
+            log.log(level, "%s refuses %s: it goes without from now on", self._client.endpoint.shown, name)
         self._refused |= refused
 
     @property

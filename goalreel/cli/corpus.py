@@ -259,6 +259,9 @@ def from_storyboards(
         print_json({"out": str(out), **asdict(report)})
     else:
         _summarize(report, out)
+    if report.damaged:
+        typer.echo(f"goalreel: {report.damaged} of {report.storyboards} storyboards cannot be read", err=True)
+        raise typer.Exit(1)
 
 
 @app.command(

@@ -33,7 +33,7 @@ class RemoteEditor:
 
     An optional field that a server refuses (`ImageFormat.optional`) is not sent again. A late reply is not
     asked for again: it may have cost money. A picture that the server stores is fetched from the server's own
-    host, or from one of `picture_hosts`.
+    host and port, or from one of `picture_hosts`.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class RemoteEditor:
 
     async def _edit(self, edit: Edit) -> Image | Failure:
         if edit.references and not self._format.references:
-            return self._failure(f"{self._client.endpoint.address} takes one picture an edit", refused=True)
+            return self._failure(f"{self._client.endpoint.shown} takes one picture an edit", refused=True)
         async with self._free:
             try:
                 reply, refused = await self._ask(edit)

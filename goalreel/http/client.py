@@ -28,7 +28,7 @@ import tenacity
 from goalreel import __version__
 from goalreel.errors import InputError
 from goalreel.http.calls import CallAbortedError, current_abort, report_retry
-from goalreel.http.endpoint import Endpoint
+from goalreel.http.endpoint import Endpoint, public_address
 
 REFUSED = frozenset({400, 413, 422})
 """The server works, but it will never take this very request."""
@@ -90,7 +90,8 @@ class HttpClient:
     """Sends requests to one endpoint; its key goes to no other host.
 
     Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses; with
-    `retry_late`, so is a reply that is late. With `hosts`, redirects lead to them and the endpoint's alone.
+    `retry_late`, so is a reply that is late. With `hosts`, redirects lead to them and the
+    endpoint's own alone.
 
     Raises:
         InputError: a proxy of the environment cannot be used.
@@ -107,17 +108,18 @@ class HttpClient:
     ) -> None:
         self.endpoint, self.timeout_s = endpoint, timeout_s
         self._retries, self._retry_late = retries, retry_late
-        allowed = None if hosts is None else {httpx2.URL(endpoint.address).host, *map(str.lower, hosts)}
+        allowed = None if hosts is None else {*map(str.lower, hosts)}
 
         async def guard(request: httpx2.Request) -> None:
             """Check each request and redirect."""
-            host = request.url.host
-            if allowed is not None and host not in allowed:
+            host, is_home = request.url.host, endpoint.is_home(request.url)
+            if allowed is not None and not is_home and host not in allowed:
                 option = f"allow that with the option picture_host={host}"
+                place = request.url.netloc.decode()
                 raise ValueError(
-                    f"it points to {host}: {option if request.method == 'GET' else 'give that address'}"
+                    f"it points to {place}: {option if request.method == 'GET' else 'give that address'}"
                 )
-            if not endpoint.is_home(request.url):
+            if not is_home:
                 for name in ("Authorization", *endpoint.headers):
                     request.headers.pop(name, None)
 
@@ -205,11 +207,14 @@ class HttpClient:
 
     def explain(self, error: HttpError) -> str:
         """Say in one line why there is no reply, without the key."""
-        address, cause = self.endpoint.address, error.__cause__
+        address, cause = self.endpoint.shown, error.__cause__
         if (reply := error.reply) is not None:
             place, advice = address, self.endpoint.advice(reply.status)
             if reply.redirected:
-                place, advice = f"{reply.url}, to which {address} redirects", "; give that address"
+                place, advice = (
+                    f"{public_address(str(reply.url))}, to which {address} redirects",
+                    "; give that address",
+                )
             return self.endpoint.hide_key(
                 f"HTTP {reply.status} from {place}: {error_text(reply.body)}{advice}"
             )

@@ -20,6 +20,10 @@ _AT_HOST = re.compile(r"(?<=.)@(?=localhost\b|\[|[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$([A-Za-z_]\w*)")
 _SECRET = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature", re.IGNORECASE)
+_USUAL = re.compile(
+    r"|v\d\w{0,8}|openai|api|ai|models|compatible-mode|inference|serving-endpoints|deployments"
+)
+"""Parts of the paths of model servers; `v1beta` is one."""
 _PUBLIC = re.compile(r"([A-Za-z]+ )?\$(\{\w+\}|[A-Za-z_]\w*)")
 _NO_HOST = re.compile(r"getaddrinfo|name resolution|not known|nodename|no address", re.IGNORECASE)
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER|record layer|UNEXPECTED_MESSAGE")
@@ -52,9 +56,9 @@ class Endpoint:
         try:
             url = httpx2.URL(self.address)
         except httpx2.InvalidURL as e:
-            raise InputError(f"{self.address!r} is not an address: write {self.example}") from e
+            raise InputError(f"{self.shown!r} is not an address: write {self.example}") from e
         if url.scheme not in ("http", "https") or not url.host or url.port == 0:
-            raise InputError(f"{self.address!r} is not an address: write {self.example}")
+            raise InputError(f"{self.shown!r} is not an address: write {self.example}")
         if url.userinfo or url.query:
             raise InputError(
                 "an address must hold no key: put it into the environment variable GOALREEL_API_KEY"
@@ -104,6 +108,11 @@ class Endpoint:
             text = text.replace(secret, "***")
         return text
 
+    @property
+    def shown(self) -> str:
+        """The address for a message."""
+        return public_address(self.address)
+
     def is_home(self, url: "httpx2.URL") -> bool:
         """Return whether an address has this endpoint's host and port, or the same host's over TLS."""
         home, other = _origin(self.address), _origin(str(url))
@@ -126,14 +135,14 @@ class Endpoint:
 
         message = str(error or "")
         if "CERTIFICATE_VERIFY_FAILED" in message:
-            return f"the certificate of {self.address} is not trusted: set SSL_CERT_FILE to its authority's"
+            return f"the certificate of {self.shown} is not trusted: set SSL_CERT_FILE to its authority's"
         if _NO_TLS.search(message):
-            return f"{self.address} does not speak TLS: write http://"
+            return f"{self.shown} does not speak TLS: write http://"
         if getproxies().keys() - {"no"} and not self.is_local:
-            return f"cannot reach {self.address}: is the proxy of the environment running? (or set NO_PROXY)"
+            return f"cannot reach {self.shown}: is the proxy of the environment running? (or set NO_PROXY)"
         if _NO_HOST.search(message):
-            return f"cannot reach {self.address}: there is no such host"
-        return f"cannot reach {self.address}: is the server running?"
+            return f"cannot reach {self.shown}: there is no such host"
+        return f"cannot reach {self.shown}: is the server running?"
 
     def advice(self, status: int) -> str:
         """Say what to do about a refusal, as the end of a message; empty where the server's words must do."""
@@ -229,6 +238,22 @@ def read_headers(lines: Iterable[str]) -> dict[str, str]:
         _check_header(name, value)
         headers[name] = value
     return headers
+
+
+def public_address(text: str) -> str:
+    """Show an address; parts of its path that are not usual may be a key.
+
+    >>> public_address("https://gateway/hunter2/openai/v1")
+    'https://gateway/***/openai/v1'
+    """
+    place = (
+        re.search(r"(?<=[\w\]])/(?!/)", text[(start := text.find("://") + 3) :]) if "://" in text else None
+    )
+    if place is None:
+        return text
+    at = start + place.start()
+    parts = text[at:].split("/")
+    return text[:at] + "/".join(part if _USUAL.fullmatch(part) else "***" for part in parts)
 
 
 def public_header(line: str) -> str:

@@ -67,7 +67,7 @@ def probe_openai(endpoint: "Endpoint", model: str, route: str) -> str:
     if not served or any(f"/{name}:".find(f"/{model}:") >= 0 for name in served):
         return ""  # also models/NAME and NAME:latest, as Gemini and Ollama list them
     names = ", ".join(served[:8]) + (", ..." if served[8:] else "")
-    message = f"{endpoint.address} does not list {model!r}, but {names}"
+    message = f"{endpoint.shown} does not list {model!r}, but {names}"
     if cards[0].get("owned_by") == "goalreel":
         raise InputError(f"{message}: name one of them, or start it with that model too")
     return message
@@ -124,7 +124,7 @@ def _cards(endpoint: "Endpoint", reply: "Reply") -> list[dict[str, Any]]:
     except ValueError:
         kind = reply.headers.get("Content-Type", "nothing").partition(";")[0]
         raise InputError(
-            f"{endpoint.address} is no model server: it answers /models with {kind}{endpoint.advice(404)}"
+            f"{endpoint.shown} is no model server: it answers /models with {kind}{endpoint.advice(404)}"
         ) from None
     data = listed.get("data") if isinstance(listed, dict) else None
     return [card for card in data if isinstance(card, dict)] if isinstance(data, list) else []

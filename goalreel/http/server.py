@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, cast
 import uvicorn
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -16,6 +18,10 @@ HEADER_S = 10.0
 """A connection ends where no whole header came for so long after it began, or after its last answer."""
 BODY_S, BODY_RATE = 20.0, 16_384.0
 """A body may take `BODY_S` seconds, and one more for each `BODY_RATE` bytes that came."""
+
+STREAMS_SHARE = 0.5
+"""The share of the connections that streams of events may have."""
+_streams: list[asyncio.Timeout] = []
 
 
 class BodyTimeout:
@@ -58,6 +64,31 @@ class BodyTimeout:
             await send({"type": "http.response.body", "body": b"the request did not arrive in time"})
 
 
+async def one_of_many(stream: "AsyncIterator[bytes]") -> "AsyncIterator[bytes]":
+    """Pass a stream of events on, until too many are open: then the oldest ends.
+
+    A browser asks for its stream again, and every other request finds room.
+    """
+    try:
+        async with asyncio.timeout(None) as limit:
+            _streams.append(limit)
+            if len(_streams) > STREAMS_SHARE * max_connections():
+                _streams.pop(0).reschedule(0)
+            async for message in stream:
+                yield message
+    except TimeoutError:
+        if not limit.expired():
+            raise
+    finally:
+        if limit in _streams:
+            _streams.remove(limit)
+
+
+def max_connections() -> int:
+    """Half of the files that this process may open."""
+    return min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 4096)
+
+
 class BoundedServer(uvicorn.Server):
     """An HTTP server whose connections have bounds; `options` are those of `uvicorn.Config`."""
 
@@ -67,9 +98,8 @@ class BoundedServer(uvicorn.Server):
         self._header_s = header_s
         self._idle: dict[tuple[Any, Any], float] = {}
         """Time at which a connection was first seen without a request, after which one."""
-        half_of_descriptors = min(resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 2, 4096)
         defaults: dict[str, Any] = {
-            "limit_concurrency": half_of_descriptors,
+            "limit_concurrency": max_connections(),
             "timeout_keep_alive": KEEP_ALIVE_S,
         }
         config = uvicorn.Config(

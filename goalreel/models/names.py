@@ -13,6 +13,7 @@ A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints that come 
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +27,7 @@ from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest, find
-from goalreel.http.endpoint import public_header, read_headers, split_model
+from goalreel.http.endpoint import public_address, public_header, read_headers, split_model
 from goalreel.settings import Frozen
 from goalreel.torch_support import Quantize
 
@@ -211,7 +212,29 @@ def _shown(option: str, value: str) -> str:
     """The value of an option to show, unless it may be a secret."""
     if option == "header":
         return public_header(unquote_plus(value))
+    if option == "extra":
+        return public_json(unquote_plus(value))
     return value if option in PUBLIC_OPTIONS else "***"
+
+
+def public_json(text: str) -> str:
+    """Show fields of a request; a text in them may be a key.
+
+    >>> public_json('{"steps": 4, "api_key": "hunter2"}')
+    '{"steps":4,"api_key":"***"}'
+    """
+
+    def hidden(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: hidden(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [hidden(inner) for inner in value]
+        return "***" if isinstance(value, str) else value
+
+    try:
+        return json.dumps(hidden(json.loads(text)), separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return "***"
 
 
 def fingerprint_of(folder: Path) -> str:
@@ -326,7 +349,8 @@ class ModelName:
         """
         if self.parts:
             return self.separator.join(part.plain() for part in self.parts)
-        return _CREDENTIALS.sub("//", f"{self.kind}:{self.target}" if self.kind else self.target)
+        name = f"{self.kind}:{self.target}" if self.kind else self.target
+        return public_address(_CREDENTIALS.sub("//", name))
 
     def public(self) -> str:
         """The name to show: without credentials, and without the values of options that might hold some.
@@ -357,7 +381,7 @@ class ModelName:
         model = ":".join(word for word in (self.kind, target) if word)
         pairs = (option.partition("=") for option in sorted(self.query.split("&")) if option)
         options = (
-            f"{key}={value if key in PUBLIC_OPTIONS else digest(value)[:8]}"
+            f"{key}={digest(value)[:8] if key == 'extra' or key not in PUBLIC_OPTIONS else value}"
             for key, _, value in pairs
             if key not in RUNTIME_OPTIONS
         )

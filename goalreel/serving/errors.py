@@ -17,6 +17,7 @@ from starlette.responses import Response
 from goalreel.errors import BackendError
 from goalreel.http.access import UNANSWERED
 from goalreel.serving.queues import QueueFull
+from goalreel.terms import check_controls
 
 CLIENT_GONE = 499
 RETRY_SECONDS = 1
@@ -46,7 +47,12 @@ def _encodable(text: str) -> str:
 
 Utf8 = Annotated[str, AfterValidator(_encodable)]
 """JSON can smuggle in halves of surrogate pairs, which no UTF-8 reply could carry."""
-Wording = Annotated[str, Field(min_length=1, max_length=20_000, pattern=r"\S"), AfterValidator(_encodable)]
+Wording = Annotated[
+    str,
+    Field(min_length=1, max_length=20_000, pattern=r"\S"),
+    AfterValidator(_encodable),
+    AfterValidator(check_controls),
+]
 
 
 class ErrorDetail(BaseModel):

@@ -23,6 +23,7 @@ from goalreel.annotator.plan import make_task
 from goalreel.claims import NOBODY, attributed
 from goalreel.drivers import drive
 from goalreel.errors import InputError
+from goalreel.http.server import one_of_many
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, OnRejected
 from goalreel.serving.errors import EVENTS, HEADERS, Wording, responses
@@ -297,7 +298,8 @@ async def events(
 ) -> StreamingResponse:
     """Server-sent events: planned, edited, judged, failure, end, finished; those after Last-Event-ID."""
     job = _jobs(request).find(job_id)
-    return StreamingResponse(job.follow(last_event_id), media_type="text/event-stream", headers=HEADERS)
+    stream = one_of_many(job.follow(last_event_id))
+    return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
 
 
 @router.delete("/{job_id}", status_code=204, responses=responses(404))

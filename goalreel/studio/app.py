@@ -24,6 +24,7 @@ from goalreel.boards.words import Who
 from goalreel.datasets.corrections.events import LOOK_S
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
+from goalreel.http.server import one_of_many
 from goalreel.image import MAX_PIXELS
 from goalreel.serving.app import create_app
 from goalreel.serving.errors import EVENTS, HEADERS, error_response, responses
@@ -147,7 +148,7 @@ async def board_events(
 ) -> StreamingResponse:
     """Server-sent events, all or those after Last-Event-ID or `after`; with `follow` beyond the last one."""
     stream = board.follow(max(last_event_id, after), stay=follow)
-    return StreamingResponse(stream, media_type="text/event-stream", headers=HEADERS)
+    return StreamingResponse(one_of_many(stream), media_type="text/event-stream", headers=HEADERS)
 
 
 @router.get("/{job_id}/pictures/{name}", response_class=FileResponse, responses=responses(404))

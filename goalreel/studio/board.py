@@ -18,7 +18,7 @@ from goalreel.boards.log import EventLog, Replay
 from goalreel.critics.examination import Examination
 from goalreel.critics.examiner import Examiner
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import write_bytes
+from goalreel.files import is_linked, write_bytes
 from goalreel.image import Image
 from goalreel.serving.loading import is_loaded
 from goalreel.serving.service import Service
@@ -66,7 +66,7 @@ class BoardFolder:
             InputError: there is none of that name.
         """
         path = self.path / "pictures" / name
-        if _PICTURE.fullmatch(name) is None or not path.is_file():
+        if _PICTURE.fullmatch(name) is None or not path.is_file() or is_linked(path, self.path.parent):
             raise InputError("this storyboard has no such picture")
         return path
 

@@ -24,7 +24,7 @@ from goalreel.boards.words import stand_in
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.critics.examiner import Examiner
 from goalreel.errors import DatasetError, UserError, first_line
-from goalreel.files import TMP, file_lock
+from goalreel.files import TMP, file_lock, is_linked
 from goalreel.serving.service import Service
 from goalreel.serving.storyboards import check_room
 from goalreel.studio.board import BoardFolder, StudioBoard
@@ -204,7 +204,8 @@ class StudioBoards:
         """Take a folder into the history. What a kill ended is interrupted; a damaged log stays as it is."""
         if path.name.startswith(TMP):
             shutil.rmtree(path, ignore_errors=True)
-        if not (path / "log.jsonl").is_file():
+        file = path / "log.jsonl"
+        if not file.is_file() or is_linked(file, self.folder):
             return
         try:
             board = self._board(path.name)

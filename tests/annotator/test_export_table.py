@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from support.cli import fails, goalreel
 
-from goalreel.annotator.exports.table import SCHEMA
+from goalreel.annotator.exports.table import SCHEMA, cell, plain
 from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.source import Source
 
@@ -37,6 +37,13 @@ def test_a_row_a_step(annotated, tmp_path, name, read):
         assert pd.isna(row.outcome), "nobody checked that it came off"
         assert row.word == "in doubt" if step.step.doubts else "observed"
     assert table.failure.isna().all()
+
+
+def test_no_cell_of_a_csv_file_is_a_formula_and_examples_are_read_from_it():
+    for text in ('=HYPERLINK("http://x")', "@SUM(1)", "+1", "-1", "\t=1"):
+        assert cell(text) == f"'{text}"
+        assert plain(cell(text)) == text
+    assert (cell("pick up"), cell(-1), plain("'tis")) == ("pick up", -1, "'tis")
 
 
 def test_what_cannot_be_exported_is_one_clear_line(annotated, video_dataset, tmp_path):

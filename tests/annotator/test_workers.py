@@ -18,7 +18,7 @@ from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
 from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
 from goalreel.annotator.summary import Summary
-from goalreel.annotator.workers import Workers
+from goalreel.annotator.workers import DEATHS, Workers, _Starts
 from goalreel.datasets.records import LOCAL
 from goalreel.drivers import Limits
 from goalreel.files import write_bytes
@@ -154,3 +154,14 @@ def test_options_that_do_not_fit(sharded_dataset, tmp_path):
     assert "need --ray" in fails(*plan, "--gpus", "1")
     assert "--shard is for processes without --ray" in fails(*plan, "--ray", "--shard", "1/2")
     assert "go with --prompts" in fails("plan", "--out", tmp_path / "out", "--ray")
+
+
+def test_an_episode_that_kills_its_workers_is_given_up_and_found_among_others(tmp_path):
+    """What is left after a death decides how the batch is done again."""
+    starts = _Starts(tmp_path / "starts")
+    starts.count([3, 4])
+    assert (starts.of(3), starts.of(4), starts.of(5)) == (1, 1, 0)
+    for _ in range(DEATHS - 1):
+        starts.count([3])
+    starts.forget([4])
+    assert (starts.of(3), starts.of(4)) == (DEATHS, 0)

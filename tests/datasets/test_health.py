@@ -4,7 +4,9 @@ What is `broken` is what lerobot cannot read.
 """
 
 import json
+import os
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,7 +45,7 @@ from goalreel.errors import DatasetError
 
 NAN = float("nan")
 NUMBER = {"dtype": "int64", "shape": [1], "names": None}
-STATE, OTHER = "observation.state", "data/chunk-000/file-001.parquet"
+STATE, ROWS, OTHER = "observation.state", "language_persistent", "data/chunk-000/file-001.parquet"
 DOUBTFUL = pa.table({"task_index": [0, 1], "task": ["pick up the block", " "]})
 TWO = pa.table({"task_index": [0, 1], "task": ["pick up the block", "put it down"]})
 SLOW = [round(1000 * i / 9.9) / 1000 for n in (12, 9, 15) for i in range(n)]
@@ -84,6 +86,11 @@ def copy_data(root: Path) -> None:
 def text_times(rows: pa.Table) -> pa.Table:
     texts = pa.array([f"{value} s" for value in rows["timestamp"].to_pylist()])
     return rows.set_column(rows.column_names.index("timestamp"), "timestamp", texts)
+
+
+def retyped(name: str, values: Callable[[int], list]) -> Fault:
+    """Give a column of the data file values of another type."""
+    return table(DATA, lambda t: t.set_column(t.column_names.index(name), name, pa.array(values(len(t)))))
 
 
 def two_tasks(*indices: int) -> Fault:
@@ -154,6 +161,22 @@ CASES: dict[str, Case] = {
     "a stale index": Case(start("index", 5), "index warning reads", "rows numbered from 0 on"),
     "an index that is empty": Case(start("index", None), "index broken fails", "rows numbered from 0 on"),
     "no index": Case(table(DATA, lambda t: t.drop_columns(["index"])), "columns broken fails"),
+    "no times": Case(table(DATA, lambda t: t.drop_columns(["timestamp"])), "columns broken fails"),
+    "states of several sizes": Case(
+        retyped(STATE, lambda n: [[1.0] * (2 + i % 3) for i in range(n)]), "columns broken -"
+    ),
+    "states as text": Case(retyped(STATE, lambda n: ["x"] * n), "columns broken fails"),
+    "states in structs": Case(retyped(STATE, lambda n: [{"x": 1.0}] * n), "columns broken fails"),
+    "a row of words without a time": Case(
+        both(add(ROWS, [[{"style": "subtask"}]]), feature(ROWS, dtype="language", shape=[1])),
+        "columns broken -",
+    ),
+    "a column twice": Case(
+        table(DATA, lambda t: t.append_column("timestamp", t["timestamp"])), "data_file broken fails"
+    ),
+    "a pipe for a data file": Case(
+        both(unlink(DATA), lambda root: os.mkfifo(root / DATA)), "data_file broken -"
+    ),
     "times as text": Case(table(DATA, text_times), "columns broken fails"),
     "a stale frame_index": Case(every_frame, "frame_index warning reads", "frame_index: episodes 1-2"),
     "a stale file_index": Case(

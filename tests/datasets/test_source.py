@@ -1,6 +1,7 @@
 """Reading LeRobot datasets: right frames and numbers, and one clear line for everything broken."""
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +20,7 @@ from support.faults import (
     FRONT,
     TASKS,
     Fault,
+    both,
     column,
     feature,
     info,
@@ -28,6 +30,7 @@ from support.faults import (
     truncate,
     unlink,
     video,
+    write,
 )
 from support.recordings import lerobot_reads
 
@@ -250,6 +253,23 @@ REFUSED: dict[str, tuple[Fault, str]] = {
         r"features\..*outside.*: no name of a folder",
     ),
     "no info": (unlink("meta/info.json"), r"no meta/info.json"),
+    "info nested deeply": (write("meta/info.json", "[" * 200_000), "info.json: damaged .nested too deeply"),
+    "a rate beyond range": (sets(fps=10**400), "info.json: damaged .a number of 401 digits"),
+    "a rate of nothing": (sets(fps=1e-300), "fps is 1e-300: .* greater than"),
+    "chunks of NaN": (sets(chunks_size=NAN), "chunks_size is nan"),
+    "a path as wide as the memory": (
+        sets(data_path="data/chunk-{chunk_index:0999999999d}/{file_index}.parquet"),
+        "write lerobot's, data/",
+    ),
+    "a pipe for the tasks": (both(unlink(TASKS), lambda r: os.mkfifo(r / TASKS)), "tasks.parquet: .*a pipe"),
+    "a pipe among the episodes": (
+        lambda r: os.mkfifo(r / "meta/episodes/chunk-000/x.parquet"),
+        "x.parquet: not readable as parquet .*a pipe",
+    ),
+    "stages that are numbers": (
+        table(EPISODES, lambda t: t.append_column("subtask_names", pa.array([1] * len(t)))),
+        "subtask_names is of type int64: write lists of text",
+    ),
     "damaged info": (truncate("meta/info.json", 0.5), r"info.json: damaged"),
     "no episodes": (lambda r: shutil.rmtree(r / "meta/episodes"), "meta/episodes holds no parquet"),
     "damaged tasks": (truncate(TASKS, 0.3), "tasks.parquet: not readable"),

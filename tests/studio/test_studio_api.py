@@ -283,6 +283,10 @@ def standing(client):
 
 def test_paths_lead_nowhere_else(client, standing, folder):
     (folder / "secret.png").write_bytes(b"secret")
+    link = folder / standing["id"] / "pictures" / f"{'ab' * 32}.png"
+    link.symlink_to(folder / "secret.png")
+    assert client.get(f"/v1/storyboards/{standing['id']}/pictures/{link.name}").status_code == 404
+    link.unlink()
     for path in ("pictures/..%2F..%2Fsecret.png", "pictures/0.png", "export/x.zip", "pictures/log.jsonl"):
         assert client.get(f"/v1/storyboards/{standing['id']}/{path}").status_code in (400, 404)
     for board in ("..", "..%2F..", "nobody", f"{standing['id']}%2Fpictures"):
