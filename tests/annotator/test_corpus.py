@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
-from support.cli import fails, goalreel, invoke, results
+from support.cli import fails, goalreel, invoke
 from support.gates import GATE, kill_at_gate
 from support.person import says
 from support.steady import contents
@@ -218,10 +218,11 @@ def test_garbage_is_one_line_or_counted(tmp_path):
     shutil.rmtree(tmp_path / "in/b01/images")
     save_storyboard(unplanned(), tmp_path / "in/b03")
     save_storyboard(board(words("a")), tmp_path / "in/b04")
-    printed = results("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "out")
-    assert printed == {"out": str(tmp_path / "out"), **json.loads((tmp_path / "out/report.json").read_text())}
+    ended = invoke("corpus", "from-storyboards", tmp_path / "in", "--out", tmp_path / "out", "--json")
+    assert (ended.exit_code, "2 of 5 storyboards cannot be read" in ended.stderr) == (1, True)
     report = json.loads((tmp_path / "out/report.json").read_text())
-    assert report["storyboards"] == 5
+    assert json.loads(ended.stdout) == {"out": str(tmp_path / "out"), **report}
+    assert (report["storyboards"], report["damaged"]) == (5, 2)
     assert report["dropped"]["trajectories"] == {"damaged": 2, "no_plan": 1, "words_only": 1}
 
 
