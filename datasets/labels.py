@@ -1,5 +1,6 @@
 """The sub-task labels that a LeRobot dataset has already, in each form in which tools write them."""
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache

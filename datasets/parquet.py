@@ -129,6 +129,15 @@ def list_items(column: pa.Array) -> pa.Array:
     return column.values.slice(first, end - first)
 
 
+def is_ragged(column: pa.Array | pa.ChunkedArray) -> bool:
+    """Tell if the lists of a column differ in length; empty cells do not count."""
+    values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    if not isinstance(values, pa.ListArray | pa.LargeListArray):
+        return False
+    lengths = values.value_lengths()
+    return len(np.unique(to_numpy(lengths.drop_null() if lengths.null_count else lengths))) > 1
+
+
 def sort_rows(table: pa.Table, name: str) -> pa.Table:
     """Sort the rows by a column of numbers; equal ones keep their order."""
     keys = to_numpy(table[name])

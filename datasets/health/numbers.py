@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, spell_numbers, warning
 from goalreel.datasets.health.tables import FrameRows, in_threads
-from goalreel.datasets.parquet import list_items, read_batches, read_schema, to_numpy
+from goalreel.datasets.parquet import is_ragged, list_items, read_batches, read_schema, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
 from goalreel.errors import DatasetError
@@ -38,7 +38,11 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         text = "no feature is known to be a state or an action, so nothing tells grasps"
         yield warning("no_numbers", f"{text}: name them with --layout state=NAME,action=NAME")
     for name in names:
-        ranges = in_threads(partial(_range, name), [rows.paths[i] for i in np.unique(rows.file)])
+        try:
+            ranges = in_threads(partial(_range, name), [rows.paths[i] for i in np.unique(rows.file)])
+        except DatasetError as e:
+            yield broken("columns", str(e))
+            continue
         whole = [of_file for of_file in ranges if of_file is not None]
         if len(whole) < len(ranges) or len({len(of_file.least) for of_file in whole}) != 1:
             continue  # said of the column
@@ -71,6 +75,8 @@ def _range(name: str, path: Path) -> _Range | None:
         return None
     not_finite, edges, is_empty = set[int](), list[NDArray[np.floating]](), False
     for batch in read_batches(path, ["episode_index", name], 65536):
+        if is_ragged(batch.column(name)):
+            raise DatasetError(f"{path}: {name} has cells of different sizes: correct them")
         values = _numbers(batch.column(name))
         rows = ~np.isfinite(values).all(axis=1) | (values.shape[1] == 0)
         not_finite.update(to_numpy(batch.column("episode_index"))[rows].tolist())
@@ -89,8 +95,6 @@ def _numbers(column: pa.Array) -> NDArray[np.floating]:
         items = list_items(items)
     valid = np.array([cell.is_valid for cell in column]) if column.null_count else np.ones(len(column), bool)
     values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)
-    if len(items) != valid.sum() * values.shape[1]:  # ragged: of no row is known which numbers are its own
-        return np.full((len(column), 0), np.nan, np.float32)
     values[valid] = to_numpy(items).reshape(valid.sum(), values.shape[1])
     return values
 

@@ -23,7 +23,7 @@ from goalreel.datasets.health.issues import spell
 from goalreel.datasets.health.tables import MISSING, NUMBERS, NUMERIC, FrameRows, count_values, unreadable
 from goalreel.datasets.info_file import VIDEO_PATH, check_links, read_info, stored
 from goalreel.datasets.labels import read_texts
-from goalreel.datasets.parquet import array, read_metadata, read_schema, read_table, to_numpy
+from goalreel.datasets.parquet import array, is_ragged, read_metadata, read_schema, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import declares
 from goalreel.datasets.video import VideoIndex
@@ -123,7 +123,9 @@ def _size(paths: list[Path], name: str, feature: dict[str, Any]) -> int | None:
     files = [(read_metadata(path).num_rows, *count_values(path).get(name, (0, 0))) for path in paths]
     fits = all(rows and values % rows == 0 and not nulls for rows, values, nulls in files)
     size, *others = {values // rows for rows, values, _ in files} if fits else {0}
-    return None if others or size < 2 or size == feature["shape"][0] else size
+    if others or size < 2 or size == feature["shape"][0]:
+        return None
+    return None if any(is_ragged(read_table(path, [name])[name]) for path in paths) else size
 
 
 def _order_episodes(root: Path) -> Iterator[str]:

@@ -31,6 +31,11 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
 
         log.info("traceback of this error:", exc_info=e)
         fail(absent(e) or _bug(e))
+    except (MemoryError, ImportError) as e:
+        log.info("traceback of this error:", exc_info=e)
+        if isinstance(e, ImportError) and "map segment" not in str(e):
+            fail(_bug(e))
+        fail("the memory is full: end other programs, raise `ulimit -v`, or give smaller batches")
     except KeyboardInterrupt:
         fail(interrupted, status=130)
     except (typer.Exit, typer.Abort):

@@ -9,6 +9,8 @@ and its value a Typer application whose commands join the group:
 The package is imported when one of its commands is named, or the group's help is asked for.
 """
 
+import os
+import sys
 from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module, metadata
@@ -18,6 +20,7 @@ import typer.main
 from typer.core import TyperCommand, TyperGroup
 
 from goalreel.cli.errors import fail, one_line_errors
+from goalreel.errors import first_line
 
 if TYPE_CHECKING:
     from typer._click import Command, Context  # Typer names these types nowhere else
@@ -58,6 +61,17 @@ def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
 
     class LazyGroup(TyperGroup):
         commands: Any
+
+        def main(self, *args: Any, **options: Any) -> Any:
+            try:
+                try:
+                    return super().main(*args, **options)
+                finally:
+                    sys.stdout.flush()
+            except OSError as e:  # a full disk behind `>`
+                os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what Python writes at its end
+                typer.echo(f"goalreel: what is printed cannot be written: {first_line(e)}", err=True)
+                sys.exit(1)
 
         def list_commands(self, ctx: "Context") -> list[str]:
             return list(places)

@@ -327,7 +327,7 @@ NO_ADDRESS = "the server's reply is unusable: no b64_json in it"
         *((f"http://{host}/x", "it points to") for host in ("169.254.169.254", "[::1]:9", "localhost:9")),
         *((url, NO_ADDRESS) for url in ("file:///etc/passwd", "ftp://127.0.0.1/x", "//127.0.0.1/x")),
         ("http://h:none/x", "its picture has no valid address"),
-        ("http://127.0.0.1:1/x", "its picture cannot be fetched from 127.0.0.1:1: "),
+        ("http://127.0.0.1:1/x", "it points to 127.0.0.1:1: allow that with the option picture_host="),
     ],
 )
 def test_a_picture_is_fetched_by_http_and_from_the_servers_own_host_alone(server, address, said):
