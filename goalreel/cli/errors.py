@@ -1,6 +1,7 @@
 """Errors that a person can mend end in one line on stderr and an exit status, bugs in a traceback."""
 
 import logging
+import re
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,6 +13,8 @@ from goalreel.errors import UserError, first_line
 
 log = logging.getLogger(__name__)
 
+MEMORY = "the memory is full: end other programs, raise `ulimit -v`, or give smaller batches"
+_MEMORY = re.compile("start new thread|map segment|Cannot allocate memory")
 BUG = "this is a bug in goalreel: please report it with the lines above"
 
 
@@ -31,17 +34,13 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
 
         log.info("traceback of this error:", exc_info=e)
         fail(absent(e) or _bug(e))
-    except (MemoryError, ImportError) as e:
-        log.info("traceback of this error:", exc_info=e)
-        if isinstance(e, ImportError) and "map segment" not in str(e):
-            fail(_bug(e))
-        fail("the memory is full: end other programs, raise `ulimit -v`, or give smaller batches")
     except KeyboardInterrupt:
         fail(interrupted, status=130)
     except (typer.Exit, typer.Abort):
         raise
     except Exception as e:  # noqa: BLE001  (whatever it is, it is shown whole, with where to report it)
-        fail(_bug(e))
+        is_memory = isinstance(e, MemoryError) or _MEMORY.search(str(e))
+        fail(MEMORY if is_memory else _bug(e))
 
 
 def _bug(error: Exception) -> str:

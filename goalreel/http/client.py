@@ -6,6 +6,7 @@ loop, so that connections stay open between calls, and a call works in a noteboo
 
 import asyncio
 import json
+import logging
 import os
 import re
 import ssl
@@ -83,6 +84,8 @@ class HttpError(Exception):
         return self.status is None or self.status in (401, 403, 404, 429) or self.status >= 500
 
 
+log = logging.getLogger(__name__)
+
 type Read = Callable[[httpx2.Response], Awaitable[bytes]]
 
 
@@ -107,7 +110,7 @@ class HttpClient:
         hosts: Collection[str] | None = None,
     ) -> None:
         self.endpoint, self.timeout_s = endpoint, timeout_s
-        self._retries, self._retry_late = retries, retry_late
+        self._retries, self._retry_late, self._said = retries, retry_late, False
         allowed = None if hosts is None else {*map(str.lower, hosts)}
 
         async def guard(request: httpx2.Request) -> None:
@@ -172,7 +175,11 @@ class HttpClient:
 
         def note(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
-            report_retry(state.attempt_number, self.explain(error) if isinstance(error, HttpError) else "")
+            reason = self.explain(error) if isinstance(error, HttpError) else ""
+            report_retry(state.attempt_number, reason)
+            if isinstance(error, HttpError) and error.is_out_of_reach and not self._said:
+                self._said = True  # at once, for all tries take minutes
+                log.warning("%s: trying again", reason)
 
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self._retries + 1),

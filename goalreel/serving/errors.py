@@ -34,7 +34,7 @@ _SUBJECT = re.compile(r"^(Value error, |\w+ (?=should ))")
 """The beginning of pydantic's messages in place of the field's name."""
 
 
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}
 
 
 def _encodable(text: str) -> str:

@@ -5,6 +5,7 @@ import json
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import replace
 
 import httpx
@@ -166,6 +167,19 @@ def test_a_watcher_hears_of_changes_and_of_the_end(tmp_path):
             assert next(line for line in lines if line.startswith("event")) == "event: changed"
             client.delete(f"/v1/storyboards/{now['id']}")
             assert [line for line in lines if line.startswith("event")] == ["event: forgotten"]
+
+
+def test_idle_streams_lock_nobody_out(tmp_path, monkeypatch):
+    monkeypatch.setattr("goalreel.http.server.max_connections", lambda: 8)
+    with studio(tmp_path) as client, ExitStack() as opened:
+        now = made(client)
+        url = f"/v1/storyboards/{now['id']}/events"
+        streams = [
+            opened.enter_context(client.stream("GET", url, params={"follow": True})) for _ in range(12)
+        ]
+        assert [stream.status_code for stream in streams] == [200] * 12
+        assert client.get("/health").status_code == 200
+        assert sum(1 for _ in streams[0].iter_lines()) > 0, "the oldest has ended"
 
 
 def test_a_browser_logs_in_once_by_the_token(tmp_path):
