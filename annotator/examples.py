@@ -189,7 +189,7 @@ def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
     try:
         for row in table.to_pylist():
             if path.suffix.lower() == ".csv":  # as `export --to table` quotes what would be a formula
-                row = {key: plain(value) for key, value in row.items()}
+                row |= {key: plain(value) for key, value in row.items()}
             if name := str(row["name"] or "").strip():
                 rows[int(row["episode"])].append({**row, "name": name})
         source.select(rows)

@@ -246,9 +246,8 @@ def public_address(text: str) -> str:
     >>> public_address("https://gateway/hunter2/openai/v1")
     'https://gateway/***/openai/v1'
     """
-    place = (
-        re.search(r"(?<=[\w\]])/(?!/)", text[(start := text.find("://") + 3) :]) if "://" in text else None
-    )
+    start = text.find("://") + 3
+    place = re.search(r"(?<=[\w\]])/(?!/)", text[start:]) if start >= 3 else None
     if place is None:
         return text
     at = start + place.start()

@@ -69,8 +69,9 @@ async def one_of_many(stream: "AsyncIterator[bytes]") -> "AsyncIterator[bytes]":
 
     A browser asks for its stream again, and every other request finds room.
     """
+    limit = asyncio.timeout(None)
     try:
-        async with asyncio.timeout(None) as limit:
+        async with limit:
             _streams.append(limit)
             if len(_streams) > STREAMS_SHARE * max_connections():
                 _streams.pop(0).reschedule(0)
