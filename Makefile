@@ -18,7 +18,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab colcon bench soak fuzz picture ros-picture review-picture studio-picture help
+.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab test-lerobot colcon bench soak fuzz picture ros-picture review-picture studio-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -78,6 +78,19 @@ docs: .venv/.ready  ## build the documentation site into out/site; a dead link f
 
 lab: .venv/.ready  ## the tests of lab/ beyond its smoke test, and long ones of the simulator: for whoever touches them
 	$(TESTS) -n 2 -m "lab and not slow"
+
+# lerobot's newest source, such as a checkout of its main branch: make test-lerobot LEROBOT=PATH
+LEROBOT :=
+OF_LEROBOT := tests/datasets/test_lerobot_recipes.py tests/datasets/test_lerobot_reference.py \
+	tests/datasets/test_write_dataset.py tests/streaming/test_rollout.py
+test-lerobot: .venv/.ready  ## imports and tests that call lerobot, with its release and with LEROBOT=PATH to its source
+	$(TESTS) -n 2 -m "not slow" $(OF_LEROBOT)
+ifeq ($(LEROBOT),)
+	@echo "!!!!!!!!!! NOT TESTED with lerobot's main: give LEROBOT=PATH to its source !!!!!!!!!!"
+else
+	PYTHONPATH=$(LEROBOT)/src $(PYTHON) dev/import_all.py $(LEROBOT)
+	PYTHONPATH=$(LEROBOT)/src $(TESTS) -n 2 -m "not slow" $(OF_LEROBOT)
+endif
 
 colcon: .venv/.ready  ## build both ROS 2 packages with colcon, and run what it installs
 	$(TESTS) -m slow tests/ros_pkg/test_colcon.py

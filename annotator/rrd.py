@@ -4,6 +4,7 @@ There is no joint file: of Rerun's tools that join files, `route` fails on some,
 in memory, as the viewer would.
 """
 
+import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -20,8 +21,7 @@ from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import episode_view, open_annotated, select
 from goalreel.critics.examination import word
 from goalreel.datasets.episode import Episode, episode_id
-from goalreel.datasets.writing.video import cut_video
-from goalreel.errors import DatasetError
+from goalreel.datasets.writing.video import AT_ONCE, cut_video
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnProgress
@@ -33,6 +33,7 @@ APPLICATION = "goalreel"
 GOAL, WORDS = "subgoal/goal", "subgoal/words"
 LANES, STEP, PHASE = "lanes", "lanes/step", "lanes/phase"
 CURVES, LOG, CRITIC = "curves", "log", "log/critic"
+logger = logging.getLogger(__name__)
 LEVELS = {"accepted": "INFO", "unjudged": "INFO", "rejected": "WARN", "failed": "ERROR"}
 
 FRAME, TIME = "frame", "time"
@@ -116,14 +117,16 @@ def log_episode(
     view: EpisodeView,
     cameras: Sequence[str],
     curves: Mapping[str, Points],
-) -> None:
+) -> list[str]:
     """Log an episode with its cameras, sub-goals, verdicts and curves. Holds one camera's video at a time.
+
+    Returns:
+        The cameras whose video Rerun cannot read: they are logged picture by picture.
 
     Raises:
         DatasetError: frames are missing or cannot be decoded; the disk is full.
     """
-    for camera in cameras:
-        _log_camera(stream, episode, camera)
+    as_pictures = [camera for camera in cameras if not _log_camera(stream, episode, camera)]
     for name, points in curves.items():
         indices, values = zip(*points, strict=True)
         stream.send_columns(
@@ -136,6 +139,7 @@ def log_episode(
     for phase in view.storyboard.phases:
         _at(stream, episode, phase.segment.start)
         log(stream, PHASE, rr.StateChange(state=phase.name))
+    return as_pictures
 
 
 def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
@@ -158,25 +162,31 @@ def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
         tick += max(1, len(step.attempts))
 
 
-def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> None:
-    """Log the episode's part of the video as encoded: it is smaller than pictures, and exact."""
+def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> bool:
+    """Log the episode's part of the video as encoded: it is smaller than pictures, and exact.
+
+    Where Rerun cannot read it, log pictures, and return False.
+    """
     entity = camera_entity(camera)
     with tempfile.TemporaryDirectory(prefix="goalreel-") as folder:
         path = Path(folder) / "episode.mp4"
         cut_video(episode, camera, path)
         video = rr.AssetVideo(path=path)
-    where = f"{episode.root}: episode {episode.index}: {camera}"
     try:
         timestamps = video.read_frame_timestamps_nanos()
-    except RuntimeError as e:
-        raise DatasetError(f"{where}: Rerun cannot read the video ({e}): encode it as AV1 or H.264") from e
+    except RuntimeError:
+        timestamps = []
     if len(timestamps) != len(episode):
-        raise DatasetError(
-            f"{where}: Rerun reads {len(timestamps)} of {len(episode)} frames: encode it as AV1"
-        )
+        for start in range(0, len(episode), AT_ONCE):
+            indices = range(start, min(start + AT_ONCE, len(episode)))
+            for index, image in zip(indices, episode.frames(camera, indices), strict=True):
+                _at(stream, episode, index)
+                log(stream, entity, picture(image))
+        return False
     log(stream, entity, video, static=True)
     columns = rr.VideoFrameReference.columns_nanos(timestamps)
     stream.send_columns(entity, _times(episode, range(len(episode))), columns, strict=True)
+    return True
 
 
 def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) -> None:
@@ -234,15 +244,18 @@ def write_rrd(
     views = recorded.views(recorded.camera(settings.get("camera")))
     cameras = [camera for camera in views if camera != options.subgoal_key]
     laid = blueprint([camera_entity(camera) for camera in cameras], TIME)
-    written: list[Path] = []
+    written, as_pictures = list[Path](), set[str]()
     selected = select(dataset, done, episodes)
     for index in selected:
         episode = recorded.episode(index)
         written.append(out / f"{episode_id(index)}.rrd")
         with _recording(written[-1], f"Episode {index}: {episode.instruction}", laid) as stream:
             view = episode_view(episode, records)
-            log_episode(stream, episode, view, cameras, curves(episode, layout))
+            as_pictures.update(log_episode(stream, episode, view, cameras, curves(episode, layout)))
         progress("recordings", len(written), len(selected))
+    if as_pictures:
+        names = ", ".join(sorted(as_pictures))
+        logger.warning("Rerun cannot read the videos of %s: they are shown as small pictures", names)
     return written
 
 

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, warning
+from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, warning
 from goalreel.datasets.health.tables import FrameRows, count_values, in_threads
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.source import Source, declares
@@ -21,7 +21,11 @@ from goalreel.datasets.writing.layout import TOLERANCE_S
 from goalreel.errors import DatasetError
 
 _RATE_SLACK = 0.02
-"""Share by which the rate of a video may be off its dataset's before it is called another rate."""
+"""Share by which the rate of an unsteady video may be off its dataset's before it is called another rate."""
+_DRIFT = 0.25
+"""Frames that a steady video may be off at its end; its time base rounds each to a hundredth or less."""
+_RERUN = ("av1", "h264", "h265", "hevc", "vp9", "libsvtav1", "libx26")
+"""Beginnings of the codecs that Rerun reads."""
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
 type _Cause = Literal["video_times", "video_start", "video_end", "video_frames"]
 _CAUSES: dict[_Cause, str] = {
@@ -41,6 +45,10 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
         text = "meta/info.json has no video_path: write lerobot's, videos/{video_key}/chunk-..."
         yield broken("video_file", text)
         return
+    for camera in cameras:
+        codec = (source.features[camera].get("info") or {}).get("video.codec")
+        if codec and not str(codec).startswith(_RERUN):
+            yield note("rerun", f"{camera} is {codec} video: show --rerun shows it as small pictures")
     selected, files = set(chosen), list[tuple[str, Path, dict[int, float]]]()
     for camera in cameras:
         starts, nowhere = _starts(source, camera)
@@ -117,13 +125,13 @@ def _frame_issues(
         read.append(episode)
         first.append(sought.min())
         last.append(sought.max())
-    rate = video.rate() or fps
-    if missing and abs(rate / fps - 1) > _RATE_SLACK:
+    if missing and (rate := _other_rate(video, fps)):
         episodes = sorted(itertools.chain(*missing.values()))
         text = f"{video.path}: the video has {rate:.4g} frames a second and the dataset {fps:g}"
         text = f"{text} ({spell(episodes)}): encode it at {fps:g}, or remove {camera} with lerobot's tools"
         yield broken("video_rate", text, episodes)
         missing.clear()
+        off.clear()
     for cause, episodes in missing.items():
         yield broken(cause, f"{video.path}: {_CAUSES[cause].format(episodes=spell(episodes))}", episodes)
     if off:
@@ -138,6 +146,19 @@ def _frame_issues(
         yield warning(
             "leaked_frames", f"{text}: correct from_timestamp in meta/episodes, or timestamp", leaked
         )
+
+
+def _other_rate(video: VideoIndex, fps: float) -> float | None:
+    """The frames a second of a video at another rate; None at the dataset's, or if frames are missing.
+
+    Of steady frames none is missing in between.
+    """
+    gaps = np.diff(video.times)
+    if len(gaps) and gaps.max() < 1.5 * np.median(gaps):
+        seconds = float(gaps.sum())
+        return len(gaps) / seconds if abs(seconds * fps - len(gaps)) > _DRIFT else None
+    rate = video.rate() or fps
+    return rate if abs(rate / fps - 1) > _RATE_SLACK else None
 
 
 def _cause(video: VideoIndex, start: float, times: NDArray[np.float64], fps: float) -> _Cause:

@@ -36,6 +36,7 @@ _ENOUGH = 3  # episodes that contradict a name
 _SHOWN = 5  # numbers offered as the gripper
 _FINGERS = 2  # numbers of a gripper; a hand of more has joints that need not go between two levels
 _SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
+_NO_LEVELS = "the last number of an arm, a {}'s gripper, does not go between two levels"
 _NO_NAME = "no number is named so, and joints too go between two levels"
 
 
@@ -249,25 +250,30 @@ def _moving_hands(
     first, *others = _distinct(seen, values[source])
     own = [i for i in lasts if seen[i].likeness >= max(_LIKE, seen[first].likeness - _NEAR)]
     if is_type:
-        own = [i for i in lasts if seen[i].levels >= _TWO_LEVELS]
+        sizes = {i: max(float(np.ptp(v[:, i])) for v in values[source]) for i in lasts}
+        fits = any(seen[i].levels >= _TWO_LEVELS for i in lasts)
+        own = [i for i in lasts if fits and sizes[i] >= _SECOND_HAND * max(sizes.values())]
     lead = seen[first].likeness - max((seen[i].likeness for i in others), default=-1.0)
     chosen = own or (
         [first]
-        if seen[first].likeness >= _VERY_LIKE or (lead >= _NEAR and seen[first].likeness >= _RIVAL)
+        if not is_type
+        and (seen[first].likeness >= _VERY_LIKE or (lead >= _NEAR and seen[first].likeness >= _RIVAL))
         else []
     )
     if source == "state":
         more = [f"gripper={i},source=action" for i in told]
     else:
         more = [f"gripper={i}" for i in _distinct(found["state"], values["state"])[:2]]
+    both = [ends, *([i] for i in ends)] if len(ends) > 1 else []
+    proposed = [chosen, *both, lasts[-1:]] if chosen else [lasts, *both, ends[-1:]]
     answers = _answers(
         source,
-        [[(i,) for i in dims] for dims in ([chosen, lasts[-1:]] if chosen else [lasts, ends[-1:]])],
+        [[(i,) for i in dims] for dims in proposed],
         [first, *others],
         more,
     )
     if not chosen:
-        return unknown_gripper(_NO_NAME, answers)
+        return unknown_gripper(_NO_LEVELS.format(robot_type) if is_type else _NO_NAME, answers)
     is_clear = all(seen[i].likeness >= _VERY_LIKE for i in chosen)
     reason = f"{'the last of an arm, and ' if own else ''}goes between two levels in {sample}"
     return taken(source, chosen, reason, () if is_clear or is_type else answers)

@@ -12,9 +12,11 @@ import pytest
 pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
 
 from support.cli import fails, goalreel
+from support.faults import info
 from support.recordings import renamed
 from support.rrd import entities, name_of, values, verify
 
+from goalreel import check
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.image import Image
@@ -121,7 +123,7 @@ def test_real_episodes_frame_by_frame(real_dataset, board, tmp_path):
         assert (found[i] == image.pixels).all(), f"frame {i}"
 
 
-def test_a_video_that_rerun_cannot_read_is_named(video_dataset, board, tmp_path):
+def test_a_video_that_rerun_cannot_read_is_shown_as_pictures(video_dataset, board, tmp_path, caplog):
     shutil.copytree(video_dataset, tmp_path / "old")
     for path in (tmp_path / "old").rglob("*.mp4"):
         old = path.rename(path.with_name("h264.mp4"))
@@ -129,9 +131,18 @@ def test_a_video_that_rerun_cannot_read_is_named(video_dataset, board, tmp_path)
     source = Source.open(tmp_path / "old")
     with Records.open(tmp_path / "out", {"test": 1}, source.fingerprint()) as records:
         records.commit(0, board(12))
-    line = fails("show", tmp_path / "out", "--rerun", tmp_path / "seen", "--source", tmp_path / "old")
-    assert "episode 0: observation.images.front: Rerun cannot read the video" in line
-    assert not (tmp_path / "seen").exists()
+    goalreel("show", tmp_path / "out", "--rerun", tmp_path / "seen", "--source", tmp_path / "old")
+    assert "Rerun cannot read the videos of observation.images.front, observation.images.wrist" in caplog.text
+    shown = values(tmp_path / "seen/episode_000000.rrd", "camera/front", "EncodedImage:blob", "frame")
+    there = source.episode(0).frames("observation.images.front", range(12))
+    for (_, blob), image in zip(shown, there, strict=True):
+        assert np.abs(Image.decode(bytes(blob)).pixels.astype(int) - image.pixels).mean() < 8
+    both = {"observation.images.front": "mpeg4", "observation.images.wrist": "av1"}
+    info(lambda i: [i["features"][name]["info"].update({"video.codec": c}) for name, c in both.items()])(
+        tmp_path / "old"
+    )
+    notes = [issue.text for issue in check(tmp_path / "old").issues if issue.kind == "rerun"]
+    assert notes == ["observation.images.front is mpeg4 video: show --rerun shows it as small pictures"]
 
 
 def plain(shade: int) -> Image:

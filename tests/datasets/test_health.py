@@ -237,6 +237,9 @@ CASES: dict[str, Case] = {
     "a video at half the rate": Case(
         reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"
     ),
+    "a video at a rate a little off": Case(
+        reshow(video(WRIST), lambda i: i / 9.9 + 0.024), "video_rate broken fails"
+    ),
     "a video a little beside its clock": Case(
         reshow(video(WRIST), lambda i: i / 10 + 0.004), "video_clock warning fails"
     ),

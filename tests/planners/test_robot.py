@@ -210,6 +210,30 @@ def two_arms(names):
     return recordings
 
 
+BIMANUAL = tuple(f"arm{arm}_j{joint}" for arm in (1, 2) for joint in range(1, 7))
+
+
+@pytest.mark.parametrize("wobbling", [(), (11,), (5, 11)])
+def test_a_type_of_two_arms_says_which_numbers_are_grippers(wobbling):
+    """Though a joint looks more like one; where no gripper fits, the answer can be given."""
+    recordings = []
+    for arms in two_arms(()):
+        state = np.delete(arms.state, (5, 12), axis=1)
+        turn = np.linspace(0, 1, len(state))
+        for gripper in wobbling:
+            state[:, gripper] = 0.4 * state[:, gripper] + 0.6 * np.sin(9 * turn + gripper)
+        state[:, 10] = (turn > 0.5) + 0.02 * np.sin(30 * turn)
+        recordings.append(Made(state, state, BIMANUAL, BIMANUAL))
+    robot = infer_robot(recordings, robot_type="so101_bimanual")
+    if len(wobbling) < 2:
+        assert {hand.gripper for hand in robot.hands} == {(5,), (11,)}
+        return
+    (unknown,) = robot.unknown
+    assert unknown.answers[:3] == ("gripper=5/11", "gripper=5", "gripper=11")
+    said = infer_robot(recordings, Layout.parse(unknown.answers[0]), robot_type="so101_bimanual")
+    assert {hand.gripper for hand in said.hands} == {(5,), (11,)}
+
+
 @pytest.mark.parametrize("names", [ALOHA, ()])
 def test_both_grippers_of_two_arms_are_kept(names):
     robot = infer_robot(two_arms(names))
