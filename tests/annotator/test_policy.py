@@ -3,8 +3,6 @@
 import json
 import re
 import shlex
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -12,7 +10,7 @@ import pytest
 from support.cli import fails, invoke, results
 from support.faults import info
 from support.places import ROOT
-from support.policies import tiny
+from support.policies import flags, tiny, train
 from support.recordings import make_dataset
 from support.tiny import tiny_smolvlm
 
@@ -217,28 +215,6 @@ def test_the_table_in_the_docs(tmp_path):
             continue
         refused = [n for n, root in numbers.items() if "broken" in dict(seen(root, kind)[1])]
         assert refused == {"one:": [2, 4], "three": [4]}.get(cameras.split()[0], []), kind
-
-
-def train(*runs: Sequence[object]) -> None:
-    """Run `lerobot-train` for one step with each of the arguments, in one process."""
-    always = "--policy.device=cpu --policy.push_to_hub=false --steps=1 --batch_size=2 --num_workers=0"
-    words = [["lerobot-train", *always.split(), *map(str, run)] for run in runs]
-    code = "import json, sys\nfrom lerobot.scripts.lerobot_train import main\n"
-    code += "for sys.argv in json.loads(sys.argv[1]):\n    main()"
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(words)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-3000:]
-    assert done.stderr.count("End of training") == len(runs)
-
-
-def flags(config: object) -> list[str]:
-    """The options of `lerobot-train` that make a configuration."""
-    usual = vars(type(config)(device="cpu", push_to_hub=False))
-    changed = {key: value for key, value in vars(config).items() if value != usual[key]}
-    changed = {key: list(value) if isinstance(value, tuple) else value for key, value in changed.items()}
-    words = (
-        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in changed.items()
-    )
-    return [f"--policy.type={config.type}", *(f"--policy.{word}" for word in words)]
 
 
 @pytest.mark.slow

@@ -1,11 +1,10 @@
 """`lerobot-train` itself trains a small ACT on OUT of odd datasets."""
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
+from support.policies import flags, tiny, train
 from support.random_datasets import Camera, Recipe, write
 
 from goalreel.annotator.annotate import annotate, open_dataset
@@ -56,14 +55,7 @@ def test_act_trains_on_an_odd_dataset(recipe, tmp_path):
     source = open_dataset(write(recipe, tmp_path))
     summary = annotate(source, out, load("hindsight", recordings=options.recorded(source)), options)
     assert not summary.failures
-    small = {"dim_model": 16, "n_heads": 2, "dim_feedforward": 16, "n_encoder_layers": 1, "latent_dim": 4}
-    small |= {"chunk_size": 4, "n_action_steps": 4, "pretrained_backbone_weights": "null", "device": "cpu"}
-    words = [f"--policy.{name}={value}" for name, value in small.items()]
-    words += ["--policy.type=act", "--policy.push_to_hub=false", f"--output_dir={tmp_path / 'trained'}"]
-    words += ["--dataset.repo_id=local/odd", f"--dataset.root={out}", "--wandb.enable=false"]
-    words += [f"--steps={STEPS}", "--log_freq=1", "--batch_size=2", "--num_workers=0", "--save_freq=100"]
-    command = [sys.executable, "-m", "lerobot.scripts.lerobot_train", *words]
-    trained = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert trained.returncode == 0, trained.stderr[-3000:]
-    losses = re.findall(r"\bloss:(\d+\.\d+)", trained.stderr + trained.stdout)
+    words = [*flags(tiny("act")), "--dataset.repo_id=local/odd", f"--dataset.root={out}", "--log_freq=1"]
+    log = train([*words, f"--output_dir={tmp_path / 'trained'}", f"--steps={STEPS}", "--save_freq=100"])
+    losses = re.findall(r"\bloss:(\d+\.\d+)", log)
     assert len(losses) == STEPS, "a loss a step, none of them nan"

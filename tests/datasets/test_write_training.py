@@ -70,36 +70,3 @@ def test_the_goal_reaches_the_policy(pair):
         batch[KEY] = -batch[KEY]
         two = step.policy.predict_action_chunk(dict(batch))
     assert not torch.allclose(one, two)
-
-
-def test_smolvla_takes_the_batch(pair):
-    """Its own image preparation and prefix, with lerobot's time axis and a stand-in for the VLM."""
-    modeling = pytest.importorskip("lerobot.policies.smolvla.modeling_smolvla")
-    import torch
-    from lerobot.datasets.factory import resolve_delta_timestamps
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset, LeRobotDatasetMetadata
-    from lerobot.policies.smolvla.configuration_smolvla import SmolVLAConfig
-    from lerobot.utils.collate import lerobot_collate_fn
-
-    meta = LeRobotDatasetMetadata("local/test", root=pair["with"])
-    times = resolve_delta_timestamps(SmolVLAConfig(device="cpu", push_to_hub=False), meta)
-    dataset = LeRobotDataset("local/test", root=pair["with"], delta_timestamps=times, video_backend="pyav")
-    batch = lerobot_collate_fn([dataset[i] for i in (0, 5, 11)])
-    config = SimpleNamespace(image_features=meta.camera_keys, resize_imgs_with_padding=None, empty_cameras=0)
-    images, masks = modeling.SmolVLAPolicy.prepare_images(SimpleNamespace(config=config), batch)
-    assert KEY in meta.camera_keys
-    assert len(images) == len(meta.camera_keys)
-    model = SimpleNamespace(
-        add_image_special_tokens=False,
-        prefix_length=-1,
-        state_proj=lambda state: torch.zeros(*state.shape[:-1], 8),
-        vlm_with_expert=SimpleNamespace(
-            embed_image=lambda image: torch.zeros(len(image), 5, 8),
-            embed_language_tokens=lambda tokens: torch.zeros(*tokens.shape, 8),
-        ),
-    )
-    words = torch.ones(3, 4, dtype=torch.long)
-    prefix, _, _ = modeling.VLAFlowMatching.embed_prefix(
-        model, images, masks, words, words.bool(), state=batch["observation.state"][:, 0]
-    )
-    assert prefix.shape == (3, 5 * len(images) + 4 + 1, 8)

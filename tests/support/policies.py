@@ -1,5 +1,9 @@
 """Stock LeRobot policies of a few thousand parameters, with random weights, in lerobot's own classes."""
 
+import json
+import subprocess
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,3 +77,26 @@ def make(name: str, size: tuple[int, int], vlm: Path | None = None) -> "PreTrain
     config.output_features = {"action": PolicyFeature(FeatureType.ACTION, (2,))}
     config.validate_features()
     return get_policy_class(name)(config).eval()
+
+
+def train(*runs: Sequence[object]) -> str:
+    """Run `lerobot-train` with each of the arguments in one process, for one step; return the log."""
+    always = "--policy.device=cpu --policy.push_to_hub=false --steps=1 --batch_size=2 --num_workers=0"
+    words = [["lerobot-train", *always.split(), *map(str, run)] for run in runs]
+    code = "import json, sys\nfrom lerobot.scripts.lerobot_train import main\n"
+    code += "for sys.argv in json.loads(sys.argv[1]):\n    main()"
+    done = subprocess.run([sys.executable, "-c", code, json.dumps(words)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert done.stderr.count("End of training") == len(runs)
+    return done.stderr + done.stdout
+
+
+def flags(config: object) -> list[str]:
+    """The options of `lerobot-train` that make a configuration."""
+    usual = vars(type(config)(device="cpu", push_to_hub=False))
+    changed = {key: value for key, value in vars(config).items() if value != usual[key]}
+    changed = {key: list(value) if isinstance(value, tuple) else value for key, value in changed.items()}
+    words = (
+        f"{key}={value if isinstance(value, str) else json.dumps(value)}" for key, value in changed.items()
+    )
+    return [f"--policy.type={config.type}", *(f"--policy.{word}" for word in words)]
