@@ -83,11 +83,11 @@ lab: .venv/.ready  ## the tests of lab/ beyond its smoke test, and long ones of 
 LEROBOT :=
 OF_LEROBOT := tests/datasets/test_lerobot_recipes.py tests/datasets/test_lerobot_reference.py \
 	tests/datasets/test_write_dataset.py tests/streaming/test_rollout.py
-test-lerobot: .venv/.ready  ## imports and tests that call lerobot, with its release and with LEROBOT=PATH to its source
-	$(TESTS) -n 2 -m "not slow" $(OF_LEROBOT)
+test-lerobot: .venv/.ready  ## import all, and run tests that call lerobot, with its release and with LEROBOT=PATH to its source
 ifeq ($(LEROBOT),)
 	@echo "!!!!!!!!!! NOT TESTED with lerobot's main: give LEROBOT=PATH to its source !!!!!!!!!!"
 else
+	$(TESTS) -n 2 -m "not slow" $(OF_LEROBOT)
 	PYTHONPATH=$(LEROBOT)/src $(PYTHON) dev/import_all.py $(LEROBOT)
 	PYTHONPATH=$(LEROBOT)/src $(TESTS) -n 2 -m "not slow" $(OF_LEROBOT)
 endif

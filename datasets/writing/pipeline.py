@@ -206,7 +206,7 @@ def build(
         if progress:
             progress(done, total)
     if emptied := job.emptied:
-        log.warning("sub-task rows of %d episodes are removed, and no name may be written", len(emptied))
+        log.warning("sub-task rows of %d episode(s) are removed, and no name may be written", len(emptied))
     goals_of_models = (goals for goals in job.goals.values() if not goals.corrected)
     return Counter(status for goals in goals_of_models for status in goals.statuses)
 

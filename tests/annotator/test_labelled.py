@@ -169,7 +169,7 @@ def test_rows_are_never_replaced_unasked(labelled, tmp_path, caplog):
     )
     goalreel("annotate", labelled, "--out", tmp_path / "third", "--episodes", "2")
     goalreel("annotate", labelled, "--out", out, "--replace-rows")
-    assert "sub-task rows of 1 episodes are removed, and no name may be written" in caplog.text
+    assert "sub-task rows of 1 episode(s) are removed, and no name may be written" in caplog.text
     said = [r["content"] for r in language(out)[0] if r["style"] == "subtask"]
     assert said == ["grasp the red block", "put the red block in the blue bowl"]
     assert rows(out, 12) == [], "no old rows either where no name may be written"
