@@ -6,7 +6,7 @@ goals in their form are read alike, and nothing is said of what is to be done: n
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any
 
 import cv2
 import numpy as np
@@ -37,12 +37,6 @@ def resnet(norm: type[nn.Module]) -> IntermediateLayerGetter:
     """Make the backbone as lerobot's ACT does, with normalisation layers of its choice."""
     whole = torchvision.models.resnet18(weights=None, norm_layer=norm)
     return IntermediateLayerGetter(whole, return_layers={"layer4": "feature_map"})
-
-
-class Movable(Protocol):
-    """A batch that can be brought to a device."""
-
-    def to(self, device: torch.device) -> Self: ...
 
 
 class Reader(nn.Module):
@@ -125,10 +119,10 @@ def loss_of(reader: Reader, lesson: ReaderBatch) -> Tensor:
     )
 
 
-def train[T: Movable](
-    reader: nn.Module,
-    draw: Callable[[int], Iterator[T]],
-    loss_of: Callable[[Any, T], Tensor],
+def train(
+    reader: Reader,
+    draw: Callable[[int], Iterator[ReaderBatch]],
+    loss_of: Callable[[Reader, ReaderBatch], Tensor],
     steps: int,
     rate: float,
     state: dict[str, Any] | None = None,

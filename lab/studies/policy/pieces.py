@@ -5,7 +5,7 @@ A piece that is there is not made again, so a command goes on where it was kille
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import fields
 from functools import partial
@@ -15,10 +15,9 @@ from typing import Any
 import demos
 import numpy as np
 import torch
-from backbone import Movable, Reader, batches, loss_of, off_by, train
+from backbone import Reader, batches, loss_of, off_by, train
 from diffusers.models.autoencoders.autoencoder_kl import AutoencoderKL
 from fit import Bank, Pictures, TrainedArm, TrainingExamples, bank, fit, home, misses, save
-from torch import Tensor, nn
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
@@ -91,9 +90,14 @@ def _backbone(
     path: Path, parts: Sequence[Path], validation: Sequence[Path], steps: int, progress: OnProgress
 ) -> None:
     """Train it; how far it reads blocks from where they stand on unseen scenes lies beside it, in cm."""
-    train_backbone(
-        path, Reader, lambda seed: batches(demos.read(parts), BATCH, seed), loss_of, steps, progress
-    )
+    torch.manual_seed(0)
+    checkpoint = read_state(path) if path.exists() else None
+    if checkpoint is None or checkpoint["done"] < steps:
+        draw = partial(batches, demos.read(parts), BATCH)
+        for done, _, state in train(Reader(), draw, loss_of, steps, RATE, checkpoint):
+            if done % KEEP_EVERY == 0 or done == steps:
+                save_state(path, state)
+            progress("backbone", done, steps)
     result = path.with_suffix(".json")
     if not result.exists():
         unseen = demos.read(validation)
@@ -103,24 +107,6 @@ def _backbone(
             name: 100 * float(np.median(off_by(reader, unseen, rows, goals))) for name, goals in FORMS.items()
         }
         write_bytes(result, json.dumps(off).encode())
-
-
-def train_backbone[T: Movable](
-    path: Path,
-    make: Callable[[], nn.Module],
-    draw: Callable[[int], Iterator[T]],
-    loss: Callable[[Any, T], Tensor],
-    steps: int,
-    progress: OnProgress,
-) -> None:
-    """Train what `make` makes, from where its checkpoint stands; `draw` draws batches from a seed."""
-    torch.manual_seed(0)
-    checkpoint = read_state(path) if path.exists() else None
-    if checkpoint is None or checkpoint["done"] < steps:
-        for done, _, state in train(make(), draw, loss, steps, RATE, checkpoint):
-            if done % KEEP_EVERY == 0 or done == steps:
-                save_state(path, state)
-            progress("backbone", done, steps)
 
 
 def read_backbone(out: Path) -> Reader:

@@ -201,13 +201,12 @@ class Watched(Tabletop):
     """A tabletop that keeps the robot's numbers, and whether the sub-goal holds, at every control step."""
 
     goal: SubGoal | None = None
+    trace: list[tuple[NDArray[np.float32], bool]]
 
     def step(self, action: NDArray[np.floating]) -> NDArray[np.float32]:
         numbers = super().step(action)
         self.trace.append((numbers, self.goal is not None and self.holds(self.goal)))
         return numbers
-
-    trace: list[tuple[NDArray[np.float32], bool]]
 
 
 @dataclass(frozen=True)
