@@ -159,8 +159,8 @@ def stats_issues(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     if text:
         advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"
         yield issue(level, "stats", f"{text}; make them with {advice}")
-    elif task := stats.get("task_index"):
-        said = [int(end) for end in np.ravel([task.get("min", []), task.get("max", [])])]
+    elif len(rows) and (task := stats.get("task_index")):
+        said = [end for name in ("min", "max") for end in np.ravel(task.get(name, [])).tolist()]
         if said and said != (held := [int(rows.task.min()), int(rows.task.max())]):
             text = "meta/stats.json says that task_index goes from {} to {}, and it goes from {} to {}"
             yield note("stats", f"{text.format(*said, *held)}: no policy is normalized by it")
