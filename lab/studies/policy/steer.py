@@ -236,14 +236,11 @@ class Tries:
         env.trace = []
         self._known: dict[tuple[Step, ...], Moment] = {(): self._moment()}
 
-    def goal(self, step: Step) -> SubGoal | None:
-        return read_step(step, self.walk.names)
-
     def after(self, path: tuple[Step, ...]) -> Moment:
         """Give the moment after these steps were tried, one after the other."""
         if path not in self._known:
             before = self.after(path[:-1])
-            env, goal = self._env, self.goal(path[-1])
+            env, goal = self._env, read_step(path[-1], self.walk.names)
             env.set_state(before.state)
             env.trace, env.goal = [], goal
             cue = GoalCue(path[-1].name, SILENT if goal is None else sub_task(goal))
@@ -347,7 +344,7 @@ class Gates:
 
     def _moved(self, path: tuple[Step, ...], _: float) -> bool | None:
         """Follow the robot's numbers since the step began."""
-        goal = self._tries.goal(path[-1])
+        goal = read_step(path[-1], self._tries.walk.names)
         if goal is None:
             return None
         live, count = self._examples[goal.kind], 0
