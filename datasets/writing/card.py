@@ -77,7 +77,7 @@ def _section(job: BuildPlan) -> Iterator[str]:
     yield f"- `{job.pad_key}`: true on frames without an accepted goal, whose picture is black."
     if job.text.language:
         yield "- `language_persistent`: the words, as rows of style `plan`, `subtask` and others."
-    if job.text.task_per_frame:
+    if job.task_per_frame:
         yield "- `task_index`: the sub-task of each frame; without one, the instruction."
     if job.progress:
         yield (
@@ -99,7 +99,7 @@ def _section(job: BuildPlan) -> Iterator[str]:
         yield f"- {role}: `{name}`"
     yield from _robot(job)
     yield ""
-    yield "Any LeRobot policy takes the sub-goals as one more camera:"
+    yield "A LeRobot policy that takes several cameras takes the sub-goals as one more:"
     yield ""
     yield "```"
     yield (

@@ -244,7 +244,7 @@ def write_info(job: BuildPlan, video: Path | None) -> None:
             "names": ["height", "width", "channels"],
             "info": video_info(video, job.encoder) | {"video.fps": int(job.source.fps), FORM: job.form},
         }
-    if job.text.task_per_frame:
+    if job.task_per_frame:
         camera = features[job.key]
         camera["info"] = {**(camera.get("info") or {}), SUB_TASKS: True}
     features[job.pad_key] = {"dtype": "bool", "shape": [1], "names": None}

@@ -200,7 +200,7 @@ def build(
         job.marks.drop(info)
         info.unlink(missing_ok=True)
     drop_gone(job.source, out, camera_key, job.marks)
-    besides = {CARD, *([TASKS] if text.task_per_frame else []), *([PROGRESS_FILE] if job.progress else [])}
+    besides = {CARD, *([TASKS] if job.task_per_frame else []), *([PROGRESS_FILE] if job.progress else [])}
     pass_on(root, out, besides)
     for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
         if progress:

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
-from goalreel.datasets.labels import subtask_labels
+from goalreel.datasets.labels import has_sub_tasks, subtask_labels
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import FileMarks, data_files
@@ -110,6 +110,11 @@ class BuildPlan:
         return self.text.progress or has_progress(self.source)
 
     @property
+    def task_per_frame(self) -> bool:
+        """True if every frame has its sub-task as its task; kept up where an earlier pass wrote it."""
+        return self.text.task_per_frame or has_sub_tasks(self.source.features)
+
+    @property
     def emptied(self) -> list[int]:
         """The episodes whose subtask rows `text` replaces by none."""
         nameless = [e for e, goals in self.goals.items() if not goals.names]
@@ -119,7 +124,7 @@ class BuildPlan:
     @cached_property
     def tasks(self) -> dict[str, int]:
         """Text -> task index, where every frame has its sub-task's; else empty."""
-        return task_indices(self.source.tasks, self.goals.values()) if self.text.task_per_frame else {}
+        return task_indices(self.source.tasks, self.goals.values()) if self.task_per_frame else {}
 
     def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
         """Digest of all that a file with these episodes is made from."""

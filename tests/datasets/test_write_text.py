@@ -121,10 +121,12 @@ def test_every_frame_may_have_its_subtask_as_its_task(sharded_dataset, annotated
     ]
 
 
-def test_a_second_pass_gives_frames_their_instruction_back(video_dataset, annotated, tmp_path):
+@pytest.mark.parametrize("text", [PER_FRAME, TextOptions(replace_rows=True)])
+def test_a_second_pass_gives_frames_their_instruction_back(video_dataset, annotated, tmp_path, text):
+    """Asked for again or not: a sub-task of the first pass would contradict the rows."""
     first = annotated(video_dataset, tmp_path / "first", {0: {}}, text=PER_FRAME)
     other = {"statuses": ("accepted", "rejected", "rejected"), "instruction": TASK}
-    second = annotated(first, tmp_path / "second", {0: other}, text=PER_FRAME)
+    second = annotated(first, tmp_path / "second", {0: other}, text=text)
     assert tasks(second)[:12] == [STEPS[0]] * 4 + [TASK] * 8
 
 
