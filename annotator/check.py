@@ -58,11 +58,11 @@ class CheckReport(BaseModel):
     named: int = 0
     """Sampled episodes whose steps can be named."""
     silent: int = 0
-    """Sampled episodes that would keep their instruction."""
+    """Sampled episodes whose steps would have no names."""
     readings: tuple[Reading, ...] = ()
     """Each distinct instruction and how it is read; the most frequent first."""
     reasons: dict[str, int] = {}
-    """Reasons to keep the instruction -> number of episodes; the most frequent first."""
+    """Reasons to write no names -> number of episodes; the most frequent first."""
     to_label: dict[str, tuple[int, ...]] = {}
     """Instruction -> the episodes to label first, whose steps are then carried over to the others of it."""
     policy: PolicyInputs | None = None
@@ -115,11 +115,11 @@ def check(
     selected = source.select(episodes)
     check_instructions(spelled, source.tasks.values())
     source.read_numbers(*((hint.state, hint.action) if hint else ((), ())))
+    seen, of_policy = policy_inputs(source, policy) if policy is not None else (None, [])
     issues = inspect(source, selected, progress=progress)
     if merge is not None:
         other = merge if isinstance(merge, Source) else Source.open(Path(merge))
         issues += merge_issues(source, other)
-    seen, of_policy = policy_inputs(source, policy) if policy is not None else (None, [])
     issues = by_level([*of_policy, *issues])
     robot_type = source.info.get("robot_type")
     report = CheckReport(
@@ -219,7 +219,7 @@ def _motion_issues(
         yield note("starts_closed", text, closed)
     if silent := [r.index for r, plan in zip(recordings, plans, strict=True) if _is_silent(plan)]:
         why = "; ".join(f"{reason} ({n})" for reason, n in _reasons(plans).most_common(_REASONS))
-        text = f"{spell(silent)}{of}: no words will be written, and frames keep the instruction: {why}"
+        text = f"{spell(silent)}{of}: no names will be written: {why}"
         yield note("silent", text, tuple(silent))
 
 

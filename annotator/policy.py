@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.datasets.health.issues import HealthIssue, broken, note, warning
 from goalreel.datasets.labels import has_sub_tasks
+from goalreel.datasets.recognition import HUB_NAME
 from goalreel.datasets.source import Source, on_wrist
 from goalreel.datasets.writing.plan import FORM
 from goalreel.errors import DatasetError, InputError
@@ -95,6 +96,8 @@ def _configuration(policy: str) -> "PreTrainedConfig":
         config.input_features, config.output_features = {}, {}
         return config
     try:
+        if not (Path(policy).is_dir() or HUB_NAME.fullmatch(policy)):
+            raise InputError("no such folder")
         return PreTrainedConfig.from_pretrained(policy)
     except Exception as e:  # whatever draccus and the Hub raise of a configuration
         reason = " ".join(str(e).split())

@@ -151,6 +151,9 @@ def test_evo1_takes_three(tmp_path):
 
 def test_what_is_no_policy(goals, tmp_path):
     assert "nor one of its types: act, diffusion" in fails("check", goals, "--policy", tmp_path)
+    for name in ("acts", tmp_path / "absent"):  # no names of the Hub, which is not asked
+        assert f"{name}: is neither a checkpoint" in (said := fails("check", goals, "--policy", name))
+        assert "(no such folder)" in said
 
 
 def test_a_dataset_without_goals(video_dataset):
