@@ -81,16 +81,14 @@ def _snapshot(name: str, revision: str | None, patterns: list[str] | None) -> tu
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError, RevisionNotFoundError
 
-    first, *others = [revision] if revision else [VERSION, "main"]
-    for tried in (first, *others):
-        try:
-            return Path(
-                snapshot_download(name, repo_type="dataset", revision=tried, allow_patterns=patterns)
-            ), tried
-        except (RevisionNotFoundError, LocalEntryNotFoundError):
-            if tried == (first, *others)[-1]:
-                raise
-    raise AssertionError
+    tried = revision or VERSION
+    try:
+        folder = snapshot_download(name, repo_type="dataset", revision=tried, allow_patterns=patterns)
+    except (RevisionNotFoundError, LocalEntryNotFoundError):
+        if revision:
+            raise
+        return _snapshot(name, "main", patterns)
+    return Path(folder), tried
 
 
 def _own(name: str, revision: str) -> Path:

@@ -79,10 +79,13 @@ def annotate(
         from goalreel.cli.console import progress_bars
         from goalreel.cli.questions import with_answers
         from goalreel.datasets.hub import local_folder, push
+        from goalreel.datasets.recognition import HUB_NAME
         from goalreel.models.load import kinds_of
 
         if push_to_hub and run.shard:
             raise InputError("--push-to-hub uploads a whole dataset: leave out --shard")
+        if push_to_hub and not HUB_NAME.fullmatch(push_to_hub):
+            raise InputError(f"--push-to-hub {push_to_hub}: is not OWNER/NAME")
         preset = models.on_robot().load()
         kinds_of(preset)  # refuses an unknown model before a bag is converted
         for name in ("motion-rows", "steps"):
@@ -98,6 +101,8 @@ def annotate(
             for finding in robot.findings if robot else ():
                 typer.echo(str(finding), err=True)
             summary = annotate_dataset(source, out, None, options, run, preset=preset, progress=progress)
+        if push_to_hub and not summary.clean:
+            typer.echo(f"Not uploaded to {push_to_hub}: a step failed, or is left to do", err=True)
         _report(summary, json_output)
         if push_to_hub:
             typer.echo(f"Uploaded to {push(out, push_to_hub)}", err=True)

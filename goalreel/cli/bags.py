@@ -8,7 +8,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import FieldOptions, Json, SubGoalFormChoice, UseRejected, with_options
-from goalreel.errors import DatasetError, InputError
+from goalreel.errors import InputError
 from goalreel.progress import OnProgress
 from goalreel.settings import Settings, setting
 
@@ -67,7 +67,7 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress)
     """`path`, or the dataset OUT-recorded made from it where it is a bag.
 
     Raises:
-        DatasetError: a file that is no bag; or as `read_bags` and `convert`.
+        DatasetError: as `read_bags` and `convert`.
         InputError: bag options with something that is no bag.
     """
     if not _is_bag(path):
@@ -85,16 +85,9 @@ def dataset_of(path: Path, out: Path, options: BagOptions, progress: OnProgress)
 def _is_bag(path: Path) -> bool:
     if (path / "meta" / "info.json").is_file():
         return False
-    from goalreel.datasets.bags import SUFFIXES, find_bags
+    from goalreel.datasets.bags import find_bags
 
-    if find_bags(path):
-        return True
-    if path.is_file():
-        raise DatasetError(
-            f"{path}: is neither a LeRobot dataset, which is a folder, nor a ROS 2 bag "
-            f"({', '.join(SUFFIXES)} or a folder with metadata.yaml)"
-        )
-    return False
+    return bool(find_bags(path))
 
 
 def recorded_beside(out: Path) -> Path:

@@ -26,10 +26,7 @@ class FollowedRows:
         self._frames, self._said = 0, dict[str, str]()
         self._rows: list[RecordedRow] = []
         self._episodes: dict[int, list[RecordedRow]] = {}
-        for name in (
-            PERSISTENT,
-            EVENTS,
-        ):  # of a dataset that is gone on with: lerobot takes no frames of them
+        for name in (PERSISTENT, EVENTS):  # of a dataset that is resumed: lerobot takes no frames of them
             dataset.meta.features.pop(name, None)
             if dataset.writer is not None and dataset.writer.episode_buffer is not None:
                 dataset.writer.episode_buffer.pop(name, None)

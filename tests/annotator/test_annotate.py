@@ -14,6 +14,7 @@ import pytest
 from support.cli import fails, goalreel, invoke
 from support.faults import EPISODES, FRONT, WRIST, column
 from support.places import SUPPORT
+from support.recordings import make_dataset
 from support.review import change, review_page
 from support.steady import contents
 
@@ -44,6 +45,17 @@ def annotated(video_dataset, tmp_path_factory) -> Path:
     out = tmp_path_factory.mktemp("annotated") / "out"
     annotate(video_dataset, out)
     return out
+
+
+def test_what_is_not_uploaded(tmp_path):
+    """A name without an owner is refused before the work; a dataset with a failure stays here."""
+    root = make_dataset(tmp_path / "in", (12,), cameras=("front",), task="...")
+    words = ("annotate", root, "--out", tmp_path / "out", "--push-to-hub")
+    assert "--push-to-hub goals: is not OWNER/NAME" in fails(*words, "goals")
+    assert not (tmp_path / "out").exists()
+    result = invoke(*words, "lab/goals")
+    assert result.exit_code == 1
+    assert "Not uploaded to lab/goals: a step failed, or is left to do" in result.stderr
 
 
 def test_the_main_job(video_dataset, tmp_path):

@@ -51,10 +51,7 @@ NO_DATASET = "scene.png: is a file, and a LeRobot dataset is a folder"
             "rollout -- --policy.path=p",
             "there is no instruction: say what the robot should do, before the --",
         ),
-        (
-            "annotate scene.png --out o",
-            "scene.png: is neither a LeRobot dataset, which is a folder, nor a",
-        ),
+        ("annotate scene.png --out o", NO_DATASET),
         ("bag2lerobot scene.png --out o", "scene.png: no bag there"),
         ("show scene.png", NO_DATASET),
         ("export scene.png --to table --out o.csv", NO_DATASET),

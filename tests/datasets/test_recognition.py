@@ -56,4 +56,7 @@ def test_a_folder_of_datasets_and_a_file(tmp_path):
         "show", tmp_path
     )
     (tmp_path / "demo.hdf5").write_bytes(b"x")
-    assert "demo.hdf5: is a file, and a LeRobot dataset is a folder" in fails("show", tmp_path / "demo.hdf5")
+    for words in (("show",), ("annotate", "--out", tmp_path / "out")):
+        said = fails(*words, tmp_path / "demo.hdf5")
+        assert "demo.hdf5: is a file, and a LeRobot dataset is a folder" in said
+        assert "any4lerobot" in said
