@@ -165,7 +165,8 @@ def _from_scratch(
 def _doubts(config: "PreTrainedConfig", sizes: Mapping[str, Sequence[int]]) -> list[HealthIssue]:
     """Doubts about one camera more, though lerobot accepts it."""
     kind, doubts = config.type, list[str]()
-    widths = {tuple(f.shape) for key, f in config.image_features.items() if key in sizes}
+    read = (key for key in config.image_features if key in sizes)  # Gaussian actor's is a list
+    widths = {tuple((config.input_features or {})[key].shape) for key in read}
     if (
         getattr(config, "image_size", None)
         and widths != {tuple(s) for s in sizes.values()}

@@ -131,6 +131,7 @@ def test_one_that_was_trained_with_a_rename_map(goals, tmp_path):
         ("vla_jepa", "warning", "its world model leaves out the cameras after the second"),
         ("groot", "warning", "its base checkpoint names"),
         ("evo1", "", ""),
+        ("gaussian_actor", "", ""),
     ],
 )
 def test_a_new_policy(goals, kind, level, says):
