@@ -97,8 +97,8 @@ class BoundedServer(uvicorn.Server):
         self, app: "ASGIApp", *, header_s: float = HEADER_S, body_s: float = BODY_S, **options: Any
     ) -> None:
         self._header_s = header_s
-        self._idle: dict[tuple[Any, Any], float] = {}
-        """Time at which a connection was first seen without a request, after which one."""
+        self._idle: dict[tuple[Any, Any, int], float] = {}
+        """Time at which a connection was first seen without a request, after which one, with what to send."""
         defaults: dict[str, Any] = {
             "limit_concurrency": max_connections(),
             "timeout_keep_alive": KEEP_ALIVE_S,
@@ -115,12 +115,19 @@ class BoundedServer(uvicorn.Server):
         super().__init__(config)
 
     async def on_tick(self, counter: int) -> bool:
-        """End connections whose header is late; uvicorn asks ten times a second whether to go on."""
+        """End connections whose header is late, or whose last answer is not taken.
+
+        uvicorn asks ten times a second whether to go on.
+        """
         now = time.monotonic()
-        connections = ((c, c.cycle) for c in cast(set[Any], self.server_state.connections))
-        idle = [(c, cycle) for c, cycle in connections if cycle is None or cycle.response_complete]
+        connections = ((c, c.cycle, c.transport) for c in cast(set[Any], self.server_state.connections))
+        idle = [
+            (c, cycle, transport.get_write_buffer_size())
+            for c, cycle, transport in connections
+            if cycle is None or cycle.response_complete or transport.is_closing()
+        ]
         self._idle = {key: self._idle.get(key, now) for key in idle}
-        for (connection, _), since in self._idle.items():
+        for (connection, *_), since in self._idle.items():
             if now - since > self._header_s:
-                connection.transport.close()
+                connection.transport.abort()
         return await super().on_tick(counter)

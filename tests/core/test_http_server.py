@@ -3,13 +3,16 @@
 import asyncio
 import socket
 import time
+from collections.abc import AsyncIterator
 from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
+from starlette.responses import StreamingResponse
 from support.serving_models import running
 from support.wait import until
 
+from goalreel.http import server
 from goalreel.http.server import MAX_HEADER_BYTES
 
 HALF_BODY = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf"
@@ -71,6 +74,27 @@ def test_a_connection_that_is_used_stays_open():
             assert client.get("/").status_code == 200
         assert client.get("/wait").status_code == 200
         assert server.server_state.connections == {first}
+
+
+def test_a_stream_that_nobody_reads_ends_with_its_connection(monkeypatch):
+    """Its client leaves it in the buffers, so that a close in order would wait for ever."""
+    monkeypatch.setattr(server, "max_connections", lambda: 2)
+
+    async def history() -> AsyncIterator[bytes]:
+        while True:
+            await asyncio.sleep(0)
+            yield bytes(2**20)
+
+    async def streams(scope, receive, send):
+        if scope["type"] == "http":
+            await StreamingResponse(server.one_of_many(history()))(scope, receive, send)
+
+    with running(streams, header_s=0.3, limit_concurrency=9) as (url, running_server), ExitStack() as stack:
+        connections = running_server.server_state.connections
+        for number in range(1, 3):
+            stack.enter_context(connect(url, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"))
+            until(lambda n=number: sum(c.transport.get_write_buffer_size() > 0 for c in [*connections]) == n)
+        until(lambda: len(connections) == 1)
 
 
 def test_an_answer_may_take_longer_than_a_body():
