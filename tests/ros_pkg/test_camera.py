@@ -5,12 +5,16 @@ import pytest
 pytest.importorskip("rclpy")
 
 from dataclasses import replace
+from itertools import pairwise
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from rclpy.clock import ROSClock
 from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.time import Time
 from sensor_msgs.msg import CameraInfo, CompressedImage, RegionOfInterest
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
@@ -27,6 +31,7 @@ from goalreel_ros import cameras, diagnostics
 from goalreel_ros.cameras import COMPRESSED, NEWEST, RAW, CameraStamps, explain_silence, publishers
 from goalreel_ros.client.once import next_frame
 from goalreel_ros.diagnostics import ERROR, OK, WARN
+from goalreel_ros.node import TaskClock
 from goalreel_ros.pictures import raw, scaled
 from goalreel_ros.spin import BackgroundNode
 
@@ -293,3 +298,14 @@ def test_what_the_engine_waits_for_is_among_the_values():
     calls = ("waiting for the editor (server:URL) for 12 s",)
     values = diagnostics.models("ready", "", "", waits=calls, waiting=2)[2]
     assert (values["waiting for"], values["requests that wait"]) == (*calls, 2)
+
+
+def test_a_jump_of_simulated_time_makes_nothing_late():
+    clock = ROSClock()
+    clock._set_ros_time_is_active(True)
+    now = TaskClock(SimpleNamespace(get_clock=lambda: clock, count_publishers=lambda _: 1))
+    times = []
+    for seconds in (0, 1234, 1236, 9000, 5, 6):
+        clock.set_ros_time_override(Time(seconds=seconds, clock_type=clock.clock_type))
+        times.append(now())
+    assert [b - a for a, b in pairwise(times)] == [0, 2, 0, 0, 1]

@@ -206,7 +206,7 @@ class TaskClock:
     """The clock of ages, time-outs and stalls, in s: steady time, or that of /clock with `use_sim_time`.
 
     So nothing is late while a simulator pauses. Where nobody publishes /clock, time is steady: the simulator
-    is gone. It never goes back, and a jump of /clock counts as LONGEST_STEP at most. Safe from any thread.
+    is gone. It never goes back, and a jump of /clock counts for nothing. Safe from any thread.
     """
 
     def __init__(self, node: Node) -> None:
@@ -223,7 +223,7 @@ class TaskClock:
         with self._lock:
             now = clock.now().nanoseconds / 1e9 if simulated else time.monotonic()
             step = now - self._last[1] if simulated == self._last[0] else 0.0
-            self._time += min(max(step, 0.0), LONGEST_STEP) if simulated else step
+            self._time += step if not simulated or 0 <= step <= LONGEST_STEP else 0.0
             self._last = simulated, now
             return self._time
 
