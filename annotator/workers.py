@@ -160,7 +160,7 @@ class _Worker:
         todo = {index: max(n, 0) for index, n in accepted.items() if index not in done}
         starts = _Starts(self._records.parents[1] / LOCAL / STARTS)
         # A batch whose worker was killed is done again one by one, to find the episode that kills.
-        groups = [list(todo)] if not any(map(starts.of, todo)) else [[index] for index in todo]
+        groups = [[index] for index in todo] if any(map(starts.of, todo)) else [list(todo)] if todo else []
         journal = Journal(records.answers, Fingerprint(self._source, recordings).recording)
         examiner = models.examiner(records.examination, writer=self._log)
         job = AnnotationJob(

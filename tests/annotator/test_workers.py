@@ -18,8 +18,8 @@ from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
 from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
 from goalreel.annotator.summary import Summary
-from goalreel.annotator.workers import DEATHS, Workers, _Starts
-from goalreel.datasets.records import LOCAL
+from goalreel.annotator.workers import DEATHS, Workers, _Starts, _Worker
+from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.drivers import Limits
 from goalreel.files import write_bytes
 from goalreel.image import Image
@@ -165,3 +165,14 @@ def test_an_episode_that_kills_its_workers_is_given_up_and_found_among_others(tm
         starts.count([3])
     starts.forget([4])
     assert (starts.of(3), starts.of(4)) == (DEATHS, 0)
+
+
+def test_a_batch_whose_worker_died_after_its_last_episode_is_counted(sharded_dataset, tmp_path):
+    with ChatServer(answer) as server:
+        work(server, sharded_dataset, tmp_path)
+        asked, names = len(server.requests), preset_of(server)
+        of = open_dataset(sharded_dataset).fingerprint().episodes
+        worker = _Worker(sharded_dataset, tmp_path / FOLDER, "", names, Options(), Limits(1, 1))
+        batch = {"episode": range(4), "before": [-1] * 4, "of": [of[i] for i in range(4)]}
+        (part,) = worker(batch)["summary"]
+        assert (json.loads(part)["annotated"], len(server.requests)) == (4, asked)
