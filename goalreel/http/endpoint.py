@@ -246,13 +246,10 @@ def public_address(text: str) -> str:
     >>> public_address("https://gateway/hunter2/openai/v1")
     'https://gateway/***/openai/v1'
     """
-    start = text.find("://") + 3
-    place = re.search(r"(?<=[\w\]])/(?!/)", text[start:]) if start >= 3 else None
-    if place is None:
-        return text
-    at = start + place.start()
-    parts = text[at:].split("/")
-    return text[:at] + "/".join(part if _USUAL.fullmatch(part) else "***" for part in parts)
+    scheme, separator, rest = text.partition("://")
+    host = re.split("[/?#]", rest, maxsplit=1)[0]
+    path = re.sub("[^/]+", lambda part: part[0] if _USUAL.fullmatch(part[0]) else "***", rest[len(host) :])
+    return scheme + separator + host.rpartition("@")[2] + path
 
 
 def public_header(line: str) -> str:

@@ -121,7 +121,7 @@ def _check(reply: "Reply", says: str) -> None:
 def _cards(endpoint: "Endpoint", reply: "Reply") -> list[dict[str, Any]]:
     try:
         listed = json.loads(reply.body)
-    except ValueError:
+    except (ValueError, RecursionError):
         kind = reply.headers.get("Content-Type", "nothing").partition(";")[0]
         raise InputError(
             f"{endpoint.shown} is no model server: it answers /models with {kind}{endpoint.advice(404)}"

@@ -202,7 +202,6 @@ might be one."""
 
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-_CREDENTIALS = re.compile(r"//[^@/]*@")
 ELSE = " else "
 """Between the names of editors that are asked one after the other."""
 _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
@@ -350,7 +349,7 @@ class ModelName:
         if self.parts:
             return self.separator.join(part.plain() for part in self.parts)
         name = f"{self.kind}:{self.target}" if self.kind else self.target
-        return public_address(_CREDENTIALS.sub("//", name))
+        return public_address(name)
 
     def public(self) -> str:
         """The name to show: without credentials, and without the values of options that might hold some.

@@ -60,6 +60,7 @@ def test_names_are_taken_apart(text, kind, target, options):
         ("hf:a/b?processor=Qwen/Q", "hf:a/b?processor=Qwen/Q", "b"),
         ("openai:gpt@http://me:pw@h/v1", "openai:gpt@http://h/v1", "gpt"),
         ("server:http://me:pw@h:8000", "server:http://h:8000", "8000"),
+        ("openai:gpt@http://h//s3cret/v1#pw", "openai:gpt@http://h//***/***", "gpt"),
         (
             "openai:gpt@http://h?sign=s3cret&temperature=1",
             "openai:gpt@http://h?sign=***&temperature=1",
