@@ -104,7 +104,7 @@ def read_rows(path: Path, images: Path | None = None) -> tuple[list[PromptRow], 
 def _read(number: int, line: bytes, images: Path | None) -> PromptRow:
     try:
         values = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise ValueError("it is no JSON") from None
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")

@@ -19,6 +19,7 @@ from goalreel.datasets.recognition import HUB_NAME
 from goalreel.datasets.source import Source, on_wrist
 from goalreel.datasets.writing.plan import FORM
 from goalreel.errors import DatasetError, InputError
+from goalreel.files import read_json
 
 if TYPE_CHECKING:
     from lerobot.configs import PreTrainedConfig
@@ -270,7 +271,7 @@ def _preprocessor(folder: Path) -> tuple[dict[str, str], set[str]]:
     """The rename_map of a checkpoint's preprocessor, and the cameras that one of its steps reads."""
     renamed, named = dict[str, str](), set[str]()
     with suppress(OSError, ValueError, AttributeError, TypeError):
-        content = json.loads((folder / "policy_preprocessor.json").read_text(encoding="utf-8"))
+        content = read_json(folder / "policy_preprocessor.json")
         for step in content["steps"]:
             config = step.get("config") or {}
             renamed |= config.get("rename_map") or {}

@@ -4,7 +4,6 @@ That library resumes, shows progress, and reads HF_ENDPOINT, HF_TOKEN and HF_HUB
 a name is no folder.
 """
 
-import json
 import re
 import shutil
 from collections.abc import Iterator
@@ -13,6 +12,7 @@ from pathlib import Path
 
 from goalreel.datasets.recognition import HUB_NAME, written
 from goalreel.errors import DatasetError, first_line
+from goalreel.files import read_json
 
 VERSION = "v3.0"
 """The tag by which lerobot's loader finds a dataset's revision."""
@@ -124,7 +124,7 @@ def _converted(name: str, meta: Path) -> Path:
 def _version(root: Path) -> str:
     """The version in meta/info.json; empty where it has none, as is said where the dataset is read."""
     with suppress(OSError, ValueError, AttributeError):
-        return str(json.loads((root / "meta/info.json").read_text(encoding="utf-8")).get("codebase_version"))
+        return str(read_json(root / "meta/info.json").get("codebase_version"))
     return ""
 
 

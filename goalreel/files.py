@@ -24,8 +24,8 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_OFFERED = {errno.ENOSYS, errno.ENOTSUP, errno.EINVAL, errno.ENOLCK, errno.EPERM, errno.EACCES}
 """Errors of file systems without locks, links, times or a way to wait for the disk, such as FUSE."""
 
-_DIGITS = 19
-"""Digits of the largest whole number of 64 bits."""
+_DIGITS = 20
+"""Characters of the longest whole numbers of 64 bits, with and without a sign."""
 
 log = logging.getLogger(__name__)
 
@@ -216,8 +216,13 @@ def files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
 
 
 def find(folder: Path, pattern: str = "*") -> list[Path]:
-    """All that matches a pattern below `folder`, in order; what is being written is not there yet."""
-    paths = (path.relative_to(folder) for path in folder.glob(pattern))
+    """All that matches a pattern below `folder`, in order; what is being written is not there yet.
+
+    Raises:
+        OSError: the pattern is "*", and the folder cannot be read; other patterns find nothing there.
+    """
+    found = folder.iterdir() if pattern == "*" else folder.glob(pattern)
+    paths = (path.relative_to(folder) for path in found)
     return [folder / p for p in sorted(paths) if not any(part.startswith(TMP) for part in p.parts)]
 
 

@@ -83,7 +83,7 @@ def find_boards(
     boards_of: dict[Path, list[StoredBoard]] = {}
     for folder in folders:
         saved = {path.parent.resolve() for path in find(folder, f"**/{_FILE}") if path.is_file()}
-        raw = {path.parent.resolve() for path in folder.rglob(TRAJECTORY)} - saved
+        raw = {path.parent.resolve() for path in find(folder, f"**/{TRAJECTORY}") if path.is_file()} - saved
         annotated = {path.parent.parent.resolve() for path in find(folder, f"**/{FOLDER}") if path.is_dir()}
         if not saved | raw | annotated:
             raise InputError(

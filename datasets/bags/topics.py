@@ -21,7 +21,7 @@ from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typest
 from rosbags.typesys.store import Typestore
 
 from goalreel.errors import DatasetError
-from goalreel.files import find
+from goalreel.files import check_file, find
 from goalreel.image import Image, decode_compressed, decode_raw
 from goalreel.settings import Settings
 
@@ -97,6 +97,9 @@ class Bag:
         """
         with ExitStack() as stack:
             with _one_line(path):
+                for file in find(path) if path.is_dir() else [path]:
+                    if not file.is_dir():
+                        check_file(file)
                 reader = stack.enter_context(Reader(path))
             yield cls(path, reader)
 

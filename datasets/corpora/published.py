@@ -29,7 +29,7 @@ from goalreel.datasets.corpora.planner_rows import brief_reasoning
 from goalreel.datasets.corpora.rows import RowKind, TalkRow, decode_lesson, talks
 from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
 from goalreel.errors import DatasetError, InputError, first_line
-from goalreel.files import file_digest, find, write_bytes
+from goalreel.files import check_file, file_digest, find, read_json, write_bytes
 from goalreel.image import Image
 from goalreel.planners.chat import question
 from goalreel.progress import OnCount
@@ -125,7 +125,7 @@ def _read(path: Path) -> list[Any]:
             lines = path.read_bytes().split(b"\n")
             rows = [_parsed(line) for line in lines if line.strip()]
         else:
-            rows = json.loads(path.read_text(encoding="utf-8"))
+            rows = read_json(path)
     except (OSError, ValueError) as e:
         raise InputError(f"{path}: cannot be read as JSON: {e}") from e
     if not isinstance(rows, list) or not rows:
@@ -136,7 +136,7 @@ def _read(path: Path) -> list[Any]:
 def _parsed(line: bytes) -> Any:
     try:
         return json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 
@@ -279,7 +279,7 @@ def _picture(name: object, folder: Path) -> Image:
     if not path.is_relative_to(folder.resolve()):
         raise RowFaultError("a picture outside the folder of pictures (--images)")
     try:
-        return shrink(Image.decode(path.read_bytes()), LARGEST_AREA)
+        return shrink(Image.decode(check_file(path).read_bytes()), LARGEST_AREA)
     except FileNotFoundError as e:
         raise RowFaultError("a picture that is not there (--images)") from e
     except (OSError, ValueError) as e:
@@ -298,7 +298,7 @@ def read_trajectory(folder: Path) -> Storyboard:
         DatasetError: it is no such record, or a picture is not there.
     """
     try:
-        record = json.loads((folder / TRAJECTORY).read_bytes())
+        record = read_json(folder / TRAJECTORY)
         context, told = record["global_context"], record["steps"]
         plan = parse_plan(json.dumps({"execution_plan": context["execution_plan"]}))
         if isinstance(plan, Problem):

@@ -25,6 +25,7 @@ from goalreel.annotator.show import show
 from goalreel.annotator.summary import Summary
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
+from goalreel.files import find, read_json
 from goalreel.models.load import load
 from goalreel.subgoal_camera import DEFAULT_FORM, in_form
 
@@ -155,6 +156,13 @@ def test_file_systems_without_a_call(name, code, video_dataset, annotated, tmp_p
     monkeypatch.undo()
     shutil.rmtree(tmp_path / "out" / FOLDER / "corrections")
     assert contents(tmp_path / "out") == contents(annotated)
+
+
+def test_a_folder_that_cannot_be_listed_is_not_empty(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        find(tmp_path / "none")
+    (tmp_path / "stats.json").write_text(f"[{-(2**63)}, {2**64 - 1}]")
+    assert read_json(tmp_path / "stats.json") == [-(2**63), 2**64 - 1]
 
 
 def test_a_second_pass_over_one_episode_leaves_the_others_untouched(annotated, tmp_path):

@@ -1,6 +1,7 @@
 """`goalreel corpus import`: published data, rows that cannot be used, and what trains on it."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from goalreel.chat.plan import parse_plan
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, critique_lesson
 from goalreel.datasets.corpora.published import ImportConfig, import_corpus
 from goalreel.datasets.corpora.rows import read_rows, talks
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
 from goalreel.types import Plan
 
@@ -246,6 +247,16 @@ def test_a_raw_trajectory_of_the_reference_is_a_storyboard(tmp_path):
     (folder / "step1_0.png").unlink()
     with pytest.raises(DatasetError, match="picture that is not there"):
         stored.load()
+    os.mkfifo(folder / "step1_0.png")
+    with pytest.raises(DatasetError, match="picture that cannot be read"):
+        stored.load()
+    (folder / "execution_record.json").write_text("[" * 200_000)
+    with pytest.raises(DatasetError, match="nested too deeply"):
+        stored.load()
+    (folder / "execution_record.json").unlink()
+    os.mkfifo(folder / "execution_record.json")
+    with pytest.raises(InputError, match="holds no storyboard"):
+        find_boards([tmp_path / "raw"])
 
 
 def test_the_reference_s_prompts_are_rows(tmp_path):

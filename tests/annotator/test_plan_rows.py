@@ -140,6 +140,7 @@ def test_a_row_that_comes_to_nothing_costs_no_other_one(rows, models, tmp_path):
 
 BAD = (
     ("not json", "it is no JSON"),
+    ("[" * 200_000, "it is no JSON"),
     ("[1]", "it is no JSON object"),
     ('{"prompt": " "}', "it has no prompt"),
     ('{"prompt": "x", "id": "../x"}', "its id can be no folder's name"),
@@ -153,7 +154,7 @@ def test_bad_lines_are_counted_and_left_out(tmp_path):
     path.write_text('{"prompt": "go", "id": "one"}\n\n' + "\n".join(line for line, _ in BAD))
     rows, faults = read_rows(path, tmp_path)
     assert [row.id for row in rows] == ["one"]
-    assert list(faults) == [3, 4, 5, 6, 7, 8]
+    assert list(faults) == [3, 4, 5, 6, 7, 8, 9]
     for reason, (_, words) in zip(faults.values(), BAD, strict=True):
         assert words in reason
     with pytest.raises(InputError, match="holds no prompt"):

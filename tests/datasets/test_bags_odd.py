@@ -2,6 +2,7 @@
 
 import itertools
 import logging
+import os
 from pathlib import Path
 
 import numpy as np
@@ -184,6 +185,12 @@ def test_the_goal_of_a_dead_node_ends_with_its_heartbeat(tmp_path):
     assert [s.start - b.START for s in spans[1:]] == [4000 * MS], (
         "one that hung goes on where nothing new came"
     )
+
+
+def test_a_pipe_in_the_place_of_a_bag_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.mcap")
+    with pytest.raises(DatasetError, match=r"not readable as a ROS 2 bag .*a pipe or a device"):
+        read_bags(tmp_path, STATE)
 
 
 @pytest.mark.parametrize("ahead", [-60, 3600])
