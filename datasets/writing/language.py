@@ -5,7 +5,7 @@ blanks every episode it was not given. The rows and their order are those that i
 """
 
 import json
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -107,18 +107,27 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
             for text in paraphrases(goals.instruction)
         ]
     if goals.plan:
-        text = "\n".join(f"{i}. {name}" for i, name in enumerate(goals.plan, start=1))
-        rows.append(language_row("plan", text, timestamps[0]))
+        rows.append(language_row("plan", plan_text(goals.plan), timestamps[0]))
     edges = [("subtask", *edge) for edge in goals.edges(len(timestamps))]
     edges += [("motion", *edge) for edge in goals.phase_edges]
     done = [(span.end, span.name) for span in goals.spans if span.name and span.done]
     for count, (at, _) in enumerate(done, start=1):
         if at < len(timestamps):
-            edges.append(("memory", at, f"Done so far: {joined_tasks(done[:count])}"))
+            edges.append(("memory", at, memory_text(done[:count])))
     return rows + [
         language_row(style, text, timestamps[at]) if text else end_row(style, timestamps[at])
         for style, at, text in edges
     ]
+
+
+def plan_text(names: Sequence[str]) -> str:
+    """The content of a plan's row."""
+    return "\n".join(f"{i}. {name}" for i, name in enumerate(names, start=1))
+
+
+def memory_text(done: Iterable[tuple[int, str]]) -> str:
+    """The content of a memory's row, from the steps that came off, (place, name) each."""
+    return f"Done so far: {joined_tasks(done)}"
 
 
 def language_row(style: str, content: str, timestamp: np.float32, role: str = "assistant") -> LanguageRow:

@@ -1,6 +1,5 @@
 """Language rows of a dataset that lerobot has just recorded, put into its files."""
 
-import json
 import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -20,15 +19,10 @@ from goalreel.datasets.writing.language import (
     spread,
 )
 from goalreel.datasets.writing.meta import write_json
-from goalreel.files import TMP, find
+from goalreel.files import TMP, find, read_json
 
 type RecordedRow = tuple[int, str, str]
 """A row's first frame, its style and its content."""
-
-
-def numbered(names: Sequence[str]) -> str:
-    """Write the content of a plan's row."""
-    return "\n".join(f"{i}. {name}" for i, name in enumerate(names, 1))
 
 
 def put_rows(root: Path, rows: Mapping[int, Sequence[RecordedRow]]) -> None:
@@ -56,7 +50,7 @@ def put_rows(root: Path, rows: Mapping[int, Sequence[RecordedRow]]) -> None:
             written = new / shard.relative_to(root)
             written.parent.mkdir(parents=True, exist_ok=True)
             write_table_one_row_group_per_episode(table, written)
-        info = json.loads((root / "meta" / "info.json").read_text(encoding="utf-8"))
+        info = read_json(root / "meta" / "info.json")
         info["features"] |= language_feature_info()
         for written in new.rglob("*.parquet"):
             written.replace(root / written.relative_to(new))

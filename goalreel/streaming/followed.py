@@ -5,9 +5,8 @@ from typing import Any
 
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from goalreel.datasets.labels import joined_tasks
-from goalreel.datasets.writing.language import EVENTS, PERSISTENT
-from goalreel.datasets.writing.recorded import RecordedRow, numbered, put_rows
+from goalreel.datasets.writing.language import EVENTS, PERSISTENT, memory_text, plan_text
+from goalreel.datasets.writing.recorded import RecordedRow, put_rows
 from goalreel.streaming.board import Goal
 from goalreel.streaming.subgoalcamera import NewestGoal
 
@@ -79,5 +78,5 @@ def _said(goal: Goal) -> Mapping[str, str]:
         return {}
     steps, at = goal.board.steps, goal.panel.index
     done = [(p.index, p.step.name) for p in steps if p.status == "completed" and p.index < at]
-    memory = {"memory": f"Done so far: {joined_tasks(done)}"} if done else {}
-    return {"plan": numbered([p.step.name for p in steps[at:]]), **memory, "subtask": goal.panel.step.name}
+    memory = {"memory": memory_text(done)} if done else {}
+    return {"plan": plan_text([p.step.name for p in steps[at:]]), **memory, "subtask": goal.panel.step.name}

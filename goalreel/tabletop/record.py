@@ -20,7 +20,8 @@ from av.logging import ERROR, set_libav_level
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from goalreel.datasets.writing.recorded import RecordedRow, numbered, put_rows
+from goalreel.datasets.writing.language import plan_text
+from goalreel.datasets.writing.recorded import RecordedRow, put_rows
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
 from goalreel.progress import OnCount
@@ -204,5 +205,5 @@ def _truth(episode: TabletopEpisode, owners: list[int], held_after: list[bool], 
 def _rows(segments: Sequence[TrueSegment]) -> Iterator[RecordedRow]:
     """Make a row for each sub-task; as lerobot-annotate does, the plan is what is still to do at each."""
     for i, segment in enumerate(segments):
-        yield segment.start, "plan", numbered([s.text for s in segments[i:]])
+        yield segment.start, "plan", plan_text([s.text for s in segments[i:]])
         yield segment.start, "subtask", segment.text
