@@ -58,7 +58,7 @@ the verdict on that attempt: `success` is null where nobody compared the picture
 in doubt, and false where the recording shows a failure. `unaligned` is why the step was not found in the
 recording. The claims follow (`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated
 by "; ". Last are the details (`goalreel.details`). Null is what there is none of."""
-FORMULA = ("=", "+", "-", "@", "\t", "\r")
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Beginnings of what spreadsheets calculate; in a CSV file a quotation mark stands before them."""
 WRITERS = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}
 EPISODES = 1000
@@ -100,8 +100,8 @@ def export_table(
 
 
 def cell(value: object) -> object:
-    """Quote a text that a spreadsheet would take for a formula."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+    """Quote a text that a spreadsheet would take for a formula, or that is such a quotation."""
+    return f"'{value}" if isinstance(value, str) and value.lstrip("'").startswith(FORMULA) else value
 
 
 def plain(value: object) -> object:

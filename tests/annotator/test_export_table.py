@@ -40,7 +40,7 @@ def test_a_row_a_step(annotated, tmp_path, name, read):
 
 
 def test_no_cell_of_a_csv_file_is_a_formula_and_examples_are_read_from_it():
-    for text in ('=HYPERLINK("http://x")', "@SUM(1)", "+1", "-1", "\t=1"):
+    for text in ('=HYPERLINK("http://x")', "@SUM(1)", "+1", "-1", "\t=1", "\n=1", "'=1"):
         assert cell(text) == f"'{text}"
         assert plain(cell(text)) == text
     assert (cell("pick up"), cell(-1), plain("'tis")) == ("pick up", -1, "'tis")
