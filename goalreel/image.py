@@ -265,6 +265,8 @@ def _readable(picture: "PIL.Image.Image | None") -> Iterator[None]:
             check_picture_size(*picture.size)
             if picture.format == "EPS":  # Pillow would run Ghostscript on it
                 raise InputError("not a readable image: EPS is a program, so send PNG or JPEG")
+            if picture.format in ("ICNS", "ICO"):  # they hold another picture, of any size
+                raise InputError("not a readable image: an icon is no camera's picture, so send PNG or JPEG")
             tiles = getattr(picture, "tile", None) or ()
             depth = 2 if any("16" in str(tile[3]) for tile in tiles) else 1
             if picture.width * picture.height * len(picture.getbands()) * depth > 4 * MAX_PIXELS:

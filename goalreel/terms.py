@@ -15,7 +15,7 @@ _BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 
 def check_controls(text: str) -> str:
-    """Return a text without control characters, which end lines, colour terminals or turn words round.
+    r"""Return a text without control characters, which end lines, colour terminals or turn words round.
 
     >>> check_controls("pick up\nthe cup")
     'pick up\nthe cup'

@@ -162,8 +162,9 @@ def stats_issues(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     elif len(rows) and (task := stats.get("task_index")):
         said = [end for name in ("min", "max") for end in np.ravel(task.get(name, [])).tolist()]
         if said and said != (held := [int(rows.task.min()), int(rows.task.max())]):
-            text = "meta/stats.json says that task_index goes from {} to {}, and it goes from {} to {}"
-            yield note("stats", f"{text.format(*said, *held)}: no policy is normalized by it")
+            ends = " to ".join(f"{end:g}" if isinstance(end, float) else str(end) for end in said)
+            text = f"meta/stats.json says that task_index goes from {ends}, and it goes from {held[0]} to"
+            yield note("stats", f"{text} {held[1]}: no policy is normalized by it")
 
 
 def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:

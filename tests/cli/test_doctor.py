@@ -168,6 +168,7 @@ def test_on_a_bare_machine_all_is_missing_and_named(machine):
         "klein-4b needs [gpu]",
         "klein-vllm needs [api, gpu]",
         "nano needs [gpu]",
+        "qwen needs [gpu]",
         "server needs [api]",
         "watch needs [annotate, api]",
     ]

@@ -163,3 +163,10 @@ def test_the_memory_of_a_picture_is_bounded_by_pixels_channels_and_depth():
     parts = (b"\x89PNG\r\n\x1a\n\0\0\0\r", header, zlib.crc32(header).to_bytes(4), b"\0\0\0\4IDAT", bytes(99))
     with pytest.raises(InputError, match="16 bits is too large"):
         Image.decode(b"".join(parts))
+
+
+def test_an_icon_is_refused():
+    data = io.BytesIO()
+    PIL.Image.new("RGB", (32, 32)).save(data, "ICO")
+    with pytest.raises(InputError, match="an icon is no camera's picture"):
+        Image.decode(data.getvalue())

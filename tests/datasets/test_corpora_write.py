@@ -85,8 +85,8 @@ def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
         chat = ScriptedChat([reply])
         (plan,) = ChatPlanner(chat).plan([task_of(row)])
         assert chat.calls == [[conversation]]
-        assert plan == row.plan
-        assert reply.startswith(f"<think>{_thinking(row)}</think>")
+        assert plan == row.plan.model_copy(update={"reasoning": _thinking(row)})
+        assert reply.startswith(f"<think>{plan.reasoning}</think>")
 
 
 @pytest.mark.lab
