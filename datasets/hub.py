@@ -6,16 +6,19 @@ a name is no folder.
 
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from goalreel.datasets.info_file import stored
 from goalreel.datasets.recognition import HUB_NAME, written
+from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import read_json
 
 VERSION = "v3.0"
 """The tag by which lerobot's loader finds a dataset's revision."""
+_META = ["meta/*", "*.md"]
 _ABSENT = (
     "no such folder, and no dataset on the Hugging Face Hub that you may read (if private: hf auth login)"
 )
@@ -38,13 +41,16 @@ def hub_name(path: Path) -> tuple[str, str | None] | None:
     return (str(path), None) if is_name else None
 
 
-def local_folder(path: Path, *, videos: bool = True, own: bool = False) -> Path:
+def local_folder(
+    path: Path, *, videos: bool = True, own: bool = False, episodes: Collection[int] | None = None
+) -> Path:
     """Return `path`, or the folder of what it names on the Hub, in a cache; v2.1 is converted on the way.
 
     Args:
         path: a folder, OWNER/NAME or an address on the Hub.
         videos: also download the videos.
         own: make it a folder of its own, NAME in this one, for what is changed there.
+        episodes: download the files of these alone (None: of all).
 
     Raises:
         DatasetError: it is not on the Hub, not to be read, or not to be reached.
@@ -53,12 +59,14 @@ def local_folder(path: Path, *, videos: bool = True, own: bool = False) -> Path:
         return path
     name, revision = named
     with _one_line(name):
-        meta, revision = _snapshot(name, revision, ["meta/*", "*.md"])
+        meta, revision = _snapshot(name, revision, _META)
         if _version(meta).startswith("v2"):
             return _converted(name, meta)
         if own:
             return _own(name, revision)
-        return _snapshot(name, revision, None if videos else ["meta/*", "*.md", "data/*"])[0]
+        if episodes is not None:
+            return _snapshot(name, revision, [*_META, *_files(meta, episodes)])[0]
+        return _snapshot(name, revision, None if videos else [*_META, "data/*"])[0]
 
 
 def push(folder: Path, name: str) -> str:
@@ -89,6 +97,17 @@ def _snapshot(name: str, revision: str | None, patterns: list[str] | None) -> tu
             raise
         return _snapshot(name, "main", patterns)
     return Path(folder), tried
+
+
+def _files(root: Path, episodes: Collection[int]) -> list[str]:
+    """The data files and videos of episodes, from the dataset's metadata in `root`."""
+    source = Source.open(root)
+    info, rows = source.info, [source.rows.of(index) for index in source.select(episodes)]
+    videos = [name for name, feature in source.features.items() if feature["dtype"] == "video"]
+    paths = {stored(root, info["data_path"], row, "data") for row in rows}
+    for name in videos:
+        paths |= {stored(root, info["video_path"], row, f"videos/{name}", video_key=name) for row in rows}
+    return sorted(str(path.relative_to(root)) for path in paths)
 
 
 def _own(name: str, revision: str) -> Path:

@@ -93,7 +93,8 @@ def annotate(
                 raise InputError(f"--{name} go with the motion: use them with --planner kinematic")
         run = run.but(workers=make_workers(cluster, preset, run.shard))
         with progress_bars() as progress:
-            source = open_dataset(bags.dataset_of(local_folder(dataset), out, topics, progress))
+            folder = local_folder(dataset, episodes=run.episodes)
+            source = open_dataset(bags.dataset_of(folder, out, topics, progress))
         if preset.planner == "kinematic" and run.examples is None:
             options = with_answers(options, source)
         with progress_bars(plans=not json_output) as progress:

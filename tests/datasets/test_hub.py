@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 from support.hub import Hub, commit, serve_hub
+from support.recordings import make_dataset
 
 from goalreel.annotator.exports.groot import export_groot
 
@@ -100,6 +101,21 @@ def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
     shown = run("show", "lab/goals", "--episodes", "0")
     assert shown.returncode == 0, shown.stderr
     assert (tmp_path / "work/goals-report/index.html").is_file()
+
+
+def test_annotate_needs_the_files_of_its_episodes_alone(hub, run, tmp_path):
+    sizes = {"data_files_size_in_mb": 0.001, "video_files_size_in_mb": 0.005}
+    source = make_dataset(tmp_path / "hub/lab/parts", cameras=["front"], **sizes)
+    assert len([*source.rglob("*.mp4")]) == len([*source.rglob("data/**/*.parquet")]) == 3
+    words = ("annotate", "lab/parts", "--out", "goals", "--layout", "gripper=3,closed=low")
+    done = run(*words, "--episodes", "1", "--json")
+    assert done.returncode == 0, done.stderr
+    large = [file for file in hub.sent if not file.startswith("meta/")]
+    assert sorted(large) == [
+        "data/chunk-000/file-001.parquet",
+        "videos/observation.images.front/chunk-000/file-001.mp4",
+    ]
+    assert json.loads(done.stdout)["annotated"] == 1, done.stdout
 
 
 def test_review_has_a_folder_of_its_own(hub, run, tmp_path):
