@@ -102,11 +102,11 @@ def _snapshot(name: str, revision: str | None, patterns: list[str] | None) -> tu
 def _files(root: Path, episodes: Collection[int]) -> list[str]:
     """The data files and videos of episodes, from the dataset's metadata in `root`."""
     source = Source.open(root)
-    info, rows = source.info, [source.rows.of(index) for index in source.select(episodes)]
-    videos = [name for name, feature in source.features.items() if feature["dtype"] == "video"]
-    paths = {stored(root, info["data_path"], row, "data") for row in rows}
-    for name in videos:
-        paths |= {stored(root, info["video_path"], row, f"videos/{name}", video_key=name) for row in rows}
+    template, chosen = source.info["video_path"], source.select(episodes)
+    paths = {source.data_path(index) for index in chosen}
+    for name in (name for name, feature in source.features.items() if feature["dtype"] == "video"):
+        rows = map(source.rows.of, chosen)
+        paths |= {stored(root, template, row, f"videos/{name}", video_key=name) for row in rows}
     return sorted(str(path.relative_to(root)) for path in paths)
 
 

@@ -93,8 +93,12 @@ def annotate(
                 raise InputError(f"--{name} go with the motion: use them with --planner kinematic")
         run = run.but(workers=make_workers(cluster, preset, run.shard))
         with progress_bars() as progress:
-            folder = local_folder(dataset, episodes=run.episodes)
+            folder = local_folder(dataset, episodes=None if push_to_hub else run.episodes)
             source = open_dataset(bags.dataset_of(folder, out, topics, progress))
+        if push_to_hub and (missing := source.missing_files()):
+            raise InputError(
+                f"--push-to-hub uploads a whole dataset, and {next(iter(missing.values()))} is missing"
+            )
         if preset.planner == "kinematic" and run.examples is None:
             options = with_answers(options, source)
         with progress_bars(plans=not json_output) as progress:

@@ -116,6 +116,9 @@ def test_annotate_needs_the_files_of_its_episodes_alone(hub, run, tmp_path):
         "videos/observation.images.front/chunk-000/file-001.mp4",
     ]
     assert json.loads(done.stdout)["annotated"] == 1, done.stdout
+    (gone := source / "data/chunk-000/file-002.parquet").unlink()
+    said = line(run(words[0], source, *words[2:], "--episodes", "1", "--push-to-hub", "lab/part"))
+    assert said == f"--push-to-hub uploads a whole dataset, and {gone} is missing"
 
 
 def test_review_has_a_folder_of_its_own(hub, run, tmp_path):
