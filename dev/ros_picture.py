@@ -32,7 +32,6 @@ SIMULATOR = ("tabletop_simulator", "-p", "size:=512", "-p", f"port:={PORT}")
 NODE = (
     "goalreel_node",
     *(word for role in ("planner", "editor", "critic") for word in ("-p", f"{role}:={MODELS}")),
-    *("-p", "film_strip:=true"),
 )
 FOLLOWER = ("tabletop_follower", "-r", "subgoal:=goalreel/subgoal")
 

@@ -51,9 +51,6 @@ setup(
             # Not `goalreel`: pip would overwrite the command line of that name.
             "goalreel_node = goalreel_ros.main:main",
             "goalreel_ros_guard = goalreel_ros.guard:main",
-            "goalreel_ros_record = goalreel_ros.record:main",
-            "goalreel_ros_rerun = goalreel_ros.rrd:main",
-            "goalreel_ros_zmq = goalreel_ros.zmq:main",
             "tabletop_simulator = goalreel_ros.tabletop.simulator:main",
             "tabletop_follower = goalreel_ros.tabletop.follower:main",
         ]

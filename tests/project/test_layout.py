@@ -201,10 +201,10 @@ def _package(name: str) -> str | None:
     return second if second in LAYER else "goalreel"
 
 
-ROSDEP = {"cv2": "python3-opencv", "zmq": "python3-zmq"} | {
+ROSDEP = {"cv2": "python3-opencv"} | {
     name: f"python3-{name}" for name in ("numpy", "pydantic", "rich", "typer")
 }
-"""Keys of rosdistro's python.yaml for what is imported. rerun, rosbags and goalreel itself have none."""
+"""Keys of rosdistro's python.yaml for what is imported. goalreel itself has none."""
 DEPENDS = {"buildtool_depend", "depend", "exec_depend", "test_depend"}
 ORDER = (
     *("name", "version", "description", "maintainer", "license", "author"),

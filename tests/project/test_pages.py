@@ -104,9 +104,9 @@ def test_every_command_of_the_bags_page_runs(tmp_path, monkeypatch):
     messages += [b.storyboard(0, ("pick",), 0), b.subgoal(0, 0, "pick", picture=b.moving(25))]
     b.write_bag(tmp_path / "run", sorted(messages, key=lambda s: s.at))
     lines = commands("docs/how-to/bags.md")
-    assert [words[0] for words in lines] == ["goalreel"] * 4 + ["goalreel_ros_record"]
+    assert [words[0] for words in lines] == ["goalreel"] * 4
     monkeypatch.chdir(tmp_path)
-    for words in lines[:4]:
+    for words in lines:
         goalreel(*words[1:])
     made = {path.name for path in tmp_path.iterdir()}
     assert made == {"run"} | {
@@ -134,9 +134,7 @@ def test_every_command_of_the_dataset_pages_runs(video_dataset, annotated, tmp_p
 
 
 @pytest.mark.process
-def test_the_rerun_commands_run_and_those_that_wait_for_a_node_are_known(
-    video_dataset, annotated, board, tmp_path, monkeypatch
-):
+def test_the_rerun_commands_run(video_dataset, annotated, board, tmp_path, monkeypatch):
     pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
     from support.rrd import verify
 
@@ -144,7 +142,7 @@ def test_the_rerun_commands_run_and_those_that_wait_for_a_node_are_known(
     from goalreel.storyboard_io import save_storyboard
 
     lines = commands("docs/how-to/see-the-plan.md")
-    assert [words[0] for words in lines] == ["goalreel"] * 2 + ["rerun"] + ["goalreel_ros_rerun"] * 2
+    assert [words[0] for words in lines] == ["goalreel"] * 2 + ["rerun"]
     monkeypatch.chdir(tmp_path)
     annotated(video_dataset, Path("annotated"), {0: {}, 1: {}})
     picture = Image(np.zeros((24, 32, 3), np.uint8))
@@ -157,17 +155,3 @@ def test_the_rerun_commands_run_and_those_that_wait_for_a_node_are_known(
     recordings = sorted(Path().glob(pattern))
     assert [p.name for p in recordings] == ["episode_000000.rrd", "episode_000001.rrd", "storyboard.rrd"]
     verify(*recordings)
-
-
-def test_the_options_of_the_rerun_page_are_those_of_the_command(capsys):
-    pytest.importorskip("rclpy")
-    pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
-    from goalreel_ros.rrd import main
-
-    with pytest.raises(SystemExit):
-        main(["--help"])
-    options = set(re.findall(r"--[a-z]+", capsys.readouterr().out))
-    page = text_of("docs/how-to/see-the-plan.md")
-    section = page.partition("**A node that runs.**")[2].partition("**A bag**")[0]
-    named = set(re.findall(r"--[a-z]+", section.replace("rerun --bind", "")))
-    assert {"--out", "--connect", "--camera", "--node"} == named <= options

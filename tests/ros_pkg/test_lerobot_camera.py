@@ -95,7 +95,7 @@ def test_without_rclpy_it_names_the_other_way(monkeypatch):
     from lerobot.cameras.utils import make_cameras_from_configs
 
     monkeypatch.setitem(sys.modules, "rclpy", None)
-    with pytest.raises(ValueError, match=r"needs rclpy .* camera type zmq with `ros2 run goalreel_ros zmq`"):
+    with pytest.raises(ValueError, match=r"needs rclpy here; `goalreel rollout` needs no ROS"):
         make_cameras_from_configs({"subgoal": config_of(**PATIENT)})
 
 

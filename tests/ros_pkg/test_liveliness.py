@@ -286,14 +286,6 @@ def follower() -> tuple[Callable[[], str], Callable[[], None]]:
     return shown, it.close
 
 
-def bridge() -> tuple[Callable[[], str], Callable[[], None]]:
-    from goalreel_ros.zmq import Bridge
-
-    it = Bridge(IMAGE, "tcp://127.0.0.1:*", "subgoal", (64, 48))
-    black = it._encoded
-    return lambda: ("black" if it._encoded == black else "goal") if it.send() else "gone", it.close
-
-
 def guard() -> tuple[Callable[[], str], Callable[[], None]]:
     """Give what a consumer gets from it that knows nothing of liveliness, and asks for nothing latched."""
     context, newest = Context(), []
@@ -326,7 +318,7 @@ def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(
 ):
     """All at once: each waits as long as the others for a heartbeat that does not come."""
     shown = {}
-    for consumer in (picky_camera, follower, bridge, guard):
+    for consumer in (picky_camera, follower, guard):
         shown[consumer.__name__], close = consumer()
         open_until_the_end.callback(close)
 

@@ -14,7 +14,6 @@ pytest.importorskip("rclpy")
 
 from rclpy.serialization import deserialize_message, serialize_message
 from support.rviz.marker_rules import MarkerRules
-from support.rviz.texture_rules import points_of
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.image import Image
@@ -24,7 +23,6 @@ from goalreel_ros.overview import ACTIVE, Overview, build, compose, state, to_as
 from goalreel_ros.parameters import NodeOptions
 
 WIDTH = 1280
-FILM = "r0/film"
 LOST = Failure(stage="plan", message="server gone")
 
 
@@ -137,10 +135,9 @@ def find(array: MarkerArray, ns: str, number: int = 0) -> Marker:
     return next(m for m in array.markers if (m.ns, m.id) == (ns, number))
 
 
-@pytest.mark.parametrize("film_strip", [False, True])
-def test_a_whole_task_keeps_every_rule_through_the_wire_and_publishes_changes_only(film_strip):
+def test_a_whole_task_keeps_every_rule_through_the_wire_and_publishes_changes_only():
     board, rules = under_way(), MarkerRules()
-    drawer, topics = overview(film_strip=film_strip)
+    drawer, topics = overview()
     markers = topics["~/markers"].messages
     story = [
         Board(),
@@ -159,9 +156,6 @@ def test_a_whole_task_keeps_every_rule_through_the_wire_and_publishes_changes_on
     for built in markers:
         assert rules.problems(deserialize_message(serialize_message(built), MarkerArray)) == []
     assert len(markers) == len(story) - 1  # an empty plan has none, whatever its task
-    drawer.configure(NodeOptions(film_strip=not film_strip))
-    drawer.draw(story[-1])
-    assert len(markers) == len(story)
 
 
 def test_markers_need_a_frame():
@@ -186,7 +180,6 @@ def test_each_step_has_its_state_and_its_own_words():
         assert " ".join(lines[1:]) == panel.step.name
     colours = {tuple(getattr(find(array, "r0/text", 4 * i).color, c) for c in "rgb") for i in range(3)}
     assert len(colours) == 3, "states look alike"
-    assert not [m for m in array.markers if m.type == Marker.TRIANGLE_LIST], "a film strip nobody asked for"
     assert "3 pending, in words" in [m.text for m in build(in_words(), frame_id=FRAME).markers]
 
 
@@ -207,31 +200,6 @@ def test_each_step_says_who_made_and_who_checked_it_and_what_is_in_doubt():
     assert said[2] == "Words: by some-planner, not checked"
 
 
-def test_the_film_strip_holds_the_goal_images_the_right_way_round_in_rows_that_do_not_touch():
-    board = under_way()
-    array = build(board, frame_id=FRAME, film_strip=True)
-    assert [m.id for m in array.markers if m.ns == FILM] == [0, 1], "only steps that have a picture"
-    assert [m.id for m in array.markers if m.ns == "r0/border"] == [0, 1, 2, 3]
-    quad = find(array, FILM, 1)
-    shown = Image.decode(bytes(quad.texture.data))
-    assert abs(shown.pixels.astype(int) - board.steps[1].goal_image.pixels).mean() < 3
-    # REP 103: x right, y down. u follows x, v follows y; the normal points back at the camera.
-    points = points_of(quad)
-    for (x, y, z), uv in zip(points, quad.uv_coordinates, strict=True):
-        assert uv.u == (x == points[:, 0].max())
-        assert uv.v == (y == points[:, 1].max())
-        assert z == 1.0
-    array, boxes = build(long(14), frame_id=FRAME, film_strip=True), []
-    for points in (points_of(m) for m in array.markers if m.ns == FILM):
-        boxes.append((*points[:, :2].min(axis=0), *points[:, :2].max(axis=0)))
-    assert len({box[1] for box in boxes}) == 3
-    for i, a in enumerate(boxes):
-        for b in boxes[i + 1 :]:
-            assert a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1]
-    ids = [(m.ns, m.id) for m in array.markers]
-    assert len(ids) == len(set(ids))
-
-
 @pytest.mark.parametrize(
     ("text", "plain"),
     [
@@ -250,7 +218,7 @@ def test_what_rviz_cannot_draw_is_written_in_ascii_or_by_number(text, plain):
 
 @pytest.mark.parametrize("name", ["x" * 500, "word " * 200, "把红色积木", "a", "~" * 27, "🥣🖍️"])
 def test_any_name_makes_markers_without_problems(name):
-    built = build(named(name), frame_id=FRAME, film_strip=True)
+    built = build(named(name), frame_id=FRAME)
     assert MarkerRules().problems(built) == []
     assert max(len(marker.text) for marker in built.markers) <= 120
 
@@ -307,5 +275,5 @@ def boards(draw: st.DrawFn) -> Board:
 @given(board=boards(), width=st.sampled_from([160, 640, WIDTH]))
 def test_every_board_has_a_sheet_and_markers_without_problems(board, width):
     assert compose(board, width).size[0] == width
-    array = build(board, frame_id="camera_optical_frame", film_strip=True)
+    array = build(board, frame_id="camera_optical_frame")
     assert MarkerRules().problems(array) == []

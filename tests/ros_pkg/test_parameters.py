@@ -94,7 +94,6 @@ def test_what_is_fixed_in_a_configured_node_can_be_set_before(node, name, monkey
         ("max_replans", 101, "max_replans out of range"),
         ("track_rate", "fast", "Wrong parameter type"),
         ("track_rate", 5, "Wrong parameter type"),
-        ("film_strip", 3, "Wrong parameter type"),
     ],
 )
 def test_values_that_do_not_fit_are_refused(node, name, value, says):

@@ -36,7 +36,6 @@ from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
 from goalreel.image import Image
-from goalreel_ros import zmq
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.guard import GuardNode
 
@@ -131,16 +130,15 @@ def test_the_recipes_command_lines(monkeypatch):
     assert config.dataset.root == str(given["out"])
 
 
-@pytest.mark.parametrize("kind", ["goalreel", "zmq"])
-def test_lerobots_command_lines(kind, tmp_path, monkeypatch):
+def test_lerobots_command_line(tmp_path, monkeypatch):
     from lerobot.scripts.lerobot_rollout import RolloutConfig  # which registers every robot
     from support.act_policy import save_act
 
-    words = shlex.split(block(f"type: {kind}, ").replace("my_policy", str(save_act(tmp_path / "policy"))))
+    words = shlex.split(block("type: goalreel, ").replace("my_policy", str(save_act(tmp_path / "policy"))))
     assert words[0] == "lerobot-rollout"
     config = read_by_lerobot(words, RolloutConfig, monkeypatch)
     camera = config.robot.cameras["subgoal"]
-    assert (camera.type, camera.width, camera.height) == (kind, 640, 480)
+    assert (camera.type, camera.width, camera.height) == ("goalreel", 640, 480)
     assert config.task == TASK
 
 
@@ -182,13 +180,10 @@ def test_the_leaf_of_a_behaviour_tree(client, robot, monkeypatch):
     until(lambda: not client.subgoal().active)
 
 
-def test_the_commands_of_guard_and_bridge():
+def test_the_command_of_the_guard():
     assert shlex.split(block("goalreel_ros guard")) == ["ros2", "run", "goalreel_ros", "guard"]
     setup = (ROOT / "ros_pkg" / "goalreel_ros" / "setup.py").read_text()
     assert '"goalreel_ros_guard = ' in setup
-    command, *words = shlex.split(block("goalreel_ros_zmq --width"))
-    assert f'"{command} = ' in setup
-    assert get_command(zmq.app).make_context(command, words).params["width"] == 640
 
 
 def test_rosettas_entry_is_the_contracts():

@@ -1,7 +1,6 @@
-"""The py_trees leaf and the state of state machines, before a node that answers when a test says so."""
+"""The py_trees leaf before a node that answers when a test says so."""
 
 import threading
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,7 +12,6 @@ from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import ExecuteTask as Action
 from goalreel_interfaces.msg import StoryboardProgress, SubGoal
 from goalreel_ros.client import GoalreelError, NodeGoneError
-from goalreel_ros.client.state import ExecuteTaskState
 from goalreel_ros.client.tree import ExecuteTask
 
 PICK = SubGoal(active=True, name="pick")
@@ -130,33 +128,3 @@ def test_a_node_that_is_gone_fails_it_and_takes_the_goal_away(node, leaf):
     until(lambda: ticked(leaf) is Status.FAILURE)
     assert "is gone or hangs" in leaf.feedback_message
     assert leaf.board.problem == leaf.feedback_message
-
-
-def outcome_of(node: Node, userdata: dict[str, str]) -> str:
-    node.answers.set()
-    node.ends.set()
-    return ExecuteTaskState(node, max_replans=0).execute(userdata)
-
-
-def test_the_state_gives_an_outcome_and_the_reason(node):
-    userdata = {"instruction": "tidy up"}
-    assert outcome_of(node, userdata) == "succeeded"
-    assert node.asked == [("execute", "tidy up", {"max_replans": 0})]
-    node.error = GoalreelError(ErrorCode.PLANNER_FAILED, "no plan")
-    assert outcome_of(node, userdata) == "aborted"
-    assert userdata["error"] == "PLANNER_FAILED: no plan"
-    assert {"succeeded", "aborted", "preempted"} == set(ExecuteTaskState.outcomes)
-
-
-def test_a_state_that_is_preempted_cancels_its_task(node):
-    node.answers.set()
-    state, found = ExecuteTaskState(node), SimpleNamespace(outcome="")
-    thread = threading.Thread(
-        target=lambda: setattr(found, "outcome", state.execute({"instruction": "tidy up"}))
-    )
-    thread.start()
-    until(lambda: node.asked)
-    state.request_preempt()
-    thread.join(60)
-    assert found.outcome == "preempted"
-    assert ("cancel", 0) in node.asked

@@ -4,11 +4,9 @@ The markers' form follows what RViz's code does (the rules are in `tests/support
 with DELETEALL and is complete, so that a late subscriber of the latched topic sees the same.
 """
 
-import functools
 import textwrap
 import unicodedata
-from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from itertools import batched
 from typing import Any, Final
 
@@ -17,9 +15,9 @@ from rclpy.publisher import Publisher
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import ColorRGBA
-from visualization_msgs.msg import Marker, MarkerArray, UVCoordinate
+from visualization_msgs.msg import Marker, MarkerArray
 
-from goalreel.annotator.report.cards import claim_lines, jpeg
+from goalreel.annotator.report.cards import claim_lines
 from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, Mark, lay_out
 from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
@@ -162,13 +160,11 @@ OFFSET = -0.35
 PANEL, GAP, LETTER = 0.25, 0.03, 0.018
 """Width of a panel, distance of two, and height of a letter."""
 COLUMNS = 6
-TEXTURE = 256
-"""Longest side of a goal image in pixels. RViz keeps every texture until it closes."""
 LINE_LENGTH = int(PANEL / (_LETTER * LETTER))
 """Letters in a line of a panel."""
 
 
-def build(board: Board, *, frame_id: str, film_strip: bool = False) -> MarkerArray:
+def build(board: Board, *, frame_id: str) -> MarkerArray:
     """Make all markers of a board, as the complete content of its topic.
 
     Raises:
@@ -176,24 +172,21 @@ def build(board: Board, *, frame_id: str, film_strip: bool = False) -> MarkerArr
     """
     if board.steps and not frame_id:
         raise ValueError("markers need a frame_id: the camera's messages carry none")
-    return MarkerArray(markers=[Marker(action=Marker.DELETEALL), *_Drawing(board, frame_id, film_strip)])
+    return MarkerArray(markers=[Marker(action=Marker.DELETEALL), *_Drawing(board, frame_id)])
 
 
 class _Drawing:
     """One board's markers, row by row, as an iterable."""
 
-    def __init__(self, board: Board, frame_id: str, film_strip: bool) -> None:
-        self._board, self._frame_id, self._film = board, frame_id, film_strip
-        images = [*(p.goal_image for p in board.steps), board.source and board.source.image]
-        tallest = max((i.size[1] / i.size[0] for i in images if i is not None), default=0.75)
-        self._picture = PANEL * min(tallest, 2.0) if film_strip else 0.0
+    def __init__(self, board: Board, frame_id: str) -> None:
+        self._board, self._frame_id = board, frame_id
 
     def __iter__(self) -> Iterator[Marker]:
         steps = self._board.steps
         if not steps:
             return
         leading = _LEADING * LETTER
-        height = self._picture + (_NAME_LINES + 2 + _SMALL * _CLAIM_LINES) * leading
+        height = (_NAME_LINES + 2 + _SMALL * _CLAIM_LINES) * leading
         rows = list(batched(steps, COLUMNS))
         top = OFFSET - len(rows) * height / 2
         text = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
@@ -210,11 +203,9 @@ class _Drawing:
                 yield from self._panel(panel, first_x + column * (PANEL + GAP), top + row * height)
 
     def _panel(self, panel: StepPanel, x: float, top: float) -> Iterator[Marker]:
-        """One step's picture and border, state and name; `x` is its middle, `top` its upper edge."""
+        """One step's state, name and claims; `x` is its middle, `top` its upper edge."""
         colour, leading = _COLOURS[panel.status], _LEADING * LETTER
-        if self._film:
-            yield from self._film_panel(panel, x, top, colour)
-        y = top + self._picture + leading
+        y = top + leading
         lines = [_state(panel, self._board), *_lines(panel, LINE_LENGTH)]
         for line, text in enumerate(lines):
             ink = colour if line == 0 else _WHITE
@@ -233,38 +224,6 @@ class _Drawing:
             line for text in sentences for line in textwrap.wrap(to_ascii(text, "see ~/storyboard"), width)
         ]
         return lines[:_CLAIM_LINES]
-
-    def _film_panel(self, panel: StepPanel, x: float, upper: float, colour: Rgb) -> Iterator[Marker]:
-        image, high = panel.goal_image, self._picture
-        if image is not None:
-            high = min(self._picture, PANEL * image.size[1] / image.size[0])
-        wide = PANEL if image is None else high * image.size[0] / image.size[1]
-        lower = upper + self._picture
-        box = (x - wide / 2, lower - high, x + wide / 2, lower)
-        if image is not None:
-            yield self._quad(panel.index, image, box)
-        border = self._marker("border", panel.index, Marker.LINE_STRIP, colour)
-        width = GAP / (3 if panel.status == "active" else 8)
-        border.scale = Vector3(x=max(width, 0.001))
-        x1, y1, x2, y2 = box
-        half = border.scale.x / 2
-        corners = _corners((x1 - half, y1 - half, x2 + half, y2 + half), DISTANCE)
-        border.points = [*corners, corners[0]]
-        yield border
-
-    def _quad(self, index: int, image: Image, box: tuple[float, float, float, float]) -> Marker:
-        marker = self._marker("film", index, Marker.TRIANGLE_LIST, _WHITE)
-        marker.scale = Vector3(x=1.0, y=1.0, z=1.0)
-        upper_left, upper_right, lower_right, lower_left = _corners(box, DISTANCE)
-        # The normals point at the camera: RViz's light comes from the viewer and leaves back sides black.
-        marker.points = [upper_left, lower_left, lower_right, upper_left, lower_right, upper_right]
-        uv = [(0.0, 0.0), (0.0, 1.0), (1.0, 1.0), (0.0, 0.0), (1.0, 1.0), (1.0, 0.0)]
-        marker.uv_coordinates = [UVCoordinate(u=u, v=v) for u, v in uv]
-        marker.colors = [_rgba(_WHITE)] * 6
-        marker.texture_resource = f"embedded://{marker.ns}/{index}"
-        marker.texture = CompressedImage(format="jpeg", data=_texture(image, TEXTURE))
-        marker.texture.header.frame_id = self._frame_id
-        return marker
 
     def _text(
         self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb, size: float = 1.0
@@ -285,19 +244,8 @@ class _Drawing:
         return marker
 
 
-def _corners(box: tuple[float, float, float, float], z: float) -> Sequence[Point]:
-    """Upper left, upper right, lower right and lower left of the box (left, top, right, bottom), y down."""
-    x1, y1, x2, y2 = box
-    return [Point(x=x, y=y, z=z) for x, y in ((x1, y1), (x2, y1), (x2, y2), (x1, y2))]
-
-
 def _rgba(colour: Rgb) -> ColorRGBA:
     return ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
-
-
-@functools.lru_cache(maxsize=16)
-def _texture(image: Image, side: int) -> array:
-    return array("B", jpeg(image, side))
 
 
 def _state(panel: StepPanel, board: Board) -> str:
@@ -345,8 +293,7 @@ class Overview:
                 "no ~/markers: the camera's messages have no frame_id; set the parameter frame_id", once=True
             )
             return
-        markers = build(board, frame_id=frame_id, film_strip=self._options.film_strip)
-        # RViz adds a texture for every ADD: the same markers again would cost memory and brightness.
+        markers = build(board, frame_id=frame_id)
         if markers != self._published:
             self._published = markers
             self._markers.publish(markers)

@@ -47,7 +47,6 @@ class NodeOptions(Settings):
         1280, ge=160, le=4096, description="Width of ~/storyboard/image in pixels."
     )
     publish_markers: bool = Field(True, description="Publish ~/markers.", json_schema_extra=READ_ONLY)
-    film_strip: bool = Field(False, description="Also show goal images among the markers.")
     server_timeout: float = Field(
         3.0,
         ge=0,

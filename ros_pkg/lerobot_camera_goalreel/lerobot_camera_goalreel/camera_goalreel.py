@@ -205,8 +205,7 @@ class GoalreelCamera(Camera):
         for package in ("rclpy", "goalreel_ros"):
             if importlib.util.find_spec(package) is None:
                 raise ImportError(
-                    f"the goalreel camera needs {package} in this environment; without it use the camera "
-                    "type zmq with `ros2 run goalreel_ros zmq` on the ROS side"
+                    f"the goalreel camera needs {package} here; `goalreel rollout` needs no ROS"
                 )
         self.config = config
         self._size = config.size

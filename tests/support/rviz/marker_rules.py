@@ -1,6 +1,6 @@
 """Checks a MarkerArray against what RViz drops or misdraws without saying so.
 
-The rules are those of rviz_default_plugins (marker_common.cpp, triangle_list_marker.cpp) and
+The rules are those of rviz_default_plugins (marker_common.cpp) and
 movable_text.cpp. All but the one for `ns` ("rREVISION/...", which is ours) apply to any MarkerArray.
 """
 
@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from visualization_msgs.msg import Marker, MarkerArray
 
-from support.rviz.texture_rules import points_of, textured
 
 type Key = tuple[str, int]
 
@@ -85,7 +84,7 @@ def _marker(m: Marker) -> Iterator[str]:
         yield "frame_locked: RViz transforms it again on every frame"
     p, q, s = m.pose.position, m.pose.orientation, m.scale
     colours = [m.color, *m.colors]
-    numbers = [p.x, p.y, p.z, q.x, q.y, q.z, q.w, s.x, s.y, s.z, *points_of(m).flat]
+    numbers = [p.x, p.y, p.z, q.x, q.y, q.z, q.w, s.x, s.y, s.z]
     if not all(map(math.isfinite, numbers)):
         yield "a number that is not finite: RViz drops the marker"
         return
@@ -95,13 +94,10 @@ def _marker(m: Marker) -> Iterator[str]:
         yield "a colour outside 0 to 1"
     if m.color.a == 0:
         yield "alpha 0: invisible"
-    check = {
-        Marker.TEXT_VIEW_FACING: _text,
-        Marker.TRIANGLE_LIST: _triangles,
-        Marker.LINE_STRIP: _line,
-    }.get(m.type)
-    if check is not None:
-        yield from check(m)
+    if m.type != Marker.TEXT_VIEW_FACING:
+        yield f"a marker of type {m.type}, for which no rules are known here"
+    else:
+        yield from _text(m)
 
 
 def _text(m: Marker) -> Iterator[str]:
@@ -115,25 +111,3 @@ def _text(m: Marker) -> Iterator[str]:
         yield "scale.z is the height of the text and must be above 0"
     if m.scale.x or m.scale.y:
         yield "scale.x and scale.y mean nothing for text; leave 0"
-
-
-def _line(m: Marker) -> Iterator[str]:
-    if len(m.points) < 2:
-        yield "a line of fewer than two points"
-    if m.scale.x <= 0:
-        yield "scale.x is the width of the line and must be above 0"
-    if len(m.colors) not in (0, len(m.points)):
-        yield f"{len(m.colors)} colours for {len(m.points)} points"
-
-
-def _triangles(m: Marker) -> Iterator[str]:
-    n = len(m.points)
-    if n == 0 or n % 3:
-        yield f"{n} points are no triangles"
-        return
-    if not m.scale.x * m.scale.y * m.scale.z:
-        yield "scale 0 in x, y or z"
-    if m.texture_resource or len(m.texture.data) or m.uv_coordinates:
-        yield from textured(m)
-    elif len(m.colors) not in (0, n, n // 3):
-        yield f"{len(m.colors)} colours for {n} points"
