@@ -12,7 +12,6 @@ import numpy as np
 import PIL.Image
 import PIL.ImageDraw
 from numpy.typing import NDArray
-from support.rviz.texture_rules import points_of
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.annotator.report.sheet import Typeface
@@ -177,6 +176,11 @@ def _placed(m: Marker) -> _Array:
     axis = np.array([q.x, q.y, q.z])
     across = 2 * np.cross(axis, points)
     return points + q.w * across + np.cross(axis, across) + _position(m)
+
+
+def points_of(m: Marker) -> _Array:
+    """Its points, (n, 3), in metres."""
+    return np.array([[p.x, p.y, p.z] for p in m.points], np.float64).reshape(-1, 3)
 
 
 def _sample(texture: _Array, uv: _Array) -> _Array:

@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 from visualization_msgs.msg import Marker, MarkerArray
 
-
 type Key = tuple[str, int]
 
 _ACTIONS = (Marker.ADD, Marker.DELETE, Marker.DELETEALL)
