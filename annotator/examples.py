@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from goalreel.annotator.exports.table import plain
+from goalreel.annotator.exports import plain
 from goalreel.claims import CARRIED, PERSON, ROWS, RULE, UNKNOWN
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review

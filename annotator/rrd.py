@@ -4,7 +4,6 @@ There is no joint file: of Rerun's tools that join files, `route` fails on some,
 in memory, as the viewer would.
 """
 
-import logging
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -21,7 +20,7 @@ from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import episode_view, open_annotated, select
 from goalreel.critics.examination import word
 from goalreel.datasets.episode import Episode, episode_id
-from goalreel.datasets.writing.video import AT_ONCE, cut_video
+from goalreel.datasets.writing.video import cut_video
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnProgress
@@ -33,7 +32,6 @@ APPLICATION = "goalreel"
 GOAL, WORDS = "subgoal/goal", "subgoal/words"
 LANES, STEP, PHASE = "lanes", "lanes/step", "lanes/phase"
 CURVES, LOG, CRITIC = "curves", "log", "log/critic"
-logger = logging.getLogger(__name__)
 LEVELS = {"accepted": "INFO", "unjudged": "INFO", "rejected": "WARN", "failed": "ERROR"}
 
 FRAME, TIME = "frame", "time"
@@ -117,16 +115,14 @@ def log_episode(
     view: EpisodeView,
     cameras: Sequence[str],
     curves: Mapping[str, Points],
-) -> list[str]:
+) -> None:
     """Log an episode with its cameras, sub-goals, verdicts and curves. Holds one camera's video at a time.
-
-    Returns:
-        The cameras whose video Rerun cannot read: they are logged picture by picture.
 
     Raises:
         DatasetError: frames are missing or cannot be decoded; the disk is full.
     """
-    as_pictures = [camera for camera in cameras if not _log_camera(stream, episode, camera)]
+    for camera in cameras:
+        _log_camera(stream, episode, camera)
     for name, points in curves.items():
         indices, values = zip(*points, strict=True)
         stream.send_columns(
@@ -139,7 +135,6 @@ def log_episode(
     for phase in view.storyboard.phases:
         _at(stream, episode, phase.segment.start)
         log(stream, PHASE, rr.StateChange(state=phase.name))
-    return as_pictures
 
 
 def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
@@ -162,31 +157,16 @@ def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
         tick += max(1, len(step.attempts))
 
 
-def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> bool:
-    """Log the episode's part of the video as encoded: it is smaller than pictures, and exact.
-
-    Where Rerun cannot read it, log pictures, and return False.
-    """
+def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> None:
+    """Log the episode's part of a camera as a video of its own: it is smaller than pictures."""
     entity = camera_entity(camera)
     with tempfile.TemporaryDirectory(prefix="goalreel-") as folder:
         path = Path(folder) / "episode.mp4"
         cut_video(episode, camera, path)
         video = rr.AssetVideo(path=path)
-    try:
-        timestamps = video.read_frame_timestamps_nanos()
-    except RuntimeError:
-        timestamps = []
-    if len(timestamps) != len(episode):
-        for start in range(0, len(episode), AT_ONCE):
-            indices = range(start, min(start + AT_ONCE, len(episode)))
-            for index, image in zip(indices, episode.frames(camera, indices), strict=True):
-                _at(stream, episode, index)
-                log(stream, entity, picture(image))
-        return False
     log(stream, entity, video, static=True)
-    columns = rr.VideoFrameReference.columns_nanos(timestamps)
+    columns = rr.VideoFrameReference.columns_nanos(video.read_frame_timestamps_nanos())
     stream.send_columns(entity, _times(episode, range(len(episode))), columns, strict=True)
-    return True
 
 
 def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) -> None:
@@ -232,8 +212,7 @@ def write_rrd(
 ) -> list[Path]:
     """Write an annotated dataset into the folder `out`, an episode a file; returns them.
 
-    The pictures are the dataset's own videos, not encoded anew where they can be copied (`cut_video`). One
-    episode at a time is in memory. `source` is as in `show`; other files in `out` are left alone.
+    One episode at a time is in memory. `source` is as in `show`; other files in `out` are left alone.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged; the disk is full.
@@ -244,18 +223,14 @@ def write_rrd(
     views = recorded.views(recorded.camera(settings.get("camera")))
     cameras = [camera for camera in views if camera != options.subgoal_key]
     laid = blueprint([camera_entity(camera) for camera in cameras], TIME)
-    written, as_pictures = list[Path](), set[str]()
+    written = list[Path]()
     selected = select(dataset, done, episodes)
     for index in selected:
         episode = recorded.episode(index)
         written.append(out / f"{episode_id(index)}.rrd")
         with _recording(written[-1], f"Episode {index}: {episode.instruction}", laid) as stream:
-            view = episode_view(episode, records)
-            as_pictures.update(log_episode(stream, episode, view, cameras, curves(episode, layout)))
+            log_episode(stream, episode, episode_view(episode, records), cameras, curves(episode, layout))
         progress("recordings", len(written), len(selected))
-    if as_pictures:
-        names = ", ".join(sorted(as_pictures))
-        logger.warning("Rerun cannot read the videos of %s: they are shown as small pictures", names)
     return written
 
 

@@ -8,21 +8,21 @@ OUT/continuations/   the Planner's: a beginning in, the rest of the plan out
 OUT/easy/            whole trajectories, accepted attempts alone
 OUT/reflection/      whole trajectories with their rejected attempts
 OUT/edits/           the editor's: the picture before a step, the prompt, the picture after it
-OUT/report.json      numbers, and OUT/index.html shows them
+OUT/report.json      numbers
 """
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Self, get_args
 
 from goalreel.annotator.corpus.boards import NamedScorer, StoredBoard, score_boards
-from goalreel.annotator.corpus.report import CorpusReport, write_report
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.datasets.corpora.critic_rows import (
+    BETTER,
     CRITIQUES,
     JUDGEMENTS,
     critique_row,
@@ -41,15 +41,17 @@ from goalreel.datasets.corpora.planner_rows import (
     sequence_row,
     unified_row,
 )
-from goalreel.datasets.corpora.recipe import Pick, Selection, select
+from goalreel.datasets.corpora.recipe import FALL, POOR, Pick, RecipeStage, Selection, TrendFault, select
 from goalreel.datasets.corpora.rows import RowKind
-from goalreel.datasets.corpora.trajectories import STORED_EDITS, edit_row
+from goalreel.datasets.corpora.trajectories import GOOD, STORED_EDITS, Outline, StepSample, edit_row
 from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, sweep, write_bytes
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
+_MARKS = ("semantics", "quality", "overall")
+STAGES: tuple[RecipeStage, ...] = get_args(RecipeStage.__value__)
 type _MakeRows = Callable[[int, Storyboard], Iterable[Any]]
 """(storyboard's number, storyboard) -> its rows."""
 
@@ -69,6 +71,102 @@ class RecipeConfig:
     """Write whole trajectories for models that plan, draw and judge in one reply."""
     filtered: bool = True
     """Leave out steps by the trend of their scores."""
+
+
+@dataclass
+class CorpusReport:
+    """Distributions before and after the filters, and what was dropped for which reason."""
+
+    scorer: str
+    storyboards: int
+    steps: int
+    samples: int
+    thresholds: dict[str, float]
+    """Ours, as the paper names none."""
+    scores: dict[str, dict[str, list[int]]]
+    """Mark -> `before` and `after` -> attempts by whole points, the last with 9 to 10."""
+    trends: dict[str, int]
+    """Steps that were kept, and dropped by reason."""
+    parts: dict[str, int]
+    """Steps for `sft` and for `rl`."""
+    success: dict[str, list[int]]
+    """Rows accepted and rejected: of all that are scored, then of a part before and after balance."""
+    dropped: dict[str, dict[str, int]]
+    """RecipeStage -> reason -> how many."""
+    damaged: int = 0
+    """Storyboards that cannot be read."""
+    rows: dict[str, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, outlines: Sequence[Outline], chosen: Selection, scorer: str) -> Self:
+        """Count what a selection made of outlines."""
+        samples = [s for each in outlines for s in each.samples]
+        chosen_samples = [pick.sample for pick in (*chosen.sft, *chosen.rl)]
+        marks = {
+            mark: {"before": _bins(samples, mark), "after": _bins(chosen_samples, mark)} for mark in _MARKS
+        }
+        return cls(
+            scorer=scorer,
+            storyboards=len(outlines),
+            damaged=sum("damaged" in each.dropped for each in outlines),
+            steps=sum(len(each.statuses) for each in outlines),
+            samples=len(samples),
+            thresholds={
+                "good": GOOD,
+                "poor": POOR,
+                "fall": FALL,
+                "better": BETTER,
+                "rl_variance": chosen.threshold,
+            },
+            scores=marks,
+            trends={
+                name: sum((step.fault or "kept") == name for step in chosen.steps)
+                for name in ("kept", *get_args(TrendFault.__value__))
+            },
+            parts={part: sum(step.part == part for step in chosen.steps) for part in ("sft", "rl")},
+            success=_success(samples, chosen),
+            dropped={
+                stage: {reason: n for reason, n in chosen.dropped[stage].items() if n}
+                for stage in STAGES
+                if any(chosen.dropped.get(stage, {}).values())
+            },
+        )
+
+    @property
+    def critic_rows(self) -> int:
+        """Rows for the Critic, of both kinds."""
+        return self.rows.get("sft", 0) + self.rows.get("rl", 0)
+
+    def worst(self) -> str:
+        """The reason for which most attempts were dropped, and how many; empty where none was."""
+        reasons = Counter[str]()
+        for stage in ("trajectories", "scores", "trends", "judgements", "sft", "rl"):
+            reasons.update(self.dropped.get(stage, {}))
+        return next((f"{reason} ({count})" for reason, count in reasons.most_common(1)), "")
+
+
+def _bins(samples: Iterable[StepSample], mark: str) -> list[int]:
+    counts = [0] * 10
+    for scores in (s.scores for s in samples if s.scores is not None):
+        counts[min(int(getattr(scores, mark)), 9)] += 1
+    return counts
+
+
+def _success(samples: Sequence[StepSample], chosen: Selection) -> dict[str, list[int]]:
+    sides = {"scored": _sides(samples)}
+    for part, picks in (("sft", chosen.sft), ("rl", chosen.rl)):
+        after = [pick.sample for pick in picks]
+        dropped = [
+            sample
+            for stage, _, sample, reason in chosen.dropped_samples
+            if (stage, reason) == (part, "balance")
+        ]
+        sides |= {f"{part} before": _sides([*after, *dropped]), part: _sides(after)}
+    return sides
+
+
+def _sides(samples: Sequence[StepSample]) -> list[int]:
+    return [sum(s.success is side for s in samples) for side in (True, False)]
 
 
 def make_from_storyboards(
@@ -110,7 +208,7 @@ def make_from_storyboards(
                 text=folder not in ("rl", "edits"),
                 progress=partial(progress, folder),
             )
-        write_report(report, chosen, [(board.task_id, board.load) for board in boards], out)
+        write_bytes(out / "report.json", (json.dumps(asdict(report), indent=1) + "\n").encode())
         return report
 
 

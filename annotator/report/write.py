@@ -9,7 +9,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -29,7 +28,7 @@ from goalreel.annotator.report.cards import (
     when,
 )
 from goalreel.annotator.report.sheet import contact_sheet
-from goalreel.files import find, write_bytes
+from goalreel.files import find
 from goalreel.planners.kinematic.asked import Asked, asked
 from goalreel.types import Storyboard
 from goalreel.wording import end_line
@@ -64,15 +63,6 @@ def css(word: str) -> str:
 
 def _asked(board: Storyboard) -> list[Asked]:
     return asked(board.task.instruction, [step.step for step in board.steps])
-
-
-def write_numbers(report: Any, out: Path, folder: Path, **values: Any) -> None:
-    """Write `report`, a dataclass, as OUT/report.json, and the page of the template in `folder` about it."""
-    write_bytes(out / "report.json", (json.dumps(asdict(report), indent=1) + "\n").encode())
-    style = (_HERE / "report.css").read_text(encoding="utf-8")
-    page = _templates(folder, _HERE).get_template("index.html.j2")
-    text = page.render(report=report, style=style, **values)
-    write_bytes(out / "index.html", text.encode("utf-8", "replace"))
 
 
 class _Report:

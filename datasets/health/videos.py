@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, warning
+from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, warning
 from goalreel.datasets.health.tables import FrameRows, count_values, in_threads
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.source import Source, declares
@@ -24,8 +24,6 @@ _RATE_SLACK = 0.02
 """Share by which the rate of an unsteady video may be off its dataset's before it is called another rate."""
 _DRIFT = 0.25
 """Frames that a steady video may be off at its end; its time base rounds each to a hundredth or less."""
-_RERUN = ("av1", "h264", "h265", "hevc", "vp9", "libsvtav1", "libx26")
-"""Beginnings of the codecs that Rerun reads."""
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
 type _Cause = Literal["video_times", "video_start", "video_end", "video_frames"]
 _CAUSES: dict[_Cause, str] = {
@@ -45,10 +43,6 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
         text = "meta/info.json has no video_path: write lerobot's, videos/{video_key}/chunk-..."
         yield broken("video_file", text)
         return
-    for camera in cameras:
-        codec = (source.features[camera].get("info") or {}).get("video.codec")
-        if codec and not str(codec).startswith(_RERUN):
-            yield note("rerun", f"{camera} is {codec} video: show --rerun shows it as small pictures")
     selected, files = set(chosen), list[tuple[str, Path, dict[int, float]]]()
     for camera in cameras:
         starts, nowhere = _starts(source, camera)

@@ -11,14 +11,12 @@ import typer
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.extension import ExtensibleGroup
 from goalreel.cli.options import Json
-from goalreel.errors import InputError
 from goalreel.terms import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from goalreel.annotator.corpus.report import CorpusReport
-    from goalreel.annotator.prompts.bank import PromptBank
+    from goalreel.annotator.corpus.make import CorpusReport
 
 
 PublishedDialect = Annotated[
@@ -81,27 +79,17 @@ PROMPTS_EPILOG = (
     "Examples:\n\n"
     "- `goalreel corpus prompts --out prompts`\n\n"
     "- `goalreel corpus prompts --out some --count 500 --domains kitchen,laundry --seed 1`\n\n"
-    "- `goalreel corpus prompts --out mine --banks prompts/banks`, after you edited those\n\n"
-    "- `goalreel corpus prompts --out more --domains kitchen,greenhouse --model openai:MODEL@URL`"
+    "- `goalreel corpus prompts --out mine --banks prompts/banks`, after you edited those"
 )
 
 
 def prompts(
-    out: Annotated[Path, typer.Option(help="Folder of the prompts. Run again to go on.")],
+    out: Annotated[Path, typer.Option(help="Folder of the prompts.")],
     count: Annotated[int, typer.Option(min=1, help="How many prompts.")] = 40_000,
     banks: Annotated[
         Path | None, typer.Option(help="Folder of YAML banks, one a domain. [default: those of goalreel]")
     ] = None,
-    domains: Annotated[
-        str | None, typer.Option(help="Such as kitchen,workshop; with --model also new ones. [default: all]")
-    ] = None,
-    model: Annotated[
-        str | None,
-        typer.Option(help="The chat model that extends the banks, by name (docs/how-to/models.md)."),
-    ] = None,
-    sub_categories: Annotated[
-        int, typer.Option(min=1, help="With --model: the fewest sub-categories of a domain.")
-    ] = 8,
+    domains: Annotated[str | None, typer.Option(help="Such as kitchen,workshop. [default: all]")] = None,
     similarity: Annotated[
         float,
         typer.Option(min=0.3, max=1, help="Similarity of words from which prompts are near-duplicates."),
@@ -110,55 +98,28 @@ def prompts(
     json_output: Json = False,
 ) -> None:
     """Write instructions to plan from banks of words and templates, balanced and without duplicates."""
-    with one_line_errors("interrupted; answers are kept: run the same command again to go on"):
+    with one_line_errors("interrupted; nothing was written: run the same command again"):
         from dataclasses import asdict
 
-        from goalreel.annotator.prompts.bank import SHIPPED, read_banks
-        from goalreel.annotator.prompts.make import PromptConfig, make_prompts
+        from goalreel.annotator.prompts import SHIPPED, PromptConfig, make_prompts, read_banks
         from goalreel.cli.console import print_json, progress_bars
-        from goalreel.models.load import build_chat
-        from goalreel.models.names import ModelName
+        from goalreel.cli.options import choose_names
 
-        chosen = _choose(read_banks(banks or SHIPPED), domains, new=model is not None)
-        chat = None
-        if model is not None:
-            chat = ModelName.parse(model).identity(), build_chat(model, role="planner")
-        order = PromptConfig(chosen, count, seed, similarity, sub_categories)
+        chosen = read_banks(banks or SHIPPED)
+        if domains is not None:
+            chosen = {name: chosen[name] for name in choose_names(domains, list(chosen), "domain")}
         with progress_bars() as progress:
-            report = make_prompts(order, out, chat=chat, progress=progress)
+            report = make_prompts(PromptConfig(chosen, count, seed, similarity), out, progress=progress)
     if json_output:
         print_json({"out": str(out), **asdict(report)})
-        raise typer.Exit(1 if report.failures else 0)
+        return
     for domain, number in report.domains.items():
         typer.echo(f"{number:8} {domain}")
     left_out = ", ".join(f"{number} {kind}" for kind, number in report.duplicates.items())
     typer.echo(f"{report.prompts:8} of {count} prompts; duplicates left out: {left_out}")
     if report.prompts < count:
-        typer.echo("The banks hold no more prompts that differ: add to them, or name a --model", err=True)
-    for name, reason in report.failures.items():
-        typer.echo(f"{name}: {reason}", err=True)
-    typer.echo(f"Look at {out / 'index.html'}")
-    if report.failures:
-        raise typer.Exit(1)
-
-
-def _choose(banks: "dict[str, PromptBank]", domains: str | None, *, new: bool) -> "dict[str, PromptBank]":
-    """The banks of the domains that are named; with `new`, an empty one for a domain without.
-
-    Raises:
-        InputError: a domain that has no bank, or can be no file's name.
-    """
-    from goalreel.annotator.prompts.bank import PromptBank
-    from goalreel.cli.options import choose_names
-
-    if domains is None:
-        return banks
-    names = list(dict.fromkeys(name.strip() for name in domains.split(",") if name.strip()))
-    if bad := [name for name in names if not name.replace("-", "").replace("_", "").isalnum()]:
-        raise InputError(f"{bad[0]!r} can be no domain: use letters, digits and hyphens")
-    if new:
-        banks = {name: PromptBank(about=name.replace("-", " "), sub_categories={}) for name in names} | banks
-    return {name: banks[name] for name in choose_names(domains, list(banks), "domain")}
+        typer.echo("The banks hold no more prompts that differ: add to them", err=True)
+    typer.echo(f"Look at {out / 'prompts.jsonl'}")
 
 
 app = typer.Typer(
@@ -333,4 +294,4 @@ def _summarize(report: "CorpusReport", out: Path) -> None:
     elif not report.rows["sft"]:
         reason = "steps that vary little hold no rejected attempt to balance with"
         typer.echo(f"no sft row: {reason}; --rl-variance 25 gives every step to sft", err=True)
-    typer.echo(f"Look at {out / 'index.html'}")
+    typer.echo(f"Look at {out / 'report.json'}")

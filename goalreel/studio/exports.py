@@ -14,8 +14,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from goalreel.annotator.corpus.boards import CRITIC, StoredBoard, scorer_of
-from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
-from goalreel.annotator.corpus.report import CorpusReport
+from goalreel.annotator.corpus.make import CorpusReport, RecipeConfig, make_from_storyboards
 from goalreel.annotator.plan import write_plan
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.sheet import contact_sheet

@@ -10,8 +10,7 @@ import pytest
 from support.review import change, review_page
 
 from goalreel import Options, annotate, load_models, open_dataset
-from goalreel.annotator.exports.groot import export_groot
-from goalreel.annotator.exports.table import export_table
+from goalreel.annotator.exports import export_table
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.sheet import Cell, contact_sheet
 from goalreel.annotator.report.write import write_report
@@ -99,11 +98,9 @@ def test_report_contact_sheet_and_recording_have_them(boards, tmp_path, monkeypa
 def test_the_cards_of_the_dataset_and_of_its_exports_have_them(run, boards, tmp_path):
     steps = sum(len(board.steps) for board in boards.values())
     looks = Counter(step.claims.looks.line for board in boards.values() for step in board.steps)
-    export_groot(run[0], tmp_path / "groot")
-    for root in (run[0], tmp_path / "groot"):
-        card = (root / "README.md").read_text()
-        assert f"- Words: {WORDS} ({steps})" in card
-        assert all(f"- Goal image: {line} ({number})" in card for line, number in looks.items())
+    card = (run[0] / "README.md").read_text()
+    assert f"- Words: {WORDS} ({steps})" in card
+    assert all(f"- Goal image: {line} ({number})" in card for line, number in looks.items())
     export_table(run[0], tmp_path / "t.csv")
     with (tmp_path / "t.csv").open() as file:
         rows = list(csv.DictReader(file))

@@ -13,7 +13,7 @@ from support.cli import fails, results
 from support.killing import tree
 from support.recordings import renamed
 
-from goalreel.annotator.exports.sarm import SarmStage, export_sarm, in_order, proportions
+from goalreel.annotator.exports import SarmStage, export_sarm, in_order, proportions
 from goalreel.files import atomic_folder
 
 STATUSES = ("accepted", "rejected", "accepted")
@@ -204,7 +204,7 @@ def test_a_killed_export_leaves_no_folder_and_the_next_one_is_whole(goals, out, 
     code = """
 import os, sys
 from pathlib import Path
-from goalreel.annotator.exports.sarm import export_sarm
+from goalreel.annotator.exports import export_sarm
 
 def killed(stage, done, total):
     if stage == "write":

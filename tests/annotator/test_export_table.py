@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 from support.cli import fails, goalreel
 
-from goalreel.annotator.exports.table import SCHEMA, cell, plain
+from goalreel.annotator.exports import SCHEMA, cell, plain
 from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.source import Source
 

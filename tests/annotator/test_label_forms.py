@@ -16,9 +16,7 @@ from support.steady import Steady, contents
 
 from goalreel.annotator.annotate import annotate as annotate_source
 from goalreel.annotator.annotate import open_dataset
-from goalreel.annotator.exports.groot import export_groot
-from goalreel.annotator.exports.sarm import export_sarm
-from goalreel.annotator.exports.table import export_table
+from goalreel.annotator.exports import export_sarm, export_table
 from goalreel.annotator.options import Options
 from goalreel.datasets.labels import find_labels, subtask_labels
 from goalreel.datasets.records import FOLDER, Records
@@ -277,7 +275,6 @@ def test_the_capitals_of_an_instruction_stay_in_all_that_is_written(data, text):
     named_tasks(text)(data)
     annotate(data, "--task-per-frame", "--task-aug")
     out = data.parent / "out"
-    export_groot(out, out.parent / "groot")
     export_table(out, out.parent / "steps.csv")
     goalreel("show", out, "--out", out.parent / "report")
     assert set(told(out)) == {text}
@@ -285,10 +282,9 @@ def test_the_capitals_of_an_instruction_stay_in_all_that_is_written(data, text):
     assert {words for style in ("subtask", "plan") for words, _ in rows(out, style)} <= {text}
     written = [
         *(out.parent / "report").rglob("*.html"),
-        out.parent / "groot/meta/tasks.jsonl",
         out.parent / "steps.csv",
     ]
     for path in written:
         content = path.read_text()
         assert content.lower().count(text.lower()) == content.count(text), path
-    assert sum(text in path.read_text() for path in written) >= 3
+    assert sum(text in path.read_text() for path in written) >= 2

@@ -1,17 +1,15 @@
-"""`goalreel corpus prompts`: banks, what is written from them, and a chat model that extends them."""
+"""`goalreel corpus prompts`: banks, and what is written from them."""
 
 import json
 import re
 from itertools import combinations, pairwise
 
 import pytest
-from support.chat_server import ChatServer, error, said
 from support.cli import fails, goalreel, invoke, results
 
 pytest.importorskip("datasketch")
 
-from goalreel.annotator.prompts.bank import SHIPPED, read_banks
-from goalreel.annotator.prompts.make import Duplicates, take_turns, write_prompts
+from goalreel.annotator.prompts import SHIPPED, Duplicates, read_banks, take_turns, write_prompts
 from goalreel.errors import InputError
 
 BANK = """
@@ -105,12 +103,8 @@ def test_a_row_says_where_it_comes_from(banks, tmp_path):
     assert first["prompt"] == f"Put the {chosen['block']} on the {chosen['block 2']}."
     assert chosen["block"] != chosen["block 2"]
     assert (first["domain"], first["sub_category"], first["seed"]) == ("blocks", "towers", 5)
-    assert "model" not in first
     assert sum(row["prompt"].startswith("Take an orange cone") for row in written) == 3
     assert all(row["prompt"][0].isupper() for row in written)
-    page = (out / "index.html").read_text()
-    assert "36 of 100" in page
-    assert "blocks/rows" in page
     assert json.loads((out / "report.json").read_text())["prompts"] == 36
     again = ("corpus", "prompts", "--count", 100, "--seed", 5, "--banks")
     goalreel(*again, banks, "--out", out)
@@ -146,67 +140,3 @@ def test_domains_are_chosen_by_name(tmp_path):
     assert "no domain 'greenhouse': choose from " in line
     assert "holds no bank" in fails("corpus", "prompts", "--out", tmp_path / "p", "--banks", tmp_path / "o")
     assert invoke("corpus", "prompts", "--out", tmp_path, "--similarity", 2).exit_code == 2
-
-
-PLANTS = {"slot": "plant", "phrases": ["tomato vine", "tall fern", "{bad}", "tall fern"]}
-NEW = {
-    "vocabulary": [PLANTS, {"slot": "Bad Slot", "phrases": ["x"]}],
-    "templates": [
-        "Water the {plant}.",
-        "Move the {plant} to the {unknown}.",
-        "Turn the {plant} to the light.",
-    ],
-}
-
-
-def gardener(request):
-    """Two sub-categories for a domain, one of which it has nothing to say about."""
-    if "Name 2 sub-categories" in request.text:
-        return said(json.dumps({"sub_categories": ["watering", "moving / pots"]}))
-    return said("I would rather not." if '"moving' in request.messages_text else json.dumps(NEW))
-
-
-def test_a_model_writes_a_new_domain_and_a_second_run_asks_nothing(tmp_path):
-    def answer(request):
-        request.messages_text = json.dumps(request.json["messages"]).replace('\\"', '"')
-        return gardener(request)
-
-    with ChatServer(answer) as server:
-        model = f"openai:gardener@{server.url}"
-        order = ("corpus", "prompts", "--out", tmp_path / "o", "--domains", "green-house", "--count", 50)
-        order = (*order, "--model", model, "--sub-categories", 2)
-        run = invoke(*order, "--json")
-        report = json.loads(run.stdout)
-        asked = len(server.requests)
-        assert (run.exit_code, report["prompts"]) == (1, 4)
-        assert list(report["failures"]) == ["green-house/moving pots"]
-        assert {row["model"] for row in rows(tmp_path / "o")} == {"openai:gardener"}
-        assert {row["prompt"] for row in rows(tmp_path / "o")} >= {"Water the tall fern."}
-        assert json.loads(invoke(*order, "--json").stdout)["prompts"] == 4
-        assert len(server.requests) == asked + 3  # what had no answer is worth another try
-    bank = read_banks(tmp_path / "o" / "banks")["green-house"]
-    assert bank.sub_categories["watering"].vocabulary == {"plant": ("tomato vine", "tall fern")}
-
-
-def test_a_model_adds_to_banks_that_are_there(banks, tmp_path):
-    added = {
-        "vocabulary": [{"slot": "box", "phrases": ["glass jar"]}],
-        "templates": ["Hide the {block} in the {box}."],
-    }
-    with ChatServer(lambda request: said(json.dumps(added))) as server:
-        order = ("corpus", "prompts", "--out", tmp_path / "o", "--banks", banks, "--count", 500)
-        report = results(*order, "--model", f"openai:m@{server.url}", "--sub-categories", 1)
-        assert any("Put the {block} on the {block 2}." in request.text for request in server.requests)
-    bank = read_banks(tmp_path / "o" / "banks")["blocks"]
-    assert bank.sub_categories["towers"].vocabulary["box"] == ("tin", "crate", "wooden box", "glass jar")
-    assert bank.sub_categories["towers"].templates[-1] == "Hide the {block} in the {box}."
-    assert sum(row["prompt"].startswith("Hide the") for row in rows(tmp_path / "o")) == 4 * 4
-    assert report["duplicates"]["exact"] == 4
-
-
-def test_a_dead_model_keeps_what_it_answered(banks, tmp_path):
-    with ChatServer(lambda request: error(404, "no such model")) as server:
-        order = ("corpus", "prompts", "--out", tmp_path / "o", "--banks", banks)
-        line = fails(*order, "--model", f"openai:m@{server.url}?retries=0")
-    assert line.endswith("what it answered is kept, run the same command again to go on")
-    assert not (tmp_path / "o" / "prompts.jsonl").exists()

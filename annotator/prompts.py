@@ -1,35 +1,55 @@
-"""Make a folder of prompts from banks: balanced, without duplicates, the same for the same seed.
+"""Instructions to plan, written from banks of words and templates: balanced, without duplicates.
+
+A bank is what one domain's prompts are written from, a YAML file that people edit:
+
+about: preparing food in a home kitchen
+vocabulary:                            # for all sub-categories
+  vessel: [saucepan, mixing bowl]
+sub_categories:
+  cutting:
+    vocabulary:
+      food: [carrot, red onion]
+    templates:
+      - Slice the {food} and put the pieces in the {vessel}.
+
+A slot is a name in the vocabulary; `{food 2}` is another phrase of the same list. A phrase has to fit each
+slot of its name, so templates write the articles.
 
 Domains take turns, in each its sub-categories, and in each of these its templates. One that has nothing new
-to say any more leaves its turns to the others. A second run asks the model only what is missing.
+to say any more leaves its turns to the others. The same seed gives the same prompts.
 
 OUT/prompts.jsonl    a row a prompt: see `Prompt`
 OUT/banks/           the banks that they were written from, to be edited
-OUT/report.json      numbers, and OUT/index.html shows them
+OUT/report.json      numbers
 """
 
+import json
 import random
 import re
-from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections import Counter, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import islice
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Self
 from zlib import crc32
 
 from datasketch import MinHash, MinHashLSH
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError, model_validator
 
 from goalreel.annotator.corpus.make import check_empty, check_settings
-from goalreel.annotator.prompts.bank import SLOT, PromptBank, Writer, extend_banks, write_bank
-from goalreel.annotator.report.write import write_numbers
-from goalreel.chat.conversation import Chat
 from goalreel.errors import InputError
-from goalreel.files import digest, exclusive, sweep, write_bytes
-from goalreel.models.journal import Journal
+from goalreel.files import digest, exclusive, find, read_mapping, sweep, write_bytes
 from goalreel.progress import OnProgress
+
+SHIPPED = Path(__file__).parent / "banks"
+SLOT = re.compile(r"\{([a-z][a-z_]*)(?: \d)?\}")
+_FORM = "a bank has the keys about, vocabulary and sub_categories"
+
+type _Phrase = Annotated[str, StringConstraints(strip_whitespace=True, pattern=r"^[^{}<>\n]{1,200}$")]
+type Template = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=400)]
+type Vocabulary = Mapping[str, Annotated[tuple[_Phrase, ...], Field(min_length=1)]]
 
 _TRIES = 300
 """Duplicates in a row after which a template has nothing new to say."""
@@ -44,8 +64,75 @@ _ARTICLE = re.compile(r"\b([Aa]) (?=[aeio]|u(?!n[iv]|s[aeu]))")
 """An "a" that has to be "an"; words in capitals are left alone."""
 
 
-_SHOWN = 2
-"""Prompts of a sub-category on the page."""
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class SubCategory(_Part):
+    """Templates, and the phrases for their slots."""
+
+    vocabulary: Vocabulary = {}
+    templates: Annotated[tuple[Template, ...], Field(min_length=1)]
+
+
+class PromptBank(_Part):
+    """All that a domain's prompts are written from."""
+
+    about: str
+    vocabulary: Vocabulary = {}
+    sub_categories: Mapping[str, SubCategory]
+
+    def phrases(self, name: str, template: str) -> dict[str, Sequence[str]]:
+        """The phrases for each slot of a template of the sub-category `name`, by what is in the braces."""
+        vocabulary = {**self.vocabulary, **self.sub_categories[name].vocabulary}
+        return {slot[0][1:-1]: vocabulary[slot[1]] for slot in SLOT.finditer(template)}
+
+    @model_validator(mode="after")
+    def _check_slots(self) -> Self:
+        for name, part in self.sub_categories.items():
+            for template in part.templates:
+                if problem := slot_problem(template, {*self.vocabulary, *part.vocabulary}):
+                    raise ValueError(f"{name}: {problem}")
+        return self
+
+
+def slot_problem(template: str, names: Collection[str]) -> str | None:
+    """Say why a template cannot be filled in from vocabularies of these names; None if it can."""
+    if re.search(r"[{}<>]", SLOT.sub("", template)):
+        return f"{template!r}: a slot is a name in braces, such as {{object}} or {{object 2}}"
+    missing = [slot for slot in SLOT.findall(template) if slot not in names]
+    return f"{template!r}: no vocabulary is called {missing[0]}" if missing else None
+
+
+def read_banks(folder: Path) -> dict[str, PromptBank]:
+    """Read all banks of a folder, by domain.
+
+    Raises:
+        InputError: there is none, or one cannot be read.
+    """
+    paths = find(folder, "*.yaml")
+    if not paths:
+        raise InputError(f"{folder}: holds no bank: give a folder of YAML files, one a domain")
+    return {path.stem: _read(path) for path in paths}
+
+
+def _read(path: Path) -> PromptBank:
+    try:
+        return PromptBank.model_validate(read_mapping(path, _FORM))
+    except ValidationError as e:
+        fault = e.errors(include_url=False, include_context=False)[0]
+        where = ".".join(map(str, fault["loc"]))
+        message = fault["msg"].removeprefix("Value error, ")
+        raise InputError(f"{path}: {where + ': ' if where else ''}{message}") from None
+
+
+def write_bank(bank: PromptBank, path: Path) -> None:
+    """Write a bank as people edit it."""
+    import yaml
+
+    values: dict[str, Any] = bank.model_dump(mode="json", exclude_defaults=True)
+    text = yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
+    write_bytes(path, text.encode())
 
 
 class Prompt(BaseModel):
@@ -62,8 +149,6 @@ class Prompt(BaseModel):
     vocabulary: dict[str, str]
     """Slot -> phrase."""
     seed: int
-    model: str | None = None
-    """The chat model that wrote some of the sub-category's bank."""
 
 
 class Duplicates:
@@ -162,7 +247,6 @@ def _template_prompts(
             template=f"{domain}/{name}/{number + 1}",
             vocabulary=chosen,
             seed=seed,
-            model=part.model,
         )
 
 
@@ -191,8 +275,6 @@ class PromptConfig:
     seed: int = 0
     similarity: float = 0.75
     """From which prompts are near-duplicates."""
-    sub_categories: int = 8
-    """The least number in each domain, where a model extends the banks."""
 
 
 @dataclass(frozen=True)
@@ -213,60 +295,37 @@ class PromptReport:
     duplicates: dict[str, int]
     """`exact` and `near` -> prompts left out."""
     seed: int
-    model: str | None
-    failures: dict[str, str]
-    """Questions without a usable answer of the model, and why."""
 
 
 def make_prompts(
-    config: PromptConfig,
-    out: Path,
-    *,
-    chat: tuple[str, Chat] | None = None,
-    progress: OnProgress = lambda stage, done, total: None,
+    config: PromptConfig, out: Path, *, progress: OnProgress = lambda stage, done, total: None
 ) -> PromptReport:
-    """Write prompts, their banks and a report into `out`; with `chat` (its name and it) extend the banks.
+    """Write prompts, their banks and a report into `out`.
 
     Raises:
-        InputError: the banks hold no template.
         DatasetError: `out` holds other prompts or other files, another run writes there, or the disk is full.
-        UserError: the model cannot be called; a second run resumes.
     """
-    if not any(bank.sub_categories for bank in config.banks.values()) and chat is None:
-        raise InputError("the banks hold no sub-category: add some, or name a --model that writes them")
     check_empty(out)
     with exclusive(out / ".lock", out):
         sweep(out)
-        check_settings(out, _settings(config, chat))
-        failures: dict[str, str] = {}
-        banks, journal = config.banks, Journal(out / "answers")
-        if chat is not None:
-            banks, failures = extend_banks(
-                banks, config.sub_categories, Writer(chat[1], chat[0], journal), progress
-            )
-            config = replace(config, banks=banks)
+        banks = (f"{domain}\n{bank.model_dump_json()}" for domain, bank in config.banks.items())
+        check_settings(out, {**vars(config), "banks": digest(*banks)})
         duplicates = Duplicates(config.similarity)
         prompts: list[Prompt] = []
-        for prompt in write_prompts(banks, config.count, config.seed, duplicates):
+        for prompt in write_prompts(config.banks, config.count, config.seed, duplicates):
             prompts.append(prompt)
             if not len(prompts) % 500:
                 progress("prompts", len(prompts), config.count)
-        report = _count(prompts, config, duplicates, chat[0] if chat else None, failures)
-        for domain, bank in banks.items():
+        report = _count(prompts, config, duplicates)
+        for domain, bank in config.banks.items():
             write_bank(bank, out / "banks" / f"{domain}.yaml")
-        lines = (each.model_dump_json(exclude_none=True) + "\n" for each in prompts)
+        lines = (each.model_dump_json() + "\n" for each in prompts)
         write_bytes(out / "prompts.jsonl", "".join(lines).encode())
-        write_numbers(report, out, Path(__file__).parent, examples=_examples(prompts))
+        write_bytes(out / "report.json", (json.dumps(asdict(report), indent=1) + "\n").encode())
     return report
 
 
-def _count(
-    prompts: Sequence[Prompt],
-    config: PromptConfig,
-    duplicates: Duplicates,
-    model: str | None,
-    failures: dict[str, str],
-) -> PromptReport:
+def _count(prompts: Sequence[Prompt], config: PromptConfig, duplicates: Duplicates) -> PromptReport:
     words = Counter(len(each.prompt.split()) for each in prompts)
     names = {f"{domain}/{name}": 0 for domain, bank in config.banks.items() for name in bank.sub_categories}
     return PromptReport(
@@ -279,22 +338,4 @@ def _count(
         words=dict(sorted(words.items())),
         duplicates={kind: duplicates.counts[kind] for kind in ("exact", "near")},
         seed=config.seed,
-        model=model,
-        failures=failures,
     )
-
-
-def _settings(config: PromptConfig, chat: tuple[str, Chat] | None) -> dict[str, Any]:
-    banks = (f"{domain}\n{bank.model_dump_json()}" for domain, bank in config.banks.items())
-    settings = {name: value for name, value in vars(config).items() if name != "banks"}
-    return {**settings, "banks": digest(*banks), "model": chat[0] if chat else None}
-
-
-def _examples(prompts: Sequence[Prompt]) -> dict[str, list[str]]:
-    """The first prompts of each sub-category."""
-    examples = defaultdict[str, list[str]](list)
-    for each in prompts:
-        prompts_of = examples[f"{each.domain}/{each.sub_category}"]
-        if len(prompts_of) < _SHOWN:
-            prompts_of.append(each.prompt)
-    return examples

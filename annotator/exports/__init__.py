@@ -1,1 +1,0 @@
-"""An annotated dataset in the shapes that others read."""

@@ -1,1 +1,0 @@
-"""Instructions to plan, written from banks of words and templates."""

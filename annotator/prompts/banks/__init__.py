@@ -1,1 +1,0 @@
-"""The banks that come with goalreel: one YAML file for each domain."""
