@@ -30,7 +30,6 @@ from goalreel.models.presets import Preset
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.truth import read_truth
 from goalreel.types import Alignment, Step
-from goalreel_lab.bench.bench import BenchReport
 from goalreel_lab.bench.job import annotated, score_job
 from goalreel_lab.bench.scenes import walks
 
@@ -78,27 +77,6 @@ def test_episodes_are_drawn_not_rows_and_more_of_them_narrow_the_interval():
 )
 def test_statistics(statistic, sums, value):
     assert float(statistic(np.array(sums, float))) == pytest.approx(value, nan_ok=True)
-
-
-def test_an_area_is_the_chance_to_rank_a_good_one_higher():
-    rng = np.random.default_rng(0)
-    good, bad = rng.integers(0, 5, 60) + rng.integers(0, 2, 60), rng.integers(0, 5, 50)
-    pairs = np.mean([(g > b) + 0.5 * (g == b) for g in good for b in bad])
-    sums = np.concatenate([np.bincount(good, minlength=6), np.bincount(bad, minlength=6)])
-    assert float(roc_area(sums.astype(float))) == pytest.approx(pairs)
-
-
-def test_the_report_is_one_flat_line():
-    value = Measurement(value=0.5, low=0.4, high=0.6)
-    values = {"plan.exact": value, "loop.gap_closed": Measurement(value=None)}
-    report = BenchReport(
-        models={"planner": "p"}, split="validation", first=900_000, episodes=3, values=values
-    )
-    flat = json.loads(report.as_json())
-    assert [flat[k] for k in ("plan.exact", "plan.exact_low", "plan.exact_high")] == [0.5, 0.4, 0.6]
-    assert flat["loop.gap_closed"] is None
-    assert (flat["models"], flat["look"], flat["camera"]) == ({"planner": "p"}, "plain", "front")
-    assert report.table().row_count == 1
 
 
 def test_new_weights_are_another_model(tmp_path):

@@ -20,7 +20,6 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
-from goalreel.datasets.corpora.rows import read_rows
 from goalreel.datasets.corpora.trajectories import STORED_EDITS, StoredEdit
 from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.editors.diffusers import DiffusersEditor
@@ -31,12 +30,11 @@ from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.scene import SubGoal, TabletopScene
 from goalreel.training.config import read_config
 from goalreel.types import Edit
-from goalreel_lab.corpora.corpus import CorpusConfig, make_corpus
-from goalreel_lab.corpora.rows import EDITS, EditRow, Origin
+from goalreel_lab.corpora.rows import EditRow, Origin
 from goalreel_lab.nano import editor_training as trainer
 from goalreel_lab.nano.config import EditorConfig
 from goalreel_lab.nano.editor import NanoEditor
-from goalreel_lab.nano.editor_training import latents, read_edits, windows
+from goalreel_lab.nano.editor_training import latents, read_edits
 from goalreel_lab.nano.training_loop import Schedule, fit
 
 SIZE = 64
@@ -161,18 +159,6 @@ def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
 
 
 @pytest.mark.lab
-def test_batches_are_of_the_latents_that_a_file_keeps(trained, rows, tmp_path):
-    made = NanoEditor.load(config(model=str(trained[0])))
-    edits, cache = read_edits(rows, SIZE), tmp_path / "latents.safetensors"
-    codes = latents(made, edits, cache)
-    assert torch.equal(latents(made, edits, cache), codes)
-    batch = trainer.batches(made, edits, codes, made.token_ids(edits.prompts))
-    source, target, *_ = batch(0, 8, torch.Generator().manual_seed(0))
-    for taken, side in ((source, edits.source), (target, edits.target)):
-        assert all(any(torch.equal(row, one.float()) for one in codes[side]) for row in taken)
-
-
-@pytest.mark.lab
 def test_training_sees_what_the_pipeline_computes(trained, plain):
     """One sampling step from noise alone ends where the velocity says."""
     made = NanoEditor.load(config(model=str(trained[0])))
@@ -223,29 +209,6 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
     with pytest.raises(InputError, match="other settings"):
         longer = schedule.model_copy(update={"steps": 8})
         fit(again, lambda *_: (), longer, tmp_path / "stopped", seed=1, resume=True)
-
-
-@pytest.mark.lab
-def test_a_corpus_folder_gives_what_its_rows_give(tmp_path, rows):
-    make_corpus(CorpusConfig("edits", "train", 2, size=SIZE), tmp_path, text=False)
-    stored, given = read_edits(tmp_path, SIZE), read_edits(read_rows(tmp_path, EDITS), SIZE)
-    for name in ("pictures", "source", "target", "explicit", "kinds"):
-        assert torch.equal(getattr(stored, name), getattr(given, name)), name
-    assert stored.prompts == given.prompts
-    assert len(stored.pictures) < 2 * len(stored.prompts)
-    assert len(read_edits(rows, SIZE).pictures) == 7
-
-
-def test_only_explicit_rows_are_weighted(rows):
-    edits = read_edits(rows, SIZE)
-    weights = edits.weights(8, 5.0)
-    assert weights.shape == (4, 64)
-    assert (weights[2:] == 1).all()
-    for row, marks in zip(rows[:2], weights[:2], strict=True):
-        differs = np.abs(row.source.pixels.astype(int) - row.target.pixels).max(-1) > 24
-        patches = differs.reshape(8, 8, 8, 8).any((1, 3)).ravel()
-        assert 0 < patches.sum() < 32
-        assert ((marks == 5).numpy() == patches).all()
 
 
 @pytest.mark.parametrize(("balance", "share"), [(0.0, 0.1), (0.5, 0.25), (1.0, 0.5)])
@@ -309,36 +272,6 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     refused(config(model=str(broken)), rows, "cannot load .* to train it")
     with pytest.raises(InputError, match="resume it, or choose"):
         trainer.train(config(), trained[1], rows=rows)
-
-
-@pytest.mark.lab
-def test_the_preset_is_valid_and_builds_small():
-    editor = NanoEditor.build(read_config("nano-editor", EditorConfig), ["put it there"])
-    parts = editor.pipeline.components.values()
-    models = [part for part in parts if isinstance(part, nn.Module)]
-    assert sum(p.numel() for model in models for p in model.parameters()) * 2 < 40e6
-
-
-def test_windows_show_objects(rows):
-    pictures = read_edits(rows, SIZE).pictures.float() / 127.5 - 1
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(8):
-        cut = windows(pictures, 16, generator)
-        assert cut.shape == (len(pictures), 3, 16, 16)
-        colourful = (cut.amax(1) - cut.amin(1)) / 2 > 0.25
-        assert colourful.flatten(1).any(1).all()
-    grey = torch.zeros(1, 3, SIZE, SIZE)
-    assert windows(grey, 16, generator).shape == (1, 3, 16, 16)
-
-
-def test_names_and_the_ending_are_one_token_each(rows):
-    order = "Stack the red block on the blue block. Leave the blue block, the green bowl, the table, the "
-    prompt = order + "camera and the light as they are."
-    made = NanoEditor.build(config(), [row.prompt for row in rows] + [prompt])
-    ids = made.token_ids([prompt])[0]
-    texts = [made.pipeline.tokenizer.decode([number]).strip() for number in ids]
-    names = {"red block", "blue block", ", the green bowl"}
-    assert {*names, ", the table, the camera and the light as they are."} <= set(texts)
 
 
 def test_edits_of_stored_storyboards_are_read_in_the_editors_size(tmp_path):

@@ -10,15 +10,11 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.models.journal import Journal
-from goalreel.models.model_set import ModelSet
 from goalreel.streaming.settings import EngineSettings
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Verdict
-from goalreel_lab.bench.bench import Bench
 from goalreel_lab.bench.live import (
     CONFIRMED,
-    LiveAnswer,
     LiveCourse,
     critic_query_frames,
     judge_courses,
@@ -30,7 +26,6 @@ from goalreel_lab.bench.live import (
     measure_frames,
     measure_kinds,
 )
-from goalreel_lab.bench.scenes import walks
 
 SOME = seeds("validation", 1, first=400)
 ASKS = partial(critic_query_frames, EngineSettings())
@@ -101,18 +96,6 @@ def test_a_critic_that_accepts_everything_is_early_and_fooled(courses):
     assert found["words_noticed"] == 0
 
 
-@pytest.mark.slow
-def test_the_bench_asks_who_is_asked_about_live_frames(tmp_path):
-    (scene,) = walks(SOME, quiet)
-    live_critic = Says(True)
-    model_set = ModelSet(Says(False), Says(False), Says(False), live_critic=live_critic)
-    found = values(Bench([scene], model_set, 1, Journal(tmp_path), quiet, ASKS).run(["live"]))
-    assert live_critic.asked
-    assert model_set.critic.asked == []
-    assert found["live.false_success"] == found["live.words_early"] == 1
-    assert "live.whole_missed" in found
-
-
 @pytest.mark.lab
 @pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
 def test_single_frames_and_ends_of_whole_tasks(success, wrong, missed):
@@ -151,11 +134,3 @@ def test_successes_in_a_row_make_a_sub_goal_reached(said, count, found):
     end = "" if count == 1 else f"_{count}"
     assert (calls[f"early{end}"], calls[f"noticed{end}"]) == found
     assert calls[f"fooled{end}"] is None
-
-
-def test_a_failed_execution_that_is_believed_is_a_fool_and_shares_have_intervals():
-    calls = values(measure_calls([(course("----", ends_well=False), [False, False, True, False])], 1))
-    assert (calls["fooled"], calls["early"]) == (1, None)
-    found = measure_frames([LiveAnswer(seed, False, seed == 1) for seed in range(20)])["false_success"]
-    assert found.value == pytest.approx(0.05)
-    assert found.low == 0 < 0.05 < found.high < 0.2

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from goalreel_lab.metaworld.run import _true_steps
 from goalreel_lab.metaworld.score import Annotation, NamedStep, judge, make_report, score_episode
-from goalreel_lab.metaworld.tasks import TaskSpec, split_tasks, tasks, wording
+from goalreel_lab.metaworld.tasks import TaskSpec, split_tasks, tasks
 from goalreel_lab.metaworld.truth import (
     BodyTruth,
     RecordingTruth,
@@ -144,12 +144,6 @@ def test_a_name_is_contradicted(name, episode, start, end, why):
     assert why in reason(name, episode, start, end)
 
 
-def test_a_body_that_stays_where_it_is_was_not_moved():
-    still = recording({"obj": body([(20, 40)])})
-    assert "does not move" in reason("push the puck", still)
-    assert "does not move" in reason("put down the puck", still)
-
-
 def test_contact_goes_on_over_a_gap_and_a_graze_is_none():
     episode = recording({"obj": body([(10, 20), (22, 30), (50, 51)]), "wall": body([(0, 60)], movable=False)})
     assert contacts(episode, FPS) == [Contact("obj", 10, 30)]
@@ -226,14 +220,6 @@ def test_a_labelled_recording_has_the_steps_between_its_contacts():
         "put the block on the shelf",
     ]
     assert [cut for _, cut, _ in _true_steps(truth, FPS)] == [0, 10, 15, 25]
-
-
-def test_some_instructions_are_not_carried_out_whole():
-    words = [wording("drawer-open-v3", seed) for seed in range(4)]
-    assert len({w.instruction for w in words}) == 4
-    assert [w.instruction.endswith(("go home", "home position")) for w in words] == [False, True, False, True]
-    assert [w.ending for w in words] == ["stay", "home", "retreat", "stay"]
-    assert wording("drawer-open-v3", 4) == words[0]
 
 
 @pytest.mark.process

@@ -1,8 +1,6 @@
 """What models do not answer is not scored as what they can do."""
 
-import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,13 +8,11 @@ import pytest
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
-from goalreel.annotator.summary import Summary
 from goalreel.errors import BackendError, UserError
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
 from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Candidate, Edit, Failure, Plan, Step, Task, Verdict
-from goalreel_lab.bench import job
 from goalreel_lab.published.answers import FOLDER, generate
 from goalreel_lab.published.benchmark import Sample
 
@@ -84,11 +80,3 @@ def test_answers_that_an_outage_cut_short_are_made_again(tmp_path):
     assert [board.complete for board in boards] == [False, *[True] * 5], "the first was refused, an answer"
     assert alive.asked == {s.id for s in samples[1:]}
     generate(samples, dead.model_set, tmp_path, **say)
-
-
-def test_episodes_that_a_run_did_not_get_to_are_not_scored(tmp_path, video_dataset, monkeypatch):
-    shutil.copytree(video_dataset, tmp_path / "recording")
-    summary = replace(Summary(out=tmp_path, camera="front"), stopped="the editor answered none")
-    monkeypatch.setattr(job, "annotate", lambda *_, **__: summary)
-    with pytest.raises(UserError, match="the editor answered none"):
-        job.annotated([0], lambda recorded: Models().model_set, tmp_path, lambda stage, done, total: None)

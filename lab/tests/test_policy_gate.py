@@ -20,8 +20,6 @@ from goalreel.models.load import load
 from goalreel.types import ROLES, Failure
 from goalreel_lab.policy.arm_tasks import ArmModels, arm_tasks
 from goalreel_lab.policy.arms import GATES
-from goalreel_lab.policy.gate import GateEnd
-from goalreel_lab.policy.intervals import compare
 from goalreel_lab.policy.rollout import Bounds, LeRobotActor, no_film
 from goalreel_lab.policy.study import tasks
 
@@ -79,18 +77,6 @@ class Silent:
 def test_a_look_without_an_answer_is_no_pass(walk, models):
     end = carried_out(walk, replace(models, live_critic=Silent()), "gate", Clumsy(walk.goals))
     assert (end.stopped, end.looks, end.unanswered, end.false_passes) == (True, 2, 2, 0)
-
-
-def test_false_stops_and_passes_are_shares_of_all_looks():
-    counts = dict.fromkeys(("false_stops", "false_passes", "unanswered", "replans"), 0)
-    end = GateEnd(success=False, steps=100, looks=4, stopped=False, **counts)
-    first = {"success": True, "steps": 200, "false_stops": 1}
-    gate = [end.model_copy(update=first), end.model_copy(update={"looks": 6, "false_passes": 4})]
-    values = compare({"open": [[end.model_copy(update={"looks": 0})] * 2], "gate": [gate]})
-    assert (values["gate.false_stops"].value, values["gate.false_passes"].value) == (0.1, 0.4)
-    assert values["open.false_stops"].value is None
-    assert (values["gate_minus_open"].value, values["gate_over_open_steps"].value) == (50, 1.5)
-    assert "gate_minus_open_reached" not in values
 
 
 def test_the_command_measures_all_three_ways_and_does_nothing_twice(tmp_path, monkeypatch):

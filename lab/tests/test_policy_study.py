@@ -10,8 +10,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from PIL import Image as Picture
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
@@ -19,8 +17,7 @@ from support.cli import fails, goalreel
 from support.table_policies import Clumsy, Expert, key_pose_policy, step_policy
 
 from goalreel.annotator.statistics import Measurement
-from goalreel.errors import DatasetError, InputError
-from goalreel.files import exclusive
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.tabletop.env import Tabletop
@@ -29,7 +26,7 @@ from goalreel_lab.policy.intervals import compare, difference_of_seeds, measure_
 from goalreel_lab.policy.policy_tasks import (
     sub_task,
 )
-from goalreel_lab.policy.rollout import BANNER, SIDE, Bounds, GoalCue, LeRobotActor, Rolled, roll
+from goalreel_lab.policy.rollout import Bounds, GoalCue, LeRobotActor, Rolled, roll
 from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure, tasks
 
 pytestmark = pytest.mark.lab
@@ -88,46 +85,6 @@ def test_the_expert_succeeds_films_are_of_every_step_and_who_fails_is_told_of_no
     walk = max(walks, key=lambda w: len(w.goals))
     ended = roll(walk, Clumsy(walk.goals), cues_of("text", walk, [], True), Bounds(2))
     assert (ended.reached, ended.success, ended.first_right) == (0, False, True)
-
-
-class Elsewhere(Expert):
-    """The expert, who lets go 8 cm behind the place."""
-
-    def act(self, env, cue):
-        pose = super().act(env, cue)
-        return pose if pose[5] < 0 else pose + np.array([0.08, 0, 0, 0, 0, 0], np.float32)
-
-
-def test_who_is_told_the_spot_lets_go_there(walks):
-    walk = walks[0]
-    told, untold = (
-        roll(walk, Elsewhere(walk.goals), cues_of(arm, walk, [], True), Bounds(1)) for arm in ("spot", "text")
-    )
-    assert (told.success, told.exact, untold.exact) == (True, len(walk.goals), 0)
-
-
-class Sampling(Clumsy):
-    """Samples where it lets go."""
-
-    def act(self, env, cue):
-        pose = super().act(env, cue)
-        return pose if pose[5] < 0 else pose + np.array([*torch.rand(2) / 100, 0, 0, 0, 0], np.float32)
-
-
-def test_a_policy_that_samples_does_the_same_again(walks):
-    """What is filmed is what was counted; and random numbers of others stay what they were."""
-    walk, shown = walks[0], []
-    cues = cues_of("text", walk, [], True)
-    for seed in (5, 6):
-        torch.manual_seed(seed)
-        seen = []
-        watch = lambda env, _, told=seen: told.append(env.observation())  # noqa: E731
-        roll(walk, Sampling(walk.goals), cues, Bounds(1), watch)
-        shown.append(seen)
-    assert np.array_equal(*shown)
-    left = torch.rand(1)
-    torch.manual_seed(6)
-    assert left == torch.rand(1)
 
 
 def actions(actor, env, cue):
@@ -238,19 +195,6 @@ def test_what_was_done_is_not_done_again(policy, tmp_path, monkeypatch):
     assert measure(order(policy, tmp_path), quiet) == first
 
 
-def test_goals_are_predicted_by_the_shipped_editor_and_critic(policy, tmp_path):
-    found = measure(order(policy, tmp_path, arms=("predicted", "predicted_once"), episodes=1), quiet)
-    assert found.values["predicted_minus_once"].value is not None
-
-
-def test_a_failure_is_filmed_from_the_first_step_to_the_last(policy, tmp_path):
-    measure(order(policy, tmp_path, arms=("text", "true"), episodes=1, films=tmp_path / "films"), quiet)
-    assert {p.name for p in (tmp_path / "films").iterdir()} == {"text-failure.gif", "true-failure.gif"}
-    shown = Picture.open(tmp_path / "films/true-failure.gif")
-    assert (shown.format, shown.size) == ("GIF", (2 * SIDE, SIDE + BANNER))
-    assert getattr(shown, "n_frames", 1) > 5
-
-
 def test_the_command_prints_what_the_issue_asks_for(tmp_path):
     step_policy(tmp_path / "policy")
     words = ("eval", "policy", "--policy", tmp_path / "policy", "--arms", "text,true,placebo")
@@ -289,19 +233,3 @@ def test_differently_trained_policies_are_compared_over_tasks_and_training_seeds
 )
 def test_what_cannot_be_measured_is_named(tmp_path, words, why):
     assert why in fails("eval", "policy", *words.split(), "--out", tmp_path)
-
-
-def test_models_policies_and_folders_that_do_not_fit_are_named(walks, policy, tmp_path):
-    with pytest.raises(InputError, match="it can predict no goal image"):
-        measure(order(policy, tmp_path, arms=("predicted",), preset=presets.load("hindsight")), quiet)
-    key_pose_policy(tmp_path / "policy", camera="top", goals=False)
-    with pytest.raises(InputError, match=r"has no camera observation\.images\.subgoal, which arm true needs"):
-        measure(order(tmp_path / "policy", tmp_path), quiet)
-    assert measure(order(tmp_path / "policy", tmp_path, arms=("text",)), quiet).episodes == 2
-    busy = tmp_path / "busy"
-    with exclusive(busy / "out" / "answers", busy / "out"), pytest.raises(DatasetError):
-        measure(order(policy, busy), quiet)
-    key_pose_policy(tmp_path / "broken", broken=True)
-    actor = LeRobotActor.load(tmp_path / "broken", "bordered")
-    with Tabletop(walks[0].episode.scene) as env, pytest.raises(InputError, match="policy answers"):
-        actor.act(env, GoalCue("", SILENT))

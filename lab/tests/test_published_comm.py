@@ -7,10 +7,8 @@ from support.miniatures import COMM_ROW, COMM_STEPS, comm_clone, comm_data, flat
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, Marked
+from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer
 from goalreel_lab.published.comm import Comm, read_descriptions, read_document, read_fidelity
-
-SIX = ("sty", "enti", "tren", "comp", "imgq", "irs")
 
 
 @pytest.fixture
@@ -131,34 +129,6 @@ def test_the_third_question_needs_the_answer_to_the_second_and_an_answer_somethi
     assert comm.inquiries(sample, answer(), {}) == []
 
 
-def test_the_judge_sees_ten_pictures_of_at_most_512_pixels(tmp_path, clone):
-    comm = Comm(clone)
-    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
-    parts = tuple(AnswerPart(f"s{n}", flat(n, (1024, 256))) for n in range(12))
-    document, _ = comm.inquiries(sample, BenchAnswer(parts), {})
-    pictures = [part for part in document.conversation[1].parts if isinstance(part, Image)]
-    assert len(pictures) == 10
-    assert {picture.size for picture in pictures[2:]} == {(512, 128)}
-    (irs,) = comm.inquiries(sample, BenchAnswer(parts), {"document": None, "descriptions": ["x"]})
-    assert {part.size for part in irs.conversation[1].parts if isinstance(part, Image)} == {(512, 128)}
-
-
-def test_results_are_exported_in_their_form(tmp_path, clone):
-    comm = Comm(clone)
-    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
-    comm.export([(sample, answer(("Add tea.", 30), ("Wait.", None), ("Pour.", 50)))], tmp_path / "out")
-    folder = tmp_path / "out/site_tea-1_task3"
-    assert json.loads((folder / "results.json").read_text()) == {
-        "model_input": sample.row["model_input"],
-        "model_output": "(3) Add tea. <IMAGE> (4) Wait. (5) Pour. <IMAGE>",
-        "input_image_list": ["input_1.jpg", "input_2.jpg"],
-        "prediction_image_list": ["predict_3.jpg", "predict_4.jpg"],
-    }
-    stored = ("origin/input_1.jpg", "origin/input_2.jpg", "predict_3.jpg", "predict_4.jpg")
-    values = [Image.decode((folder / name).read_bytes()).pixels.mean() for name in stored]
-    assert values == pytest.approx([1, 2, 30, 50], abs=2)
-
-
 def document(**changes):
     consistency = {"style_consistency": 9, "entity_consistency": 8.5, "trend_consistency": 7}
     scores = {
@@ -198,23 +168,6 @@ def test_what_cannot_be_read_is_none_and_descriptions_come_in_the_order_of_their
     assert read_descriptions(json.dumps({"Tasks": {"Pictures": contents}})) == ["first", "last"]
 
 
-def test_the_means_leave_out_what_was_not_judged(tmp_path, clone):
-    comm = Comm(clone, task=4)
-    (sample,) = comm.samples(comm_data(tmp_path, [COMM_ROW]))
-    read = {name: float(n) for n, name in enumerate(SIX[:5], 5)}
-    marks = [
-        {"document": read, "irs": 4.0},
-        {"document": {**read, "sty": None, "enti": 10.0}, "irs": 2.0},
-        {"document": None, "descriptions": None},
-    ]
-    made = answer(("Pour.", 5))
-    scores = comm.scores([*(Marked(sample, made, m) for m in marks), Marked(sample, answer(), {})])
-    values = {key: score.value for key, score in scores.items()}
-    means = {"sty": 5, "enti": 8, "tren": 7, "comp": 8, "imgq": 9, "irs": 3}
-    assert values == pytest.approx({**means, "unjudged": 2, "unanswered": 1})
-    assert comm.scores([])["sty"].value is None
-
-
 BAD = [
     ([], "is not a list of rows"),
     ([COMM_ROW, 3], "row 1 has no data_id"),
@@ -240,16 +193,3 @@ def test_data_of_another_shape_is_one_line(tmp_path, clone, rows, message):
     with pytest.raises(InputError, match=message) as caught:
         Comm(clone).samples(tmp_path if rows is None else comm_data(tmp_path, rows))
     assert "\n" not in str(caught.value)
-
-
-def test_what_a_clone_lacks_is_named(tmp_path, clone):
-    (sample,) = Comm(clone).samples(comm_data(tmp_path, [COMM_ROW]))
-    with pytest.raises(InputError, match=r"give its folder with --clone DIR"):
-        Comm().inquiries(sample, answer(("Pour.", 5)), {})
-    with pytest.raises(
-        InputError, match=r"no eval/tot_metric/\S+/document_completeness_image_coherence.json"
-    ):
-        Comm(tmp_path / "images").inquiries(sample, answer(("Pour.", 5)), {})
-    (clone / "eval/example/data_id_task4/results.json").write_text('{"model_input": "?"}')
-    with pytest.raises(InputError, match=r"data_id_task4/results.json: its model_input is not as expected"):
-        Comm(clone).samples(tmp_path)

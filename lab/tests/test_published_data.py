@@ -7,8 +7,8 @@ from goalreel.errors import InputError
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Marked, Sample
 from goalreel_lab.published.judging import build_judge
 from goalreel_lab.published.report import KLEIN, QWEN, row_for, tables, tables_of
-from goalreel_lab.published.run import BENCHMARKS, open_benchmark
-from goalreel_lab.published.ueval import OURS, UEval, read_met
+from goalreel_lab.published.run import BENCHMARKS
+from goalreel_lab.published.ueval import UEval, read_met
 from goalreel_lab.published.wise import COLUMNS, WEIGHTS, Wise, read_scores
 
 ANSWER = BenchAnswer((AnswerPart("a text", None),))
@@ -31,29 +31,6 @@ def test_ueval_is_read_in_every_form_that_it_was_published_in(tmp_path, suffix, 
     bench.ueval_data(tmp_path / "again")
     with pytest.raises(InputError, match="stands there twice"):
         UEval().samples(tmp_path)
-
-
-def test_without_a_clone_the_judge_of_ueval_is_asked_in_our_words(tmp_path):
-    sample = UEval().samples(bench.ueval_data(tmp_path))[2]
-    asked = UEval().inquiries(sample, ANSWER, {})
-    assert [inquiry.name for inquiry in asked] == ["text 0", "text 1", "image 0"]
-    text = str(asked[1].conversation[1].parts[0])
-    assert all(words in text for words in (sample.row["prompt"], "a text", "It names the brush."))
-    assert "<<" not in "".join(str(part) for i in asked for m in i.conversation for part in m.parts)
-    assert not UEval().judge.official_prompts
-
-
-def test_a_clone_of_something_else_is_said(tmp_path):
-    (tmp_path / "ueval_eval.py").write_text('TEXT_TEMPLATE = "x"')
-    sample = Sample("1", "space", "?", row={"prompt": "?", "text_rubrics": ["c"], "image_rubrics": []})
-    with pytest.raises(InputError, match="SYSTEM_INSTRUCTION"):
-        UEval(tmp_path).inquiries(sample, ANSWER, {})
-    with pytest.raises(InputError, match="no such folder"):
-        open_benchmark("ueval", tmp_path / "none")
-    assert set(OURS) == {
-        *("SYSTEM_INSTRUCTION", "TEXT_TEMPLATE", "IMAGE_TEMPLATE_OPEN"),
-        *("IMAGE_TEMPLATE_CLOSED", "TEXT_RUBRIC_TEMPLATE", "IMAGE_RUBRIC_TEMPLATE"),
-    }
 
 
 @pytest.mark.parametrize(

@@ -1,27 +1,22 @@
 """What goes wrong in `goalreel eval ueval`: judges, folders, data, terminals; and what is not asked twice."""
 
-import io
 import json
 
 import pytest
 
 pytest.importorskip("openai", reason="needs openai: pip install 'goalreel[api]'")
 
-from rich.console import Console
 from support import published as bench
 from support.chat_server import ChatServer, Reply, error, said
 from support.cli import fails
-from support.miniatures import COMM_ROW, comm_clone, comm_data, flat
 
-from goalreel.annotator.statistics import Measurement
 from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.files import exclusive
 from goalreel.storyboard_io import save_storyboard
 from goalreel.types import Failure, Storyboard, Task
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Sample
-from goalreel_lab.published.comm import Comm
-from goalreel_lab.published.judging import DEAF, LOOKED_AT, Asker, build_judge, estimate
-from goalreel_lab.published.report import PublishedReport, check_row
+from goalreel_lab.published.judging import DEAF, Asker, build_judge
+from goalreel_lab.published.report import check_row
 from goalreel_lab.published.run import PublishedConfig, run_benchmark
 from goalreel_lab.published.ueval import UEval
 
@@ -60,32 +55,6 @@ def test_a_judge_that_answered_before_may_refuse_and_a_reply_is_not_asked_for_ag
         for _ in range(2):
             assert asker(judge, tmp_path / "again").ask(asks([sample("1", "c")])) == [True]
         assert len(judge.requests) == 2
-
-
-def test_one_question_that_is_not_looked_at_is_enough_to_be_asked_before(tmp_path):
-    every = [sample(str(n), "c") for n in range(LOOKED_AT + 2)]
-    answered = [(one, ANSWER) for one in every]
-    with ChatServer(lambda _: YES) as judge:
-        ask = asker(judge, tmp_path)
-        assert estimate(UEval(), answered, ask).calls == len(every)
-        ask.ask(asks(every[:-1]))
-        assert estimate(UEval(), answered, ask).calls == 1
-        ask.ask(asks(every[-1:]))
-        assert estimate(UEval(), answered, ask).calls == 0
-
-
-def test_a_question_that_follows_from_a_kept_reply_is_estimated(tmp_path):
-    clone = comm_clone(tmp_path / "clone")
-    comm = Comm(clone, task=4)
-    (one,) = comm.samples(comm_data(tmp_path, [COMM_ROW], pictures=()))
-    made = BenchAnswer((AnswerPart("Pour.", flat(5)),))
-    document = {"Completeness": {"Score": 7}}
-    reply = json.dumps({"scores": document, "Tasks": {"Pictures": {"Image 0": "tea"}}})
-    with ChatServer(lambda _: said(reply)) as judge:
-        ask = asker(judge, tmp_path / "judge")
-        assert estimate(comm, [(one, made)], ask).calls == 2
-        ask.ask([(one.id, inquiry) for inquiry in comm.inquiries(one, made, {})])
-        assert estimate(comm, [(one, made)], ask).calls == 1
 
 
 def finished(tmp_path):
@@ -174,31 +143,6 @@ def test_a_row_of_ueval_in_another_shape_is_refused(tmp_path, changes):
     (tmp_path / "rows.json").write_text(json.dumps([row | changes]))
     with pytest.raises(InputError, match="is not in the published shape"):
         UEval().samples(tmp_path)
-
-
-def test_comm_asked_in_other_words_is_other_data(tmp_path):
-    comm_data(tmp_path, [COMM_ROW], pictures=())
-    out = tmp_path / "out"
-    ours, theirs = Comm(task=4), Comm(comm_clone(tmp_path / "clone"), task=4)
-    assert ours.samples(tmp_path)[0].instruction != theirs.samples(tmp_path)[0].instruction
-    out.mkdir()
-    (out / "settings.json").write_text('{"benchmark": "comm", "task": 4, "data": "0"}')
-    with pytest.raises(InputError, match="questions from another --clone"):
-        run_benchmark(PublishedConfig(theirs, tmp_path, out, only="judge", task=4), None)
-
-
-def test_the_table_of_a_narrow_terminal_names_every_measure_and_shows_every_value():
-    names = ("temporal_prefix", "overall_prefix")
-    values = {name: Measurement(value=100.0, low=98.7, high=100.0) for name in names}
-    counts = {"samples": 360, "answered": 360, "unplanned": {}, "settings": {}, "notes": ()}
-    report = PublishedReport(benchmark="rise", judge="j", values=values, row="IT+FLUX.2-klein-9B", **counts)
-    page = io.StringIO()
-    Console(file=page, width=50).print(report.table())
-    lines = page.getvalue().splitlines()
-    for name, paper in zip(names, (36.5, 28.9), strict=True):
-        (line,) = (line for line in lines if name in line)
-        assert line.split()[1] == str(paper)
-        assert "100.0" in line
 
 
 def test_the_task_is_comms_alone(tmp_path):

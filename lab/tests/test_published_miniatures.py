@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.chat_server import ChatServer, said
-from support.cli import fails, goalreel
+from support.cli import goalreel
 from support.miniatures import COMM_ROW, RISE_ROWS, comm_clone, comm_data, rise_clone, rise_data
 from support.published import editor as tiny_editor
 from support.published import pictures
@@ -118,12 +118,3 @@ def test_comm_from_data_to_scores(tmp_path, editor, task):
     asked = server.requests[0]
     assert pictures(asked) == given
     assert ("Fill the pot." in json.dumps(asked.json)) == (task == 3)
-
-
-def test_no_prompts_no_judge(tmp_path, editor):
-    data = rise_data(tmp_path / "data", RISE_ROWS[:1])
-    with ChatServer(agents(1)) as server:
-        chat = f"openai:agent@{server.url}"
-        models = ("--planner", chat, "--critic", chat, "--editor", f"diffusers:{editor}")
-        run = ("eval", "rise", "--preset", "klein", *models, "--data", data, "--out", tmp_path / "out")
-        assert "--clone DIR" in fails(*run, "--judge", chat, "--yes")

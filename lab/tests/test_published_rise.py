@@ -1,7 +1,6 @@
 """RISE: data in the published shape, the judge's questions from a made-up clone, and both rules."""
 
 import json
-import math
 
 import pytest
 from support.miniatures import RISE_ROWS, flat, rise_clone, rise_data
@@ -70,23 +69,6 @@ def test_each_kind_of_row_has_its_prompt_and_its_pictures(tmp_path, clone):
     assert text == "prompt_reasoning: Do 0 / a {instruct} tree / {other}", "marks are filled once"
     assert questions(clone, samples[0], {"reasoning": 4, "quality": None}).keys() == {"consistency"}
     assert Rise(clone).inquiries(samples[0], answer(), {}) == []
-
-
-def test_a_column_without_a_value_counts_as_in_a_pandas_table(tmp_path, clone):
-    """Their rule asks whether the table has the column: then every row has it."""
-    rows = [*RISE_ROWS, {**RISE_ROWS[7], "index": "logical_reasoning_3", "reasoning_wo_ins": "True"}]
-    nan = {"reasoning_img": math.nan, "reference_txt": math.nan, "consistency_free": None}
-    samples = Rise().samples(rise_data(tmp_path, [nan | row for row in rows]))
-    assert questions(clone, samples[7])["reasoning"][0].startswith("prompt_logical_img_wo_q:")
-    assert questions(clone, samples[0]).keys() == {"consistency", "reasoning", "quality"}
-
-
-def test_the_judge_sees_at_most_768_pixels(tmp_path, clone):
-    sample = Rise().samples(rise_data(tmp_path))[0]
-    large = BenchAnswer((AnswerPart("step", flat(9, (1536, 1000))),))
-    (picture,) = Rise(clone).inquiries(sample, large, {})[-1].conversation[0].parts[1:]
-    assert isinstance(picture, Image)
-    assert picture.size == (768, 500)
 
 
 @pytest.mark.parametrize(
@@ -175,14 +157,3 @@ def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
     with pytest.raises(InputError, match=message) as caught:
         Rise().samples(tmp_path)
     assert "\n" not in str(caught.value)
-
-
-def test_the_prompts_are_asked_for_by_name(tmp_path, clone):
-    sample = Rise().samples(rise_data(tmp_path))[0]
-    with pytest.raises(InputError, match=r"clone it, and give its folder with --clone DIR"):
-        Rise().inquiries(sample, answer(1), {})
-    with pytest.raises(InputError, match=r"no utils.py"):
-        Rise(tmp_path / "data").inquiries(sample, answer(1), {})
-    (clone / "utils.py").write_text("prompt_consist = 'x'")
-    with pytest.raises(InputError, match=r"utils.py: has no text of the name prompt_reasoning"):
-        Rise(clone).inquiries(sample, answer(1), {})

@@ -1,11 +1,6 @@
 """`goalreel eval ueval` and `wise` on miniatures: real servers as agents and judge, a tiny real editor."""
 
 import json
-import os
-import pty
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 from support import published as bench
@@ -15,17 +10,9 @@ from support.serving_models import TintEditor, serving
 
 from goalreel.chat.openai import OpenAIChat
 from goalreel.image import Image
-from goalreel.models import presets
-from goalreel.models.load import build_critic, build_planner
-from goalreel.models.model_set import Lazy, ModelSet, Provenance
 from goalreel.serving.settings import Models
 from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Failure
-from goalreel_lab.published.report import row_for
-from goalreel_lab.published.run import PublishedConfig, run_benchmark
-from goalreel_lab.published.ueval import UEval
-
-RUN = "from goalreel.cli.main import app; app()"
 
 
 @pytest.fixture(scope="module")
@@ -99,29 +86,6 @@ def test_ueval_from_data_to_scores_and_a_second_run_asks_nobody(tmp_path, agents
     assert not any("judge" in note.lower() for note in report["notes"][:2])
 
 
-def test_the_judge_of_ueval_reads_the_clones_words_and_its_own_script_the_export(tmp_path, agents, editor):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    clone = bench.ueval_clone(tmp_path / "clone")
-    with ChatServer(ueval_judge) as judge:
-        goalreel(*words("ueval", agents, editor, data, out, *judging(judge), "--clone", clone))
-    texts = {(r.text, bench.pictures(r)) for r in judge.requests}
-    asked = "How does art work? Explain it both visually and textually."
-    said_ = "Stage 1 of it.\nStage 2 of it."
-    assert (f"Asked {asked}, said {said_}.\n\nRubric: It names the brush.", 0) in texts
-    assert (f"Open: {asked} / {said_}\n\nPicture rubric: There is a picture a step.", 2) in texts
-    closed = "Closed: How does paper work? Explain it both visually and textually."
-    assert (f"{closed}\n\nPicture rubric: The figure has two boxes.", 2) in texts
-    assert judge.requests[0].json["messages"][0]["content"] == "Mind the rubric."
-    assert judge.requests[0].json["temperature"] == 1.0
-    assert "both visually" not in agents.requests[0].text
-    rows = json.loads((out / "export" / "outputs.json").read_text())
-    assert [row["id"] for row in rows] == ["1", "paper_2", "3"]
-    assert rows[0]["text_answer"] == said_
-    board = load_storyboard(out / "samples" / "1")
-    shown = [Image.decode(Path(p).read_bytes()) for p in rows[0]["image_answer"]]
-    assert shown == [step.goal_image for step in board.steps]
-
-
 def test_wise_from_data_to_scores(tmp_path, agents, klein):
     clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
 
@@ -193,47 +157,6 @@ def test_what_an_editor_refuses_is_said_and_tried_again_on_request(tmp_path, age
         assert len(agents.requests) == asked
         assert not any("refused" in n for n in last_line(goalreel(*run, "--retry"))["notes"])
         assert len(agents.requests) > asked
-
-
-def test_the_editor_alone_in_parts_that_one_run_puts_together(tmp_path, agents, editor):
-    """The paper's base row: one step, and nobody judges it."""
-    clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
-    run = words("wise", agents, editor, clone / "WISE_legacy" / "data", out, "--json")
-    run += ("--planner", "instruction", "--critic", "accept", "--max-attempts", 1)
-    for part in ("1/2", "2/2"):
-        assert last_line(goalreel(*run, "--shard", part))["samples"] == 3
-        assert not (out / "export").exists()
-    made = {path: path.stat().st_mtime_ns for path in (out / "samples").rglob("*.png")}
-    report = last_line(goalreel(*run))
-    assert (report["answered"], agents.requests) == (3, [])
-    assert made == {path: path.stat().st_mtime_ns for path in made}
-    (step,) = load_storyboard(out / "samples" / "450").steps
-    assert (step.step.prompt, step.status) == (bench.PROMPTS[450], "unjudged")
-    assert len(list((out / "export").glob("*.png"))) == 3
-
-
-def test_the_editor_alone_has_the_paper_s_row_of_it():
-    assert row_for("flux2-klein-9b", "instruction") == "FLUX.2-klein-9B"
-    assert row_for("flux2-klein-9b", "hf:x") == "IT+FLUX.2-klein-9B"
-    assert row_for("openai:m", "instruction") is None
-
-
-def test_all_plans_are_made_before_the_planner_s_memory_is_the_others_s(tmp_path, agents, monkeypatch):
-    """As `plan` and `annotate` do it: 24 GB hold no three models."""
-    monkeypatch.setattr("goalreel.models.model_set.has_gpu", lambda: True)
-    events, chat = [], f"openai:agent@{agents.url}"
-    preset = presets.load("klein", planner=chat, critic=chat, editor="hindsight")
-    planner = Lazy(lambda: events.append("planner") or build_planner(chat), lambda: events.append("freed"))
-    drawn = Lazy(lambda: events.append("editor") or TintEditor())
-    judged = Lazy(lambda: events.append("critic") or build_critic(chat))
-    models = ModelSet(planner, drawn, judged, Provenance(preset), planner_apart=True)
-    data = bench.ueval_data(tmp_path / "data")
-    rows = json.loads((data / "data" / "test-00000-of-00001.json").read_text())
-    rows[0]["prompt"] = "unplannable"
-    (data / "data" / "test-00000-of-00001.json").write_text(json.dumps(rows))
-    report = run_benchmark(PublishedConfig(UEval(), data, tmp_path / "out", concurrency=2), models)
-    assert events == ["planner", "freed", "editor", "critic"]
-    assert (report.answered, len(report.unplanned)) == (3, 1)
 
 
 def test_what_the_judge_says_nothing_readable_about_is_unjudged_and_never_zero(tmp_path, agents, editor):
@@ -316,62 +239,3 @@ def test_a_dead_model_ends_the_run_in_one_line_and_what_was_made_is_kept(tmp_pat
     assert not (tmp_path / "dead/samples").exists()
     assert "run the same command again" in fails(*words("ueval", agents, editor, data, out), *gone)
     assert len(list((out / "samples").iterdir())) == 3
-
-
-def test_the_papers_row_can_be_chosen(tmp_path, agents, klein):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    run = words("ueval", agents, klein, data, out, "--limit", 1, "--json", "--paper-row")
-    assert last_line(goalreel(*run, "Emu3.5"))["avg_tasks_paper"] == 49.1
-    assert "there are" in fails(*run, "nobody")
-    notes = last_line(goalreel(*run[:-1]))["notes"]
-    assert any("The row's editor is FLUX.2-klein-9B, this one is diffusers:" in note for note in notes)
-
-
-@pytest.mark.process
-@pytest.mark.lab
-def test_a_kill_while_answers_are_made_and_while_they_are_judged_asks_nothing_twice(tmp_path, editor):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    planning, judging_ = bench.Gate(bench.agents, 5), bench.Gate(ueval_judge, 3)
-    with ChatServer(planning) as agents, ChatServer(judging_) as judge:
-        more = (*judging(judge), "--concurrency", 1, "--json")
-        run = words("ueval", agents, editor, data, out, *more)
-        kill_at(planning, run)
-        assert len(list((out / "samples").iterdir())) == 1
-        kill_at(judging_, run)
-        assert planning.answered == 3 + 3 * 2 + 1  # the one that nobody waited for any more
-        report = last_line(goalreel(*run))
-    assert judging_.answered == 6 + 1
-    assert (report["space"], report["paper"], report["art"]) == (100, 0, 25)
-
-
-@pytest.mark.process
-@pytest.mark.lab
-def test_at_a_terminal_it_asks_before_it_judges_and_no_is_no(tmp_path, agents, editor):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    with ChatServer(ueval_judge) as judge:
-        goalreel(*words("ueval", agents, editor, data, out))
-        run = ("eval", "ueval", "--data", data, "--out", out, "--only", "judge")
-        run += ("--judge", f"openai:j@{judge.url}")
-        ours, theirs = pty.openpty()
-        os.write(ours, b"n\n")
-        child = subprocess.run(
-            [sys.executable, "-c", RUN, *map(str, run)], stdin=theirs, capture_output=True, text=True
-        )
-        os.close(ours)
-        os.close(theirs)
-        assert judge.requests == []
-    assert child.returncode == 1
-    assert "Judging takes about 6 calls" in child.stderr
-    assert "not judged; the answers are kept" in child.stderr
-    assert (out / "export" / "outputs.json").is_file()
-
-
-def kill_at(gate, run):
-    """Start the command, kill it when it waits at the gate, and open the gate."""
-    words_ = [sys.executable, "-c", RUN, *map(str, run)]
-    with subprocess.Popen(words_, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, env=os.environ) as child:
-        while not gate.waiting.wait(0.1):
-            assert child.poll() is None, child.stderr and child.stderr.read()
-        child.kill()
-    gate.calls = 1000
-    gate.opened.set()

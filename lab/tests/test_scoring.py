@@ -4,7 +4,6 @@ import os
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -50,15 +49,6 @@ def scores(rows) -> list[PictureScores | None]:
     return SimulatorScorer().score([candidate(row) for row in rows])
 
 
-def test_every_picture_has_scores_and_reasons(scores):
-    assert None not in scores
-    for each in scores:
-        assert 0 <= each.semantics <= 10
-        assert 0 <= each.quality <= 10
-        assert each.semantics_reason
-        assert each.quality_reason
-
-
 def test_right_and_wrong_are_told_apart_wherever_blocks_are_whole(rows, scores):
     told = [(row, success_of(s)) for row, s in zip(rows, scores, strict=True) if row.mistake != "deformed"]
     answers = [(row.mistake is None, said) for row, said in told if said is not None]
@@ -76,18 +66,6 @@ def test_misshapen_blocks_cost_quality(rows, scores):
 
 def pairs(rows, scores):
     return zip(rows, scores, strict=True)
-
-
-def test_wrong_pictures_differ_by_how_far_they_miss(rows, scores):
-    wrong = Counter(
-        round(s.semantics, 2) for r, s in pairs(rows, scores) if r.mistake in ("near_miss", "wrong_place")
-    )
-    assert len(wrong) > 0.7 * sum(wrong.values())
-    near, none = (
-        np.mean([s.semantics for r, s in pairs(rows, scores) if r.mistake == kind])
-        for kind in ("near_miss", "nothing_moved")
-    )
-    assert none < 2 < near < 10
 
 
 def test_the_prompt_cannot_talk_it_into_anything(rows, scores):
@@ -115,18 +93,6 @@ def test_an_unusable_item_costs_no_other_anything(rows, scores):
         good.model_copy(update={"source": black}),
     ]
     assert SimulatorScorer().score([*odd, good]) == [None] * len(odd) + [scores[0]]
-
-
-def test_a_picture_of_nothing_has_no_marks_and_another_size_is_brought_to_the_source_s(rows):
-    nothing = candidate(rows[0], image=Image(np.zeros_like(rows[0].source.pixels)))
-    (found,) = SimulatorScorer().score([nothing])
-    assert (found.semantics, found.quality, success_of(found)) == (0, 0, False)
-    right = [row for row in rows if row.mistake is None][:8]
-    large = [candidate(row, image=row.candidate.resized((256, 256))) for row in right]
-    assert np.median([found.semantics for found in SimulatorScorer().score(large)]) == 10
-    assert [success_of(PictureScores(*s)) for s in ((10, 10), (9.5, 10), (10, 6), (9, 10), (10, 4))] == [
-        *(True, None, None, False, False)
-    ]
 
 
 def test_a_task_s_id_names_its_scene_and_another_is_refused():

@@ -16,7 +16,7 @@ from goalreel_lab.videos.roboreward import (
     read_roboreward,
     roboreward_values,
 )
-from goalreel_lab.videos.wgo import NO_INSTRUCTION, WgoScore, match_spans, read_wgo, wgo_values
+from goalreel_lab.videos.wgo import NO_INSTRUCTION, read_wgo
 
 
 def last_line(text):
@@ -94,15 +94,6 @@ def test_wgo_asks_for_a_planner_that_watches(tmp_path):
     assert "give --planner, such as --planner watch:openai:" in fails(*words)
     for planner in ("kinematic", "rows", "openai:MODEL2@http://127.0.0.1:1/v1"):
         assert "looks at no video: name a model that watches" in fails(*words, "--planner", planner)
-
-
-def test_segments_match_where_they_overlap_by_three_quarters():
-    assert match_spans([(0, 3), (3, 10)], [(0, 4), (4, 10)]) == ((0, 0), (1, 1))
-    assert match_spans([(0, 2.9)], [(0, 4)]) == ()
-    values = wgo_values([WgoScore(2, 4, ((0, 0),), right=0), WgoScore(0, 1, ())])
-    assert values["segment_f1"].value == pytest.approx(2 / 7)
-    assert values["end_to_end_f1"].value == 0
-    assert "label_accuracy" not in values
 
 
 # -- RoboRewardBench

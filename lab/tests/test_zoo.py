@@ -86,13 +86,6 @@ def test_numbers_are_written_as_the_writing_says():
     assert np.ptp(arms["status"]) == 0
 
 
-def test_an_episode_is_kept_in_a_file(tmp_path):
-    lifted(0).save(tmp_path / "0.npz")
-    again = SimulatedEpisode.load(tmp_path / "0.npz")
-    assert again.pictures == lifted(0).pictures
-    assert np.array_equal(again.eef, lifted(0).eef)
-
-
 def test_combinations_are_drawn_for_ever():
     drawn = [draw(seed) for seed in range(200)]
     assert len({str(writing) for writing in drawn}) == 200
