@@ -93,13 +93,6 @@ def test_only_what_is_needed_is_decoded_and_only_once():
     assert min(film.decoded) >= 10
 
 
-def test_a_small_cache_gives_the_same_answers():
-    film = Film([scene(k) for k in range(40)])
-    wide, narrow = (HindsightEditor({"film": film}, "front", cached_segments=n) for n in (32, 1))
-    edits = [edit(s, k) for k in range(3) for s in ((0, 20), (20, 40))]
-    assert [a.frame for a in wide.edit(edits)] == [narrow.edit([e])[0].frame for e in edits]
-
-
 def test_what_cannot_be_shown_is_a_failure_and_the_rest_of_the_batch_is_not():
     film = Film([scene(k) for k in range(10)])
     answers = HindsightEditor({"film": film}, "front").edit(

@@ -73,7 +73,7 @@ def test_a_camera_uses_nearly_all_of_the_models_area(source):
     assert max(placement(source, (1024, 1024), 16, square=True).content) == 1024
 
 
-@pytest.mark.parametrize("source", [*CAMERAS, (1, 16), (97, 31), (3840, 2160)])
+@pytest.mark.parametrize("source", [(672, 376), (256, 320), (96, 96), (1, 16), (97, 31)])
 @pytest.mark.parametrize(("size", "multiple", "square"), [((256, 256), 16, False), ((256, 256), 64, True)])
 def test_an_editor_that_changes_nothing_gives_back_the_source(source, size, multiple, square):
     picture = smooth(*source)
@@ -117,7 +117,7 @@ def detailed(width: int, height: int) -> Image:
     return Image((rings[..., None] * (1, 0.8, 0.6) + noise).clip(0, 255).astype(np.uint8))
 
 
-@pytest.mark.parametrize("size", [(160, 120), (320, 180), (101, 333), (640, 480), (256, 256)])
+@pytest.mark.parametrize("size", [(320, 180), (101, 333), (256, 256)])
 def test_a_long_storyboard_loses_nothing_from_step_to_step(size):
     task, models = Task(id="t", instruction="keep it", image=detailed(*size)), Unchanged()
     board = next(run([task], models, same_picture_editor((256, 256)), models, max_attempts=1))
@@ -143,7 +143,7 @@ def test_onto_a_canvas_and_back_is_the_picture(size, aspect):
 
 
 @pytest.mark.parametrize("aspect", [SQUARE, WIDE, TALL])
-@pytest.mark.parametrize("size", [(640, 480), (33, 64), (641, 99), (99, 641), (1000, 1), (3840, 2160)])
+@pytest.mark.parametrize("size", [(640, 480), (33, 64), (641, 99), (1000, 1)])
 def test_what_is_cut_keeps_its_size_from_step_to_step(size, aspect):
     """The second step's source is the first one's picture, at the server's scale."""
     source = picture(*size)

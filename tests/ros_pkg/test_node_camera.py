@@ -270,16 +270,6 @@ def test_qos_can_be_overridden_by_parameters(robot):
     assert goal.qos_profile.reliability is ReliabilityPolicy.RELIABLE, "the others are as they were"
 
 
-def test_diagnostics_tell_of_frames_that_no_task_reads(robot, reports):
-    fields, says = REFUSED["depth"]
-    robot.film(lambda: robot.frame(**fields))
-    until(lambda: reports and says in camera(reports).message)
-    assert camera(reports).level == DiagnosticStatus.ERROR
-    robot.film()
-    until(lambda: camera(reports).level == DiagnosticStatus.OK)
-    assert not camera(reports).values[-1].value, "no problem is left"
-
-
 def test_stamps_that_go_backwards_are_counted_and_do_no_harm(robot, reports):
     second = iter(range(1_000_000, 0, -1))
 

@@ -18,7 +18,7 @@ from goalreel.planners.chat import ChatPlanner
 from goalreel.tabletop.grammar import PARAPHRASES, order_of, read_order, read_wanted, sample_episode, state_of
 from goalreel.tabletop.reach import Reacher, at_home
 from goalreel.tabletop.scene import SubGoal
-from goalreel.types import Candidate, Edit, Failure, ReplanContext, Storyboard, StoryboardStep, Task
+from goalreel.types import Candidate, Edit, Failure, Task
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.world import World
 
@@ -119,63 +119,10 @@ def test_an_order_that_was_misread_is_rejected_and_the_refined_one_is_right(worl
     assert right.prompt == wrong.verdict.refined_prompt
 
 
-@pytest.mark.lab
-def test_only_what_does_not_hold_is_planned_again(world, live):
-    planner, editor, _ = model_set(world)
-    (plan,) = planner.plan([task(world, live)])
-    after = editor.edit([edit(live, plan.steps[0].prompt)])[0]
-    board = Storyboard(task=task(world, live), steps=tuple(StoryboardStep(step=s) for s in plan.steps))
-    (again,) = planner.continue_plan([ReplanContext(board, done=1, image=after)])
-    assert again.steps == plan.steps[1:]
-    (undone,) = planner.continue_plan([ReplanContext(board, done=1, image=live)])
-    assert undone.steps == plan.steps
-
-
-@pytest.mark.lab
-def test_a_plan_puts_back_what_an_earlier_step_undoes():
-    world = World(950_006, size=64)  # a block is behind another that has to be taken out of a bowl first
-    goals = world.episode.goals
-    assert world.now().holds(goals[2])
-    (plan,) = ChatPlanner(PlannerChat(world)).plan([task(world)])
-    assert len(plan.steps) == len(goals)
-    world.close()
-
-
 def test_an_instruction_of_another_scene_is_a_failure_that_keeps_the_reply(world):
     (failure,) = model_set(world)[0].plan([task(world, instruction="make tea")])
     assert isinstance(failure, Failure)
     assert "cannot make out 'make tea'" in failure.reply
-
-
-@pytest.mark.lab
-def test_a_plainer_instruction_works_as_well(world, live):
-    goal = world.episode.goals[1]
-    (board,) = run_batch([task(world, live, goal.text)], *model_set(world), max_attempts=1)
-    assert [s.step.instruction for s in board.steps] == [state_of(goal)]
-    assert board.complete
-
-
-@pytest.mark.lab
-def test_the_editor_says_what_it_cannot_do(world, live):
-    goal = world.episode.goals[2]
-    answers = SimulatorEditor(world).edit(
-        [edit(live, "a nice picture"), edit(live, order_of(goal, world.names))]
-    )
-    assert isinstance(answers[0], Failure)
-    assert "not an order for one block" in answers[0].message
-    assert isinstance(answers[1], Image)
-
-
-@pytest.mark.lab
-def test_a_picture_keeps_its_moment_while_the_robot_works_on(world, live):
-    goal = world.episode.goals[0]
-    before = SimulatorEditor(world).edit([edit(live, order_of(goal, world.names))])[0]
-    motion = Reacher(world.episode.scene).motion(live, before)
-    for action in motion.actions:
-        world.tick(action, look=False)
-    assert world.now().holds(goal)
-    assert not judge(world, goal, None, live).success
-    assert SimulatorEditor(world).edit([edit(live, order_of(goal, world.names))])[0] == before
 
 
 @pytest.mark.lab
@@ -196,23 +143,6 @@ def test_the_critic_waits_until_the_arm_is_out_of_the_way(world, live):
         tick = world.tick(HOLD, look=True)
     assert at_home(tick.observation)
     assert judge(world, goal, live, tick.picture).success
-
-
-@pytest.mark.lab
-def test_a_picture_it_never_took_is_judged_by_the_table_as_it_is(world, live):
-    goal = world.episode.goals[0]
-    wanted = SimulatorEditor(world).edit([edit(live, order_of(goal, world.names))])[0]
-
-    def compressed(image: Image) -> Image:
-        return Image.decode(cv2.imencode(".jpg", image.pixels[:, :, ::-1])[1].tobytes())
-
-    assert judge(world, goal, None, wanted).success
-    assert not judge(world, goal, None, compressed(wanted)).success
-    for action in Reacher(world.episode.scene).motion(live, wanted).actions:
-        tick = world.tick(action, look=True)
-    for _ in range(5):
-        tick = world.tick(HOLD, look=True)
-    assert judge(world, goal, None, compressed(tick.picture)).success
 
 
 @pytest.mark.lab

@@ -10,7 +10,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import httpx
-import numpy as np
 import openai
 import PIL.Image
 import pytest
@@ -446,27 +445,6 @@ def test_what_is_not_offered_is_refused_in_one_line(standing, change, status):
     answer = client.post("/v1/chat/completions", content=json.dumps(body), headers=headers)
     assert answer.status_code == status
     message_of(answer)
-
-
-def test_edits_refuse_what_they_do_not_do(standing):
-    client, _ = standing
-    files = {"image": ("a.png", picture().png(), "image/png")}
-    mask = {"mask": ("m.png", picture().png(), "image/png")}
-    for fields, more in (({"response_format": "url"}, {}), ({"seed": "-1"}, {}), ({}, mask)):
-        answer = client.post("/v1/images/edits", data={"prompt": "x", **fields}, files=files | more)
-        assert answer.status_code == 400
-
-
-def test_broken_images_are_refused(client):
-    whole = bytearray(picture(size=(64, 64)).png())
-    rng = np.random.default_rng(0)
-    for _ in range(60):
-        broken = bytearray(whole)
-        for at in rng.integers(0, len(broken), 4):
-            broken[at] = rng.integers(256)
-        body = {"prompt": "x", "image": base64.b64encode(broken[: rng.integers(8, len(broken))]).decode()}
-        assert client.post("/edit", json=body).status_code in (200, 400, 413)
-    assert client.get("/health").status_code == 200
 
 
 def test_unfinished_bodies_take_no_place_from_whole_requests(models):

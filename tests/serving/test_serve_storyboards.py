@@ -260,33 +260,6 @@ def test_a_submission_that_does_not_fit_is_refused(standing, change, status, sai
     assert said in answer.json()["error"]["message"]
 
 
-class Scoring(EchoChat):
-    """Accepts nothing, and scores each step's first picture best."""
-
-    def complete(self, conversations, *, schema=None):
-        super().complete(conversations, schema=schema)
-        return [
-            self.reply(" ".join(p for m in c for p in m.parts if isinstance(p, str))) for c in conversations
-        ]
-
-    def reply(self, asked: str) -> str:
-        assert '"scores"' in asked
-        mark = 3 if "once more" in asked else 9
-        scores = dict.fromkeys(("success", "over_editing", "naturalness", "artefacts"), mark)
-        verdict = {"previous_step_success": False, "refine_prompt": "once more", "scores": scores}
-        return f"<answer>{json.dumps(verdict)}</answer>"
-
-
-@pytest.mark.parametrize(("keep", "chosen"), [("best", 0), ("last", 1)])
-def test_which_picture_of_a_rejected_step_is_kept_is_the_servers_choice(models, keep, chosen):
-    models = replace(models, critic=Scoring())
-    loop = LoopOptions(max_attempts=3, critic_scores=True, keep=keep)
-    with talking(models, loop=loop) as client:
-        watch(client, job := submit(client))
-        step = fetch(client, job).steps[0]
-    assert (step.status, step.chosen) == ("rejected", chosen)
-
-
 def test_a_second_editor_is_asked_for_what_the_first_could_not_draw(models):
     class Picky(PlannerChat):
         def complete(self, conversations, *, schema=None):
@@ -323,22 +296,6 @@ def test_finished_storyboards_are_kept_in_bounds(models):
             until(lambda jobs=jobs: client.get(f"/v1/storyboards/{jobs[1]}").status_code == 404)
             fetch(client, jobs[0])
             fetch(client, jobs[2])
-
-
-def test_a_storyboard_that_took_longest_is_not_forgotten_as_it_finishes(models):
-    models.critic.gate.clear()
-    with talking(models, max_stored=2) as client:
-        slow = submit(client)
-        # Its last request before it is finished: each makes a storyboard the last to be forgotten.
-        with client.stream("GET", f"/v1/storyboards/{slow}/events") as response:
-            models.critic.entered.acquire()
-            quick = [submit(client, instruction="#no...") for _ in range(2)]
-            for job in quick:
-                assert watch(client, job)[-1][2] == {"status": "failed"}
-            models.critic.gate.set()
-            assert events_of(response)[-1][2] == {"status": "done"}
-        assert fetch(client, slow) == expected()
-        assert [client.get(f"/v1/storyboards/{job}").status_code for job in quick] == [404, 200]
 
 
 def test_all_three_models_are_needed():

@@ -63,14 +63,6 @@ def folder(rows, tmp_path_factory) -> Path:
 # -- what is asked
 
 
-def test_critiques_are_right_and_wrong_and_of_training_scenes(rows):
-    right = sum(row.success for row in rows)
-    assert 0.3 * len(rows) < right < 0.7 * len(rows)
-    for row in rows:
-        assert row.task_id.startswith("tabletop-40")
-        assert row.success == (row.semantics == 10 and row.quality > 7)
-
-
 def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
     read = Critiques([folder], held_out_split)
     again = [read.row(n) for n in range(len(read))]
@@ -116,15 +108,6 @@ def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog
     assert len(calls) == 1 + 3, "asked again after each pause"
     assert last_checkpoint(tmp_path / "out/checkpoints").endswith("checkpoint-1")
     assert not any("images" in record.getMessage() for record in caplog.records)
-
-
-def test_an_outage_from_the_start_has_nothing_to_resume(folder, tmp_path, monkeypatch):
-    async def unknown(self, rows, replies):
-        return [None] * len(rows)
-
-    monkeypatch.setattr(grpo.CriticReward, "marks", unknown)
-    with pytest.raises(BackendError, match=r"6 of 6 rewards are unknown.*to another folder"):
-        run(config(folder), tmp_path / "out")
 
 
 def test_trap_6_the_share_of_silent_groups_is_logged(folder, tmp_path, monkeypatch):

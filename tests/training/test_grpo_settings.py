@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 
 from goalreel.cli.train import app
 from goalreel.errors import InputError
-from goalreel.training.card import curve
 from goalreel.training.config import CollapseSettings, GrpoConfig, read_config
 
 
@@ -117,15 +116,6 @@ def test_trap_7_a_run_that_says_the_same_of_every_picture_is_stopped(grpo):
     assert after(0.01, 0.02, 0.0)[0].found
     assert after(0.99, 0.99)[0].found is None
     assert not after(0.5, 1.0, 0.5, 1.0)[1].should_training_stop
-
-
-def test_the_card_shows_the_curve_and_the_silent_groups():
-    logged = [{"step": i + 1, "reward": i / 30, "silent_groups": 0.25} for i in range(30)]
-    lines = curve(logged).splitlines()
-    assert len(lines) == 2 + 10
-    assert "silent groups" in lines[0]
-    assert lines[2].startswith("| to 3 | 0.033 |")
-    assert "| 0.250 |" in lines[-1]
 
 
 def test_options_of_the_other_method_are_refused(grpo, tmp_path):

@@ -120,18 +120,6 @@ def test_each_form_weighs_the_change_as_it_was_published():
     assert found.total(WEIGHTS) == pytest.approx(0.5 + 0.5 * 0.8 * change)
 
 
-def test_a_point_is_worth_what_the_study_says():
-    def worth(form: str) -> float:
-        step = FORMS[form].step
-        change = step(PictureScores(5, 5), PictureScores(6, 6)) - step(
-            PictureScores(5, 5), PictureScores(5, 5)
-        )
-        return 0.5 * 0.8 * change
-
-    assert worth("paper") == pytest.approx(0.4)
-    assert worth("repository") == pytest.approx(0.015 + 0.005)
-
-
 # -- trap 1: an outage is no reward, a refusal the lowest
 
 

@@ -118,21 +118,6 @@ def test_adapters_of_an_unsharded_run_are_merged(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("compiler", "compiles", "said"),
-    [("no-such-compiler", False, "no-such-compiler is missing"), ("sh", True, "")],
-)
-def test_parts_are_compiled_where_there_is_a_compiler(compiler, compiles, said, monkeypatch, caplog):
-    told = []
-    monkeypatch.setattr(torch.nn.Module, "compile", lambda part, **how: told.append((part, how)))
-    monkeypatch.setenv("CXX", compiler)
-    parts = [torch.nn.Linear(2, 2), torch.nn.ReLU()]
-    loading.compile_parts(iter(parts), dynamic=True)
-    assert told == [(part, {"dynamic": True}) for part in parts if compiles]
-    assert said in caplog.text
-    assert bool(caplog.text) is not compiles
-
-
-@pytest.mark.parametrize(
     ("gpu", "bf16", "wanted"),
     [(True, 9.0, True), (False, 0.5, True), (False, 0.9, False), (False, 9.0, False)],
 )

@@ -14,7 +14,6 @@ import pytest
 import torch
 import yaml
 from safetensors.torch import load_file
-from torch._dynamo.utils import counters
 from transformers import AutoModelForImageTextToText, AutoProcessor, TrainerCallback
 from typer.testing import CliRunner
 
@@ -28,8 +27,7 @@ from goalreel.errors import InputError
 from goalreel.planners.chat import ChatPlanner
 from goalreel.training.config import SftConfig, presets, read_config
 from goalreel.training.loading import adapters, freeze, load
-from goalreel.training.optim import MuonAdamW
-from goalreel.training.rows import IGNORED, Collator, LengthSampler, read_rows, short_enough
+from goalreel.training.rows import IGNORED, Collator, read_rows, short_enough
 from goalreel.training.run import last_checkpoint
 from goalreel_lab.corpora.plans import plan_rows
 from goalreel_lab.corpora.rows import candidate_of, plan_lesson, task_of, verdict_lesson
@@ -229,19 +227,6 @@ def test_the_weight_of_the_verdict_reaches_the_loss(tmp_path, verdicts):
     assert losses[1] > 1.01 * losses[0]
 
 
-def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monkeypatch):
-    asked = []
-
-    class Told(LengthSampler):
-        def __iter__(self):
-            asked.append((len(self), self._size))
-            return super().__iter__()
-
-    monkeypatch.setattr("goalreel.training.sft.LengthSampler", Told)
-    train(config(verdicts[0], gradient_accumulation_steps=2), tmp_path, False)
-    assert set(asked) == {(len(read_rows([verdicts[0]])), 4)}
-
-
 KILLED = """
 import os, signal, transformers
 transformers.TrainerCallback.on_save = lambda *a, **k: os.kill(os.getpid(), signal.SIGKILL)
@@ -295,25 +280,6 @@ def test_a_stopped_run_resumes_to_the_same_weights(stop, tmp_path, verdicts):
         torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6, msg=name)
 
 
-@pytest.mark.lab
-@pytest.mark.process  # the compiler
-def test_compiled_it_learns_the_same(tmp_path, verdicts):
-    nano(tmp_path / "nano", verdicts[0])
-    given = config(verdicts[0], model=str(tmp_path / "nano"), max_steps=2, per_device_train_batch_size=4)
-    ways = {"plain": {}, "compiled": {"compile": True}}
-    graphs = []
-    for way, changes in ways.items():
-        counters.clear()
-        train(given.model_copy(update=changes), tmp_path / way, False)
-        graphs.append(counters["stats"]["unique_graphs"])
-    assert graphs[0] == 0 < graphs[1]
-    start, plain, compiled = (load_file(tmp_path / n / "model.safetensors") for n in ("nano", *ways))
-    assert plain.keys() == compiled.keys() == start.keys()
-    for name, value in plain.items():
-        torch.testing.assert_close(compiled[name], value, rtol=0, atol=1e-6, msg=name)
-    assert any(not torch.equal(value, start[name]) for name, value in plain.items())
-
-
 def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdicts):
     nano(tmp_path / "nano", verdicts[0])
     given = config(verdicts[0], model=str(tmp_path / "nano"), freeze_vision_tower=True, freeze_projector=True)
@@ -351,17 +317,6 @@ def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdi
     HfChat.load(tmp_path / "lora", device="cpu")
 
 
-def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
-    model, _, _ = nano(tmp_path / "nano", verdicts[0])
-    rates = {"lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.0, "muon_lr": 1e-2, "muon_weight_decay": 0.0}
-    optimizer = MuonAdamW(model.named_parameters(), **rates)
-    adamw, muon = optimizer.param_groups
-    assert (adamw["lr"], muon["lr"]) == (1e-3, 1e-2)
-    assert len(adamw["params"]) + len(muon["params"]) == len(list(model.parameters()))
-    assert all(p.ndim == 2 for p in muon["params"])
-    assert any(p is model.get_input_embeddings().weight for p in adamw["params"])
-
-
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -397,51 +352,6 @@ def test_nano_models_say_what_trains_them(monkeypatch, tmp_path, words):
     assert "install" in result.stderr
 
 
-@pytest.mark.lab
-def test_words_of_a_later_corpus_are_learned_with_the_first(tmp_path, plans, verdicts):
-    """So that a Critic can go on from a Planner: its replies are as short as with a tokenizer of its own."""
-    settings = {"role": "planner", "model": "nano", "nano": SHAPE, "max_steps": 1, "bf16": False}
-    settings |= {"per_device_train_batch_size": 2}
-    (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings))
-    given = ["--config", str(tmp_path / "c.yaml"), "--corpus", str(plans[0])]
-    first = [*given, "--words", str(verdicts[0]), "--out", str(tmp_path / "planner")]
-    trained = CliRunner().invoke(app, ["planner", *first, "--json"])
-    assert trained.exit_code == 0
-    results = json.loads(trained.stdout)
-    assert (results["out"], results["steps"]) == (str(tmp_path / "planner"), 1)
-    assert results["train_loss"] > 0
-    assert CliRunner().invoke(app, ["planner", *given, "--out", str(tmp_path / "plain")]).exit_code == 0
-    told = read_rows([verdicts[0]])[0]["messages"][-1]["content"]
-    short, long = (
-        len(AutoProcessor.from_pretrained(tmp_path / name).tokenizer(told)["input_ids"])
-        for name in ("planner", "plain")
-    )
-    assert short < 0.8 * long
-
-    (tmp_path / "c.yaml").write_text(yaml.safe_dump(settings | {"role": "critic"}))
-    second = [
-        "--config",
-        str(tmp_path / "c.yaml"),
-        "--corpus",
-        str(verdicts[0]),
-        "--out",
-        str(tmp_path / "critic"),
-    ]
-    model = ["--model", str(tmp_path / "planner")]
-    assert CliRunner().invoke(app, ["critic", *second, *model]).exit_code == 0
-    card = (tmp_path / "critic/README.md").read_text()
-    assert "base_model" not in card
-    assert "# goalreel nano critic" in card
-    assert "only goalreel's simulated tabletop" in card
-    (tmp_path / "planner/training.yaml").unlink()  # now a model of somebody's
-    assert CliRunner().invoke(app, ["critic", *second[:-1], str(tmp_path / "other"), *model]).exit_code == 0
-    card = (tmp_path / "other/README.md").read_text()
-    assert "# goalreel critic" in card
-    assert "What the base model cannot do" in card
-    words = ["--words", str(verdicts[0])]
-    assert "words is for a model made from scratch" in one_line(["critic", *second, *model, *words])
-
-
 def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     shipped = Path(located("nano-critic"))
     if not shipped.is_dir():
@@ -455,16 +365,6 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     assert "base_model" not in card
     assert "# goalreel nano critic" in card
     assert "| went on from | nano/critic/model.safetensors, sha256 `" in card
-
-
-def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):
-    nano(tmp_path / "nano", verdicts[0])
-    plain = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").model.visual.patch_embed
-    given = config(verdicts[0], model=str(tmp_path / "nano"))
-    fast = load(tmp_path / "nano", given)[0].model.visual.patch_embed
-    assert type(fast.proj) is not type(plain.proj)
-    patches = torch.randn(6, plain.proj.weight[0].numel())
-    torch.testing.assert_close(fast(patches), plain(patches))
 
 
 def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
