@@ -236,7 +236,7 @@ def test_there_is_one_version_and_one_pin_and_ros_packages_name_what_they_import
     }
     assert {"rclpy", "launch", "goalreel_interfaces"} <= ros
     declared = {d.text for d in manifest.findall("exec_depend")}
-    assert declared == ros | {ROSDEP[name] for name in imported & set(ROSDEP)} | {"rviz2"}
+    assert declared == ros | {ROSDEP[name] for name in imported & set(ROSDEP)}
     version = manifest.findtext("version")
     assert ElementTree.parse(ROOT / "ros_pkg/goalreel_interfaces/package.xml").findtext("version") == version
     for path in ("ros_pkg/lerobot_camera_goalreel", "lab"):

@@ -9,9 +9,8 @@ DOCSTRINGS = ["--convention", "google", "--add-ignore", *(f"D10{n}" for n in ran
 
 
 def test_flake8() -> None:
-    """Lines have up to 110 characters."""
     linter = pytest.importorskip("ament_flake8.main")
-    code, errors = linter.main_with_errors(argv=["--linelength", "110", str(PACKAGE)])
+    code, errors = linter.main_with_errors(argv=["--config", str(PACKAGE / "test/flake8.ini"), str(PACKAGE)])
     assert code == 0, errors
 
 
