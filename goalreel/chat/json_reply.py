@@ -46,7 +46,7 @@ def make_dict(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
-_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
+_CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|([\\/\"'])|[bfnrt])")
 _WORD = re.compile(r"""[^\W_]+|[^\w\s"'“”‘’{}\[\],:\\]""")
 """A word, or a sign that is no part of JSON; curly quotes are JSON's own to json-repair."""
@@ -86,7 +86,10 @@ def valid(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Make a text valid Unicode, with a space for each control character except tabs and line ends."""
+    """Make a text valid Unicode, with a space for each control character except tabs and line ends.
+
+    Those that turn the direction of writing count, as in `goalreel.terms.check_controls`.
+    """
     return _CONTROLS.sub(" ", valid(text))
 
 

@@ -361,7 +361,7 @@ def test_json_repair_is_never_let_loose_on_huge_and_nested_replies(reply, monkey
 
 
 def test_text_is_made_valid_unicode():
-    assert clean("\ud83d\ude00 \ud800 a\x00b\tc") == "😀 \ufffd a b\tc"
+    assert clean("\ud83d\ude00 \ud800 a\x00b\tc \u202ed") == "😀 \ufffd a b\tc  d"
     reply = plan_reply([{**STEP, "prompt": "grasp \ud800 it\x00", "step_name": "\U0001f9f1"}])
     plan = parse_plan(reply)
     assert plan.steps[0].prompt == "grasp \ufffd it"
