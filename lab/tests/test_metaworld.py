@@ -254,7 +254,7 @@ def test_a_task_is_recorded_once_and_scored(tmp_path, monkeypatch):
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("module", ["metaworld.sim", "corpora.prompts"])
+@pytest.mark.parametrize("module", [pytest.param("metaworld.sim", marks=pytest.mark.lab), "corpora.prompts"])
 def test_a_simulation_without_a_display_renders_by_egl(module):
     code = f"import goalreel_lab.{module}, mujoco.gl_context; print(mujoco.gl_context.GLContext.__module__)"
     environ = {k: v for k, v in os.environ.items() if k not in ("DISPLAY", "MUJOCO_GL")}

@@ -9,9 +9,9 @@ BENCHMARKS = ROOT / "benchmarks"
 FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.stem != "common"}
 BROWSER = {"review", "studio"}
 PROCESSES = BROWSER | {"label", "ros", "serve_load", "startup"}
-LONG = {"label", "loop", "ros", "serve_load", "startup", "studio", "write"}
+LONG = {"loop", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
-LAB = {"review", "scale", "serve_load", "studio"}
+LAB = {"label", "review", "ros", "scale", "serve_load", "studio"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
 
 

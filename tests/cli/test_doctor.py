@@ -82,6 +82,7 @@ def machine(tmp_path) -> Machine:
 
 
 @pytest.mark.process
+@pytest.mark.lab
 def test_the_real_machine_is_described_and_nothing_heavy_loaded():
     checks, loaded = look([], dict(os.environ), "import goalreel.annotator.report")[0]
     assert HEAVY & loaded == set()

@@ -170,9 +170,7 @@ def test_a_control_that_cannot_be_answered_costs_nothing_and_is_no_yes():
     assert examiner.examination.on_false.yes == 0
 
 
-@pytest.mark.parametrize(
-    ("on_true", "on_false"), [(1.0, 1.0), (0.0, 0.0), (0.5, 0.5), (0.9, 0.1), (0.7, 0.3)]
-)
+@pytest.mark.parametrize(("on_true", "on_false"), [(1.0, 1.0), (0.5, 0.5), (0.9, 0.1)])
 @pytest.mark.parametrize("true_share", [0.5, 0.9])
 def test_the_interval_holds_the_truth_in_95_percent_of_runs(on_true, on_false, true_share):
     rng, held, steps = np.random.default_rng(7), 0, 100

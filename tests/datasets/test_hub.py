@@ -31,24 +31,48 @@ def hub(video_dataset, tmp_path) -> Iterator[Hub]:
         yield served
 
 
-@pytest.fixture
-def run(hub, tmp_path):
-    """Run goalreel in an empty folder, with an empty cache."""
-    work = tmp_path / "work"
-    work.mkdir()
+FORKED = """
+import json, os, sys
+import av, cv2, numpy, pydantic, pyarrow.compute, pyarrow.parquet
+import goalreel.annotator.annotate, goalreel.cli.annotate, goalreel.cli.main, goalreel.datasets.source
+assert "huggingface_hub" not in sys.modules, "it reads its variables when it is imported"
+for line in sys.stdin:
+    words, environment, folder, said = json.loads(line)
+    if not (child := os.fork()):
+        os.chdir(folder)
+        os.environ.update(environment)
+        for number, name in enumerate(("/dev/null", f"{said}.out", f"{said}.err")):
+            os.dup2(os.open(name, os.O_RDWR | os.O_CREAT), number)
+        sys.argv = ["goalreel", *words]
+        goalreel.cli.main.app()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+"""
+"""Runs a command a line, each in a fork of a process that has imported what takes long."""
+
+
+@pytest.fixture(scope="module")
+def forked() -> Iterator[subprocess.Popen[str]]:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("HF_")}
-    environment |= {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", FORKED], env=environment, **pipes) as process:
+        yield process
+
+
+@pytest.fixture
+def run(forked, hub, tmp_path):
+    """Run goalreel in an empty folder, with an empty cache."""
+    work, said = tmp_path / "work", tmp_path / "said"
+    work.mkdir()
+    always = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
 
     def goalreel(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "goalreel", *map(str, words)]
-        return subprocess.run(
-            command,
-            cwd=work,
-            env=environment | more,
-            capture_output=True,
-            text=True,
-            stdin=subprocess.DEVNULL,
-        )
+        texts = [Path(f"{said}.{end}") for end in ("out", "err")]
+        for text in texts:
+            text.write_text("")
+        forked.stdin.write(json.dumps([[*map(str, words)], always | more, str(work), str(said)]) + "\n")
+        forked.stdin.flush()
+        code = int(forked.stdout.readline())
+        return subprocess.CompletedProcess(words, code, *(text.read_text() for text in texts))
 
     return goalreel
 

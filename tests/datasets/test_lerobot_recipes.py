@@ -74,6 +74,8 @@ def test_every_target_of_lerobots_recipes_is_true(told, name):
     dataset, truth = told
     recipe, targets = recipes()[name], defaultdict[str, set[str]](set)
     for i, now in enumerate(truth):
+        if i % 8 and truth[max(i - 2, 0) : i + 3] == [now] * 5:
+            continue  # to decode every frame takes seconds
         item = dataset[i]
         rendered = render_sample(
             recipe=recipe,

@@ -5,6 +5,7 @@ dev/LOG.md (2026-11-27) says what is not, and docs/results/recordings.md how far
 
 import itertools
 import json
+from functools import cache
 
 import numpy as np
 import pytest
@@ -23,7 +24,10 @@ from goalreel.planners.kinematic.robot import find_layout, infer_robot
 from goalreel.planners.kinematic.steps import align_contacts
 from goalreel.types import Plan, Task
 
+opened = cache(Source.open)
 
+
+@cache
 def plans(source, granularity="event", **options):
     episodes = {e.id: e for e in map(source.episode, source.indices)}
     tasks = [Task(id=i, instruction=e.instruction) for i, e in episodes.items()]
@@ -34,7 +38,7 @@ def plans(source, granularity="event", **options):
 
 def test_every_episode_gets_a_plan_that_covers_it(real_motions):
     for granularity in ("event", "subtask", "phase"):
-        for episode, plan in plans(Source.open(real_motions), granularity):
+        for episode, plan in plans(opened(real_motions), granularity):
             assert isinstance(plan, Plan), plan
             edges = [0, *(s.end for s in plan.segments)]
             assert edges[-1] == len(episode)
@@ -44,7 +48,7 @@ def test_every_episode_gets_a_plan_that_covers_it(real_motions):
 
 def test_the_hand_and_the_arm_are_found(real_motions):
     droid = real_motions.name == "droid_new_setup"
-    source = Source.open(real_motions)
+    source = opened(real_motions)
     for episode in map(source.episode, source.indices):
         layout = find_layout(episode)
         assert layout.gripper == ((6,) if droid else tuple(range(20, 26)))
@@ -59,7 +63,7 @@ def test_picking_up_ends_within_half_a_second_of_the_closing(real_motions):
         e.episode: max(v.frame for v in e.events if v.kind in ("held", "touched")) for e in labels.episodes
     }
     picks = (0, 1, 2) if real_motions.name == "droid_new_setup" else tuple(held)
-    for episode, plan in plans(Source.open(real_motions), "subtask"):
+    for episode, plan in plans(opened(real_motions), "subtask"):
         assert len(plan.steps) == (2 if episode.index in picks else 1)
         if episode.index in picks:
             assert abs(plan.segments[1].start - held[episode.index]) <= 0.5 * episode.fps
@@ -72,7 +76,7 @@ def test_a_goal_image_of_a_grasp_shows_it_and_no_good_grasp_is_in_doubt(name):
     if not root.is_dir():
         pytest.skip(f"no real episodes at {root}")
     labels = json.loads((root / "labels.json").read_text())
-    source = Source.open(root)
+    source = opened(root)
     layout = infer_robot([source.episode(i) for i in source.indices]).layout
     for episode, plan in plans(source, layout=layout):
         grasp, release = labels[str(episode.index)]["boundaries"]
@@ -87,7 +91,7 @@ def test_a_dexterous_hand_holds_before_it_has_closed_to_the_end():
     if not root.is_dir():
         pytest.skip(f"no real episodes at {root}")
     labels = json.loads((root / "labels.json").read_text())
-    source = Source.open(root)
+    source = opened(root)
     layout = infer_robot([source.episode(i) for i in source.indices]).layout
     for episode, plan in plans(source, layout=layout):
         cuts = [s.start for s in plan.segments[1:]]
@@ -99,7 +103,7 @@ def test_grasps_are_named_where_there_are_any_and_no_empty_hand_grasps(real_moti
     """As many as the labels have: none in the air, no hand that relaxes. A reach ends near its thing."""
     labels = read_labels(DATA / "real/labels.json").datasets[real_motions.name]
     told = {e.episode: [v.frame for v in e.events if v.kind == "held"] for e in labels.episodes}
-    for episode, plan in plans(Source.open(real_motions), "phase"):
+    for episode, plan in plans(opened(real_motions), "phase"):
         spans = zip(plan.steps, plan.segments, strict=True)
         grasped = [s.end for step, s in spans if step.name.startswith("grasp")]
         assert len(grasped) == len(told[episode.index])
@@ -112,7 +116,7 @@ def test_what_slipped_is_a_try_in_vain_and_never_a_place(real_motions):
     failed_grasps = {e.episode: [s for s in e.segments if s.kind == "try"] for e in labels.episodes}
     pushed_in_vain = (6,)  # with an open hand, which the gripper cannot tell
     for granularity in ("event", "phase"):
-        for episode, plan in plans(Source.open(real_motions), granularity):
+        for episode, plan in plans(opened(real_motions), granularity):
             failed = [
                 s for step, s in zip(plan.steps, plan.segments, strict=True) if step.outcome == "failed"
             ]
@@ -126,21 +130,21 @@ def test_what_slipped_is_a_try_in_vain_and_never_a_place(real_motions):
 def test_without_a_hand_that_moves_nothing_is_invented(real_motions):
     swept = (9, 10) if real_motions.name == "droid_new_setup" else ()
     for granularity in ("event", "subtask", "phase"):
-        found = {e.index: plan for e, plan in plans(Source.open(real_motions), granularity)}
+        found = {e.index: plan for e, plan in plans(opened(real_motions), granularity)}
         assert all(len(found[i].steps) == 1 for i in swept)
 
 
 def test_a_sweep_with_an_open_hand_begins_where_the_hand_is_at_the_towel():
     labels = read_labels(DATA / "real/labels.json").datasets["droid_new_setup"]
     (touched,) = (v.frame for e in labels.episodes if e.episode == 5 for v in e.events)
-    episode, plan = plans(Source.open(DATA / "real/droid_new_setup"))[5]
+    episode, plan = plans(opened(DATA / "real/droid_new_setup"))[5]
     assert [step.name for step in plan.steps] == ["reach for the towel", episode.instruction]
     assert abs(plan.segments[1].start - touched) <= 0.5 * episode.fps
     assert all(step.doubts for step in plan.steps)
 
 
 def test_a_camera_changes_nothing_where_the_words_name_the_thing(real_dataset):
-    source = Source.open(real_dataset)
+    source = opened(real_dataset)
     for granularity in ("event", "subtask", "phase"):
         blind = plans(source, granularity)
         seeing = plans(source, granularity, camera=source.camera(None), words=tuple(source.tasks.values()))
@@ -150,7 +154,7 @@ def test_a_camera_changes_nothing_where_the_words_name_the_thing(real_dataset):
 def test_what_the_pictures_show_is_right_or_not_said(real_dataset):
     """Asked though the words name it: the blocks that were moved are blue (0, 1, 11, 12) and green (2); a
     yellow and orange bottle with a label, a towel and a tissue have no one colour that comes and goes."""
-    source = Source.open(real_dataset)
+    source = opened(real_dataset)
     seen = {}
     for episode in map(source.episode, source.indices):
         motion = read_motion(episode, find_layout(episode))
@@ -173,7 +177,7 @@ def test_nearly_every_true_boundary_is_proposed(real_motions):
     """Within 0.5 s; and not many more than one a second."""
     labels, source = (
         read_labels(DATA / "real/labels.json").datasets[real_motions.name],
-        Source.open(real_motions),
+        opened(real_motions),
     )
     hit = true = proposed = 0
     for episode in labels.episodes:
@@ -188,13 +192,13 @@ def test_nearly_every_true_boundary_is_proposed(real_motions):
 
 
 def test_cues_say_what_was_seen(real_motions):
-    source = Source.open(real_motions)
+    source = opened(real_motions)
     cues = {p.cue for i in source.indices for p in proposals(source.episode(i))}
     assert cues >= {"closed", "opened", "slow"}
 
 
 def test_a_layout_is_followed_and_one_that_does_not_fit_is_refused(real_motions):
-    episode = Source.open(real_motions).episode(0)
+    episode = opened(real_motions).episode(0)
     still = int(np.ptp(episode.state, axis=0).argmin())
     other = proposals(episode, Layout(gripper=(still,)))
     assert other != proposals(episode)
@@ -204,7 +208,7 @@ def test_a_layout_is_followed_and_one_that_does_not_fit_is_refused(real_motions)
 
 def test_the_planners_own_cuts_are_proposed_but_for_slips(real_motions):
     """Whoever chooses from the proposals can choose what the planner would have done."""
-    source = Source.open(real_motions)
+    source = opened(real_motions)
     episodes = {e.id: e for e in map(source.episode, source.indices)}
     tasks = [Task(id=i, instruction=e.instruction) for i, e in episodes.items()]
     for episode, plan in zip(episodes.values(), KinematicPlanner(episodes).plan(tasks), strict=True):

@@ -487,8 +487,7 @@ WRITTEN = {
 }
 
 
-@pytest.mark.parametrize("has_names", [True, False])
-@pytest.mark.parametrize("delay", [None, 0, -1, 4])
+@pytest.mark.parametrize(("delay", "has_names"), [(None, True), (0, True), (-1, False), (4, False)])
 @pytest.mark.parametrize("form", WRITTEN)
 def test_a_recording_is_read_alike_however_it_is_written(form, delay, has_names):
     """Steps of the arm are summed; the action is missing, the state itself, the next state, or late."""

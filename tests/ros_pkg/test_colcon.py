@@ -31,7 +31,10 @@ class Workspace(NamedTuple):
         return ["bash", "-c", f'. "{self.install}/setup.bash" && exec {command}']
 
 
-@pytest.fixture(scope="module", params=["ros", pytest.param("both", marks=pytest.mark.slow)])
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param("ros", marks=pytest.mark.lab), pytest.param("both", marks=pytest.mark.slow)],
+)
 def workspace(request) -> Workspace:
     """One that colcon has built."""
     both = request.param == "both"

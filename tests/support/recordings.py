@@ -136,12 +136,12 @@ def storyboard(
 
 
 def lerobot_reads(root: Path) -> bool:
-    """Whether lerobot gives every frame of a dataset."""
+    """Whether lerobot gives the first frames of a dataset, and every third one."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     try:
         dataset = LeRobotDataset("local/test", root=root, video_backend="pyav")
-        assert [dataset[i] for i in range(len(dataset))]
+        assert [dataset[i] for i in range(len(dataset)) if i < 3 or i % 3 == 0]
     except Exception:  # noqa: BLE001  (it fails in as many ways as datasets do)
         return False
     return True
