@@ -7,7 +7,7 @@ the others leave one value for it. The rest is left, and `inspect` tells of it. 
 
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,19 +20,17 @@ from pyarrow.types import is_floating, is_integer
 
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.issues import spell
-from goalreel.datasets.health.tables import MISSING, NUMBERS, NUMERIC, FrameRows, count_values, unreadable
-from goalreel.datasets.info_file import VIDEO_PATH, check_links, read_info, stored
-from goalreel.datasets.labels import read_texts
-from goalreel.datasets.parquet import array, is_ragged, read_metadata, read_schema, read_table, to_numpy
-from goalreel.datasets.records import FOLDER
+from goalreel.datasets.health.tables import NUMBERS, FrameRows, unreadable
+from goalreel.datasets.info_file import check_links, read_info, stored
+from goalreel.datasets.parquet import array, read_metadata, read_schema, read_table
 from goalreel.datasets.source import declares
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.files import check_apart, data_files, dataset_files, episode_files, pass_file
-from goalreel.datasets.writing.frame_columns import TASKS, tasks_file
+from goalreel.datasets.writing.frame_columns import TASKS
 from goalreel.datasets.writing.language import put_column
 from goalreel.datasets.writing.meta import write_json
 from goalreel.errors import DatasetError
-from goalreel.files import atomic, atomic_folder, write_bytes
+from goalreel.files import atomic, atomic_folder
 from goalreel.progress import OnProgress
 
 _INFO = Path("meta") / "info.json"
@@ -64,10 +62,9 @@ def repair(
 
 
 def _repair(root: Path) -> Iterator[str]:
-    yield from _drop_strays(root)
     paths = data_files(root)
     if paths and all(map(_has_numbers, paths)):
-        for step in _STEPS:
+        for step in (_number_rows, _number_episodes, _measure_cameras, _count_totals):
             yield from step(root)
 
 
@@ -75,104 +72,6 @@ def _has_numbers(path: Path) -> bool:
     """Tell if a data file can be read, and numbers its rows."""
     kinds = {} if unreadable(path) else {field.name: field.type for field in read_schema(path)}
     return all(name in kinds and (is_integer(kinds[name]) or is_floating(kinds[name])) for name in NUMBERS)
-
-
-def _drop_strays(root: Path) -> Iterator[str]:
-    """Leave out files below data/ that cannot be read, and in which no episode lies."""
-    rows, template = EpisodeRows.read(root), read_info(root)["data_path"]
-    needed = {stored(root, template, row, "data") for row in rows}
-    for path in data_files(root):
-        if path not in needed and unreadable(path):
-            path.unlink()
-            yield f"{path.relative_to(root)}: left out, since it cannot be read and no episode lies in it"
-
-
-def _name_features(root: Path) -> Iterator[str]:
-    """Let features of meta/info.json be the columns that all data files have, in the size that they have."""
-    info = read_info(root)
-    features, paths = info["features"], data_files(root)
-    schemas = [read_schema(path) for path in paths]
-    columns = [set(schema.names) for schema in schemas]
-    everywhere, somewhere = set.intersection(*columns), set.union(*columns)
-    added = {n: f for n in sorted(everywhere - features.keys()) if (f := _feature(schemas[0].field(n).type))}
-    missing = [n for n, f in features.items() if f["dtype"] != "video" and n not in somewhere]
-    resized = {n: size for n in everywhere & features.keys() if (size := _size(paths, n, features[n]))}
-    features |= added
-    for name in missing:
-        del features[name]
-    for name, size in resized.items():
-        features[name] |= {"shape": [size], "names": None}
-    for names, what in ((added, "added"), (missing, "dropped"), (resized, "given the size of the column")):
-        if names:
-            write_json(root / _INFO, info)
-            yield f"{_INFO}: features {what}: {', '.join(sorted(names))}"
-
-
-def _feature(kind: pa.DataType) -> dict[str, Any] | None:
-    """Describe a column of numbers or texts, one a frame, as info.json does; None for another column."""
-    if pa.types.is_string(kind):
-        return {"dtype": "string", "shape": [1], "names": None}
-    dtype = {"bool": "bool", "double": "float64", "float": "float32"}.get(str(kind), str(kind))
-    return {"dtype": dtype, "shape": [1], "names": None} if dtype in NUMERIC else None
-
-
-def _size(paths: list[Path], name: str, feature: dict[str, Any]) -> int | None:
-    """Count the numbers of each row of a vector, where that is not what its feature says."""
-    if feature["dtype"] not in NUMERIC or len(feature["shape"]) != 1 or feature["shape"][0] < 2:
-        return None
-    files = [(read_metadata(path).num_rows, *count_values(path).get(name, (0, 0))) for path in paths]
-    fits = all(rows and values % rows == 0 and not nulls for rows, values, nulls in files)
-    size, *others = {values // rows for rows, values, _ in files} if fits else {0}
-    if others or size < 2 or size == feature["shape"][0]:
-        return None
-    return None if any(is_ragged(read_table(path, [name])[name]) for path in paths) else size
-
-
-def _order_episodes(root: Path) -> Iterator[str]:
-    """Sort meta/episodes by episode; where numbers are left out, count from 0 on there and in the rows.
-
-    Episodes with records of goalreel keep their numbers, by which the records name them.
-    """
-    files = episode_files(root)
-    tables = [read_table(path) for path in files]
-    whole = pa.concat_tables(tables, promote_options="permissive")
-    old = to_numpy(whole["episode_index"])
-    numbers, in_order = np.arange(len(old)), np.unique(old)
-    if np.array_equal(old, numbers) or len(in_order) < len(old):
-        return
-    rows, has_gaps = FrameRows.read(data_files(root)), not np.array_equal(in_order, numbers)
-    if has_gaps and ((root / FOLDER).is_dir() or not np.isin(rows.episode, old).all()):
-        return
-    whole = whole.take(array(np.argsort(old, kind="stable"), pa.int64()))
-    if has_gaps:
-        whole = _with_numbers(whole, "episode_index", numbers.tolist())
-        _set_column(rows, "episode_index", np.searchsorted(in_order, rows.episode))
-    for name in ("meta/episodes/chunk_index", "meta/episodes/file_index"):
-        if name in whole.column_names:
-            whole = _with_numbers(whole, name, [tables[0][name][0].as_py()] * len(old))
-    _write(files[0], whole)
-    for path in files[1:]:
-        path.unlink()
-    yield "meta/episodes: " + ("episodes numbered from 0 on" if has_gaps else "rows sorted by episode_index")
-
-
-def _sort_files(root: Path) -> Iterator[str]:
-    """Sort the rows of a file by episode and frame, where `frame_index` has each frame of an episode once."""
-    rows, episodes = FrameRows.read(data_files(root)), EpisodeRows.read(root)
-    lengths = dict(zip(episodes.indices.tolist(), episodes.column("length"), strict=True))
-
-    def is_whole(episode: int) -> bool:
-        at = rows.of_episode[episode]
-        one_file, frames = len(np.unique(rows.file[at])) == 1, np.sort(rows.frame[at])
-        return one_file and len(at) == lengths.get(episode) and np.array_equal(frames, np.arange(len(at)))
-
-    for number, path in enumerate(rows.paths):
-        at = np.flatnonzero(rows.file == number)
-        order = np.lexsort((rows.frame[at], rows.episode[at]))
-        inside = np.unique(rows.episode[at]).tolist()
-        if not np.array_equal(order, np.arange(len(at))) and all(map(is_whole, inside)):
-            _write(path, read_table(path).take(array(order, pa.int64())), len(inside))
-            yield f"{path.relative_to(root)}: rows sorted by episode and frame"
 
 
 def _number_rows(root: Path) -> Iterator[str]:
@@ -223,48 +122,6 @@ def _number_episodes(root: Path) -> Iterator[str]:
                 facts[name][episode] = place[name]
     for name in _write_episodes(root, facts):
         yield f"meta/episodes: {name} written as the rows are"
-
-
-def _index_tasks(root: Path) -> Iterator[str]:
-    """Make meta/tasks.parquet from meta/episodes where it is lost, and sort it where it is out of order."""
-    path, rows = root / TASKS, FrameRows.read(data_files(root))
-    try:
-        texts = read_texts(path, "task")
-    except DatasetError:
-        if (tasks := _tasks_of_episodes(root, rows)) is not None:
-            write_bytes(path, tasks_file(tasks, {}))
-            yield f"{TASKS}: made from the tasks in meta/episodes"
-        return
-    indices, in_order = list(texts), np.array(sorted(texts), np.int64)
-    if indices == list(range(len(indices))) or len(indices) < read_metadata(path).num_rows:
-        return
-    if not np.isin(rows.task, in_order).all():
-        return
-    _set_column(rows, "task_index", np.searchsorted(in_order, rows.task))
-    write_bytes(path, tasks_file(dict(enumerate(texts[index] for index in sorted(indices))), {}))
-    yield f"{TASKS}: row k is task k"
-
-
-def _tasks_of_episodes(root: Path, rows: FrameRows) -> dict[int, str] | None:
-    """Task index -> text, by episodes with one task; None where they do not tell all of them, and agree."""
-    episodes, tasks = EpisodeRows.read(root), dict[int, str]()
-    for episode, texts in zip(episodes.indices.tolist(), episodes.column("tasks"), strict=True):
-        used = np.unique(rows.task[rows.of_episode.get(episode, [])]).tolist()
-        if texts and len(texts) == len(used) == 1 and tasks.setdefault(used[0], texts[0]) != texts[0]:
-            return None
-    used = set(np.unique(rows.task).tolist())
-    return tasks if MISSING not in used and used == tasks.keys() == set(range(len(tasks))) else None
-
-
-def _name_videos(root: Path) -> Iterator[str]:
-    """Write lerobot's path of the videos where none is written, and all of them lie there."""
-    info, rows = read_info(root), EpisodeRows.read(root)
-    cameras = [name for name, feature in info["features"].items() if feature["dtype"] == "video"]
-    with suppress(KeyError, TypeError):  # one has no place
-        paths = [stored(root, VIDEO_PATH, row, f"videos/{c}", video_key=c) for row in rows for c in cameras]
-        if paths and info["video_path"] is None and all(path.is_file() for path in paths):
-            write_json(root / _INFO, info | {"video_path": VIDEO_PATH})
-            yield f"{_INFO}: video_path written"
 
 
 def _measure_cameras(root: Path) -> Iterator[str]:
@@ -320,19 +177,6 @@ def _count_totals(root: Path) -> Iterator[str]:
             info["splits"] = {"train": f"0:{totals['total_episodes']}"}
         write_json(root / _INFO, info | totals)
         yield f"{_INFO}: " + ", ".join(f"{name} {totals[name]}" for name in changed)
-
-
-_STEPS: tuple[Callable[[Path], Iterator[str]], ...] = (
-    _name_features,
-    _order_episodes,
-    _sort_files,
-    _number_rows,
-    _number_episodes,
-    _index_tasks,
-    _name_videos,
-    _measure_cameras,
-    _count_totals,
-)
 
 
 def _write_episodes(root: Path, values: Mapping[str, Mapping[int, float]]) -> list[str]:

@@ -117,14 +117,12 @@ slow_videos = [reshow(video(c), lambda i: 0.101 * i) for c in (FRONT, WRIST)]
 slow_places = [starts(c, 0.0, 12 * 0.101, 21 * 0.101) for c in (FRONT, WRIST)]
 every_frame = column(DATA, "frame_index", lambda old: [*range(len(old))])
 CASES: dict[str, Case] = {
-    "a stray file": Case(write("data/chunk-000/.x.parquet", "none"), "data_file broken fails", "left out"),
+    "a stray file": Case(write("data/chunk-000/.x.parquet", "none"), "data_file broken fails"),
     "data that is cut off": Case(truncate(DATA), "data_file broken fails"),
     "no data file": Case(unlink(DATA), "data_file broken fails"),
-    "an unknown column": Case(add("reward", [0.5]), "columns broken fails", "features added: reward"),
-    "no column": Case(feature("x", **NUMBER), "columns warning reads", "features dropped: x"),
-    "a vector of another size": Case(
-        feature("action", shape=[7]), "columns broken fails", "size of the column"
-    ),
+    "an unknown column": Case(add("reward", [0.5]), "columns broken fails"),
+    "no column": Case(feature("x", **NUMBER), "columns warning reads"),
+    "a vector of another size": Case(feature("action", shape=[7]), "columns broken fails"),
     "a column of dates": Case(
         both(add("day", [0], pa.date32()), feature("day", **{**NUMBER, "dtype": "date32"})),
         "columns broken fails",
@@ -139,18 +137,16 @@ CASES: dict[str, Case] = {
     "fewer frames": Case(totals(total_frames=30), "totals warning reads", "total_frames 36"),
     "no frames": Case(totals(total_frames=0), "totals broken fails", "total_frames 36"),
     "more episodes": Case(totals(total_episodes=4), "totals broken fails", "total_episodes 3"),
-    "a hole in the episodes": Case(renumber, "episode_order broken fails", "episodes numbered from 0 on"),
+    "a hole in the episodes": Case(renumber, "episode_order broken fails"),
     "episodes in another order": Case(
-        table(EPISODES, lambda t: t.take([1, 0, 2])), "episode_order broken -", "rows sorted by episode_index"
+        table(EPISODES, lambda t: t.take([1, 0, 2])), "episode_order broken -"
     ),  # lerobot shows another episode's pictures
     "rows of an unknown episode": Case(table(EPISODES, lambda t: t[:2]), "episode_rows broken fails"),
     "an episode without rows": Case(table(DATA, lambda t: t[:21]), "episode_rows broken fails"),
     "a data file twice": Case(copy_data, "row_order broken -"),  # `build` cannot write it
     "rows of another episode": Case(start("episode_index", 0, 1, 0), "row_order broken -"),
-    "rows mixed": Case(frames_of([12, *range(12), *range(13, 36)]), "row_order broken -", "rows sorted by"),
-    "frames backwards": Case(
-        frames_of([*range(11, -1, -1), *range(12, 36)]), "time_order warning -", "rows sorted by"
-    ),
+    "rows mixed": Case(frames_of([12, *range(12), *range(13, 36)]), "row_order broken -"),
+    "frames backwards": Case(frames_of([*range(11, -1, -1), *range(12, 36)]), "time_order warning -"),
     "a wrong length": Case(span("length", 12, 8, 15), "row_count warning reads", "length written"),
     "an episode that ends too late": Case(
         span("dataset_to_index", 12, 21, 99), "episode_span broken -", "dataset_to_index written"
@@ -189,8 +185,8 @@ CASES: dict[str, Case] = {
     "a task_index below all": Case(start("task_index", -7), "tasks broken fails"),
     "no task counted": Case(totals(total_tasks=0), "tasks broken fails", "total_tasks 1"),
     "no number of tasks": Case(info(lambda i: i.pop("total_tasks")), "tasks broken fails", "total_tasks 1"),
-    "tasks in another order": Case(two_tasks(1, 0), "task_order warning reads", "row k is task k"),
-    "tasks with a hole": Case(two_tasks(0, 4), "task_order warning fails", "row k is task k"),
+    "tasks in another order": Case(two_tasks(1, 0), "task_order warning reads"),
+    "tasks with a hole": Case(two_tasks(0, 4), "task_order warning fails"),
     "an empty instruction": Case(
         both(table(TASKS, lambda _: DOUBTFUL), start("task_index", *[1] * 12)), "no_instruction warning reads"
     ),
@@ -233,7 +229,7 @@ CASES: dict[str, Case] = {
         span(f"videos/{WRIST}/chunk_index", 0, None, 0), "video_file broken fails"
     ),
     "a video that begins at NaN": Case(starts(WRIST, 0.0, NAN, 2.1), "video_file broken fails"),
-    "no path of videos": Case(totals(video_path=None), "video_file broken fails", "video_path written"),
+    "no path of videos": Case(totals(video_path=None), "video_file broken fails"),
     "a video at half the rate": Case(
         reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"
     ),
@@ -276,7 +272,6 @@ CASES: dict[str, Case] = {
     "a sub-goal camera": Case(feature("wrist_is_pad", **NUMBER), "subgoal_camera note -"),
 }
 MENDED = {name: case for name, case in CASES.items() if case.mended}
-MENDED["no tasks"] = Case(unlink(TASKS), "", "made from the tasks in meta/episodes")
 LEFT = [name for name, case in CASES.items() if not case.mended and " broken " in case.told]
 
 
