@@ -17,7 +17,7 @@ from goalreel.annotator.readings import Reading, Steps, check_instructions, is_i
 from goalreel.annotator.robot import goal_camera, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
-from goalreel.datasets.health.issues import HealthIssue, broken, by_level, merge_issues, note, spell, warning
+from goalreel.datasets.health.issues import HealthIssue, broken, by_level, note, spell, warning
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Finding, Layout
@@ -80,7 +80,6 @@ def check(
     layout: str | None = None,
     camera: str | None = None,
     steps: Steps | Path | str | None = None,
-    merge: Source | str | PathLike[str] | None = None,
     policy: str | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CheckReport:
@@ -98,13 +97,12 @@ def check(
         layout: as `Options.layout`.
         camera: camera of the goal images, as `Options.camera`.
         steps: as `Options.steps`.
-        merge: another dataset, to be merged with this one by lerobot; what prevents that is among the issues.
         policy: a checkpoint's folder, or a type of lerobot's, that is to be trained on the dataset.
         progress: called with a stage's name, the amount that is done, and the total.
 
     Raises:
         InputError: the layout or the steps cannot be read, or does not fit the dataset, or `policy` is none.
-        DatasetError: there is no such episode or camera, or `merge` is no dataset.
+        DatasetError: there is no such episode or camera.
     """
     hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
     try:
@@ -117,9 +115,6 @@ def check(
     source.read_numbers(*((hint.state, hint.action) if hint else ((), ())))
     seen, of_policy = policy_inputs(source, policy) if policy is not None else (None, [])
     issues = inspect(source, selected, progress=progress)
-    if merge is not None:
-        other = merge if isinstance(merge, Source) else Source.open(Path(merge))
-        issues += merge_issues(source, other)
     issues = by_level([*of_policy, *issues])
     robot_type = source.info.get("robot_type")
     report = CheckReport(

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from uuid import uuid4
+from typing import Any
 
 from goalreel.annotator.corpus.make import check_settings
 from goalreel.annotator.guards import GuardedModels, ModelUnavailableError
@@ -27,7 +26,7 @@ from goalreel.claims import ClaimTotals, add_counts, count
 from goalreel.critics.examiner import FOLDER, Examiner, read_examination
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
-from goalreel.errors import InputError, UserError, first_line
+from goalreel.errors import InputError, UserError
 from goalreel.files import digest, exclusive, write_bytes
 from goalreel.image import Image
 from goalreel.loop import OnRejected
@@ -38,10 +37,6 @@ from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import ROLES, Failure, Plan, Status, Storyboard, Task
-
-if TYPE_CHECKING:
-    from goalreel.annotator.workers import Workers
-
 
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 
@@ -182,27 +177,11 @@ class PlanSummary:
     """The critic's answers to control questions (`Examination.summary`); None where it was asked none."""
     stopped: str | None = None
 
-    def as_json(self) -> str:
-        """Write what a worker did, for `add`."""
-        return json.dumps({"planned": self.planned, "failures": self.failures, "stopped": self.stopped})
-
-    def add(self, text: str) -> None:
-        """Add what a worker did."""
-        part = json.loads(text)
-        self.planned += part["planned"]
-        self.failures |= part["failures"]
-        self.stopped = self.stopped or part["stopped"]
-
 
 def plan_rows(
-    config: PlanConfig,
-    out: Path,
-    progress: OnProgress = lambda stage, done, total: None,
-    workers: "Workers | None" = None,
+    config: PlanConfig, out: Path, progress: OnProgress = lambda stage, done, total: None
 ) -> PlanSummary:
     """Plan every row that has no storyboard in `out` yet; a row that comes to nothing costs no other one.
-
-    With `workers` these ask the models, not this process.
 
     Raises:
         DatasetError: another run is writing there, with other settings, or the disk is full.
@@ -218,16 +197,7 @@ def plan_rows(
         selected = [config.rows[i] for i in rows]
         todo = [row for row in selected if not job.has(row)]
         summary.rows, summary.resumed = len(selected), len(selected) - len(todo)
-        if todo and workers:
-            numbers = {row.id: number for number, row in enumerate(config.rows)}
-            items = [{"row": numbers[row.id]} for row in todo]
-            for text in workers.summaries(_PlanWorker, (config, out.resolve()), items, config.limits):
-                summary.add(text)
-                progress("plan", summary.planned + len(summary.failures), len(todo))
-                if summary.stopped:
-                    break
-        else:
-            job.run(todo, progress)
+        job.run(todo, progress)
         if (examination := read_examination(out / FOLDER)) is not None:
             summary.examination = examination.summary()
         if shard is None:
@@ -336,25 +306,6 @@ class _Job:
         save_storyboard(models.signed(board), folder)
         self._journal.forget(row.id)
         self.summary.planned += 1
-
-
-class _PlanWorker:
-    """A Ray actor: a batch of numbers of rows in, one row with its summary out."""
-
-    def __init__(self, config: PlanConfig, out: Path) -> None:
-        self._rows, self._job = config.rows, _Job(config, out, PlanSummary(), uuid4().hex)
-
-    def __call__(self, rows: Mapping[str, Iterable[int]]) -> dict[str, list[str]]:
-        job, part = self._job, PlanSummary()
-        job.summary = part
-        selected = [self._rows[number] for number in map(int, rows["row"])]
-        todo = [row for row in selected if not job.has(row)]
-        part.planned = len(selected) - len(todo)  # by a worker that was killed
-        try:
-            job.run(todo, lambda stage, done, total: None)
-        except (UserError, OSError) as e:
-            part.stopped = first_line(e)
-        return {"summary": [part.as_json()]}
 
 
 def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnProgress) -> None:

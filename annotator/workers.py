@@ -1,4 +1,4 @@
-"""Annotating, or planning prompts, in the worker processes of a Ray cluster.
+"""Annotating in the worker processes of a Ray cluster.
 
 Ray Data feeds the numbers of episodes to a pool of actors; each reads its episodes and drives its models for
 many of them at once, as `annotate` does, and records what is finished. The records are the only truth: Ray
@@ -70,52 +70,33 @@ class Workers(Settings):
         Raises:
             DatasetError: workers die again and again.
         """
+        import ray.data
+        from ray.exceptions import RayError, RayTaskError
+
         ended, recordings = summary.ended, records.recordings or {}
         shutil.rmtree(records.folder.parents[1] / LOCAL / STARTS, ignore_errors=True)
         rows = [
             {"episode": i, "before": -1 if n is None else n, "of": recordings.get(i)} for i, n in todo.items()
         ]
         folders = source.root.resolve(), records.folder.resolve(), records.source
-        arguments = (*folders, self.preset, options, limits)
-        for text in self.summaries(_Worker, arguments, rows, limits):
-            summary.add(text)
-            progress("annotate", summary.ended - ended, len(todo))
-            if summary.stopped:
-                break
-
-    def summaries(
-        self, worker: type, arguments: tuple[Any, ...], rows: Sequence[Mapping[str, Any]], limits: Limits
-    ) -> Iterator[str]:
-        """Give rows to actors, each `worker(*arguments)`, and yield the summary of each batch.
-
-        A worker is called with a batch's columns, and answers a column `summary` of one text. A batch whose
-        actor was killed is done again.
-
-        Raises:
-            DatasetError: workers die again and again.
-        """
-        import ray.data
-        from ray.exceptions import RayError, RayTaskError
-
         size = min(limits.in_flight, math.ceil(len(rows) / self.count))
         blocks = self.count * math.ceil(len(rows) / (self.count * size))
         try:
             with _cluster(self), _settings():
-                parts = (
-                    ray.data.from_items(list(rows), override_num_blocks=min(blocks, len(rows)))
-                    .map_batches(
-                        worker,
-                        fn_constructor_args=arguments,
-                        batch_size=None,
-                        batch_format="numpy",
-                        compute=ray.data.ActorPoolStrategy(size=self.count, max_tasks_in_flight_per_actor=1),
-                        num_cpus=1,
-                        num_gpus=self.gpus,
-                    )
-                    .iter_rows()
+                parts = ray.data.from_items(rows, override_num_blocks=min(blocks, len(rows))).map_batches(
+                    _Worker,
+                    fn_constructor_args=(*folders, self.preset, options, limits),
+                    batch_size=None,
+                    batch_format="numpy",
+                    compute=ray.data.ActorPoolStrategy(size=self.count, max_tasks_in_flight_per_actor=1),
+                    num_cpus=1,
+                    num_gpus=self.gpus,
                 )
-                for part in parts:
-                    yield part["summary"]
+                for part in parts.iter_rows():
+                    summary.add(part["summary"])
+                    progress("annotate", summary.ended - ended, len(todo))
+                    if summary.stopped:
+                        break
         except RayTaskError:  # a bug
             raise
         except RayError as e:

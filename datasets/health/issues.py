@@ -1,15 +1,11 @@
-"""Issues of a dataset, in one line each, and those that keep lerobot from merging two datasets."""
+"""Issues of a dataset, in one line each."""
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable
 from functools import partial
 from itertools import groupby
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, computed_field
-
-from goalreel.datasets.labels import SUB_TASKS
-from goalreel.datasets.source import Source
-from goalreel.datasets.writing.plan import FORM
 
 type Level = Literal["broken", "warning", "note"]
 """Broken: lerobot could not read an annotated copy, or there is nothing to annotate."""
@@ -28,10 +24,6 @@ _OF_EPISODES += ("not_finite", "time_order", "time_span", "gaps", "drift", "jitt
 _OF_WORDS = ("tasks", "task_order", "no_instruction", "empty_task", "subtask_rows", "annotations")
 _OF_WORDS += ("subtask_index", "task_per_frame", "stages", "subgoal_camera", "silent", "identifier")
 _SHOWN = 5
-_ENCODER = frozenset(
-    f"video.{name}" for name in ("g", "crf", "preset", "fast_decode", "extra_options", "video_backend")
-)
-"""Keys that lerobot's `features_equal_for_merge` leaves out (`VIDEO_ENCODER_INFO_KEYS`)."""
 
 
 class HealthIssue(BaseModel):
@@ -88,44 +80,3 @@ def spell_numbers(numbers: Collection[int]) -> str:
     rest = sum(map(len, runs[_SHOWN:]))
     *others, last = [*ranges, *([f"{rest} more"] if rest else [])]
     return f"{', '.join(others)}{' and ' if others else ''}{last}"
-
-
-def merge_issues(source: Source, other: Source) -> Iterator[HealthIssue]:
-    """Each difference for which lerobot (`validate_all_metadata`) refuses to merge `other` with `source`."""
-    for key in ("fps", "robot_type"):
-        if source.info.get(key) != other.info.get(key):
-            yield _merge_issue(f"{key} is {source.info.get(key)} and {other.info.get(key)}: they stay apart")
-    features, others = source.features, other.features
-    for name in sorted(set(features) ^ set(others)):
-        place = source.root if name in features else other.root
-        yield _merge_issue(f"only {place} has {name}: {_remedy(name, features | others)}")
-    for name in sorted(set(features) & set(others)):
-        first, second = _compared(features[name]), _compared(others[name])
-        for key in sorted(key for key in first | second if first.get(key) != second.get(key)):
-            text = f"{key} of {name} is {first.get(key)} and {second.get(key)}"
-            option = {FORM: "--subgoal-form", SUB_TASKS: "--task-per-frame"}.get(key)
-            remedy = f"annotate both with the same {option}" if option else "they stay apart"
-            yield _merge_issue(f"{text}: {remedy}")
-
-
-def _compared(feature: Mapping[str, Any]) -> dict[str, Any]:
-    """Reduce a feature to what lerobot compares."""
-    if feature["dtype"] != "video":
-        return dict(feature)
-    info = {key: value for key, value in (feature.get("info") or {}).items() if key not in _ENCODER}
-    return {key: value for key, value in feature.items() if key != "info"} | info
-
-
-def _remedy(name: str, features: Mapping[str, Mapping[str, Any]]) -> str:
-    if features[name]["dtype"] == "language":
-        return "annotate both with --no-language, or both without"
-    if name == "progress":
-        return "annotate both with --details progress, or both without"
-    camera = f"observation.images.{name.removesuffix('_is_pad')}" if name.endswith("_is_pad") else name
-    if FORM in ((features.get(camera) or {}).get("info") or {}):
-        return "annotate both, with the same --subgoal-key"
-    return "lerobot-edit-dataset --operation.type remove_feature takes it away"
-
-
-def _merge_issue(text: str) -> HealthIssue:
-    return warning("merge", f"lerobot cannot merge them: {text}")

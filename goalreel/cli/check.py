@@ -32,7 +32,6 @@ EPILOG = (
     "Examples:\n\n"
     "- `goalreel check droid`\n\n"
     "- `goalreel check droid --episodes 0-99 --layout gripper=6,closed=high`\n\n"
-    "- `goalreel check droid-goals --merge pusht-goals`\n\n"
     "- `goalreel check droid-goals --policy outputs/train/checkpoints/last/pretrained_model`\n\n"
     "- `goalreel check droid --json`\n\n"
     "- `goalreel check droid --fix --out droid-mended`"
@@ -69,10 +68,6 @@ def check(
         ),
     ] = False,
     out: Annotated[Path | None, typer.Option(help="With --fix: the copy, a new folder.")] = None,
-    merge: Annotated[
-        Path | None,
-        typer.Option(metavar="OTHER", help="Also say what prevents lerobot from merging OTHER with it."),
-    ] = None,
     policy: Annotated[
         str | None,
         typer.Option(
@@ -92,7 +87,7 @@ def check(
             raise InputError("--fix and --out COPY go together: the dataset itself is never changed")
         if write_steps and write_steps.exists():  # before all is looked at in vain
             raise InputError(f"{write_steps}: exists already")
-        dataset, merge = local_folder(dataset, videos=fix), merge and local_folder(merge, videos=False)
+        dataset = local_folder(dataset, videos=fix)
         with progress_bars() as progress:
             if out is not None:
                 from goalreel.datasets.health.repair import repair
@@ -104,7 +99,6 @@ def check(
                 layout=layout,
                 camera=camera,
                 steps=steps,
-                merge=merge,
                 policy=policy,
                 progress=progress,
             )

@@ -31,13 +31,10 @@ COMMANDS = {
             "Write the annotated dataset again, with people's corrections or from several shards.",
             "annotated",
         ),
-        "export": Place("Export an annotated dataset: as a table, for SARM, or for GR00T.", "annotated"),
+        "export": Place("Export an annotated dataset: as a table, or for SARM.", "annotated"),
         "bag2lerobot": Place(
             "Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed.",
             "bags",
-        ),
-        "carry-over": Place(
-            "Copy the records of annotated datasets to an edited one, for `goalreel show`.", "annotated"
         ),
     },
     "Models and robots": {

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.annotator.options import WorkerOptions
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import (
     INTERRUPTED,
@@ -13,7 +12,6 @@ from goalreel.cli.options import (
     FieldOptions,
     OnRejected,
     PresetOptions,
-    make_workers,
     with_options,
 )
 from goalreel.errors import InputError
@@ -21,7 +19,6 @@ from goalreel.models.presets import ModelChoice
 from goalreel.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from goalreel.annotator.workers import Workers
     from goalreel.models.presets import Preset
     from goalreel.terms import OnRejected
     from goalreel.types import Storyboard, Task
@@ -51,7 +48,6 @@ def plan_file(
     options: PromptOptions,
     preset: "Preset",
     out: Path,
-    workers: "Workers | None" = None,
     *,
     seed: int,
     on_rejected: "OnRejected",
@@ -69,14 +65,14 @@ def plan_file(
     from goalreel.wording import status_counts
 
     if options.prompts is None:
-        raise InputError("--images, --mix, --shard and --ray go with --prompts FILE.jsonl")
+        raise InputError("--images, --mix and --shard go with --prompts FILE.jsonl")
     shard = Shard.parse(options.shard) if options.shard else None
     rows, faults = read_rows(options.prompts, options.images)
     shares, presets = _mixed(options.mix or [], preset)
     limits = Limits(options.batch_size, in_flight=4 * options.batch_size)
     order = PlanConfig(rows, presets, shares, seed, on_rejected, limits, shard, faults)
     with progress_bars() as progress:
-        summary = plan_rows(order, out, progress, workers)
+        summary = plan_rows(order, out, progress)
     if json_output:
         print_json({"out": str(out), **vars(summary)})
     else:
@@ -133,7 +129,6 @@ EPILOG = (
     "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --config models.yaml`\n\n"
     "- `goalreel plan --prompts prompts.jsonl --out boards --preset klein --shard 1/4`\n\n"
-    "- `goalreel plan --prompts prompts.jsonl --out boards --ray --workers 4 --preset server`\n\n"
     "- `goalreel plan --prompts scenes.jsonl --images scenes --out boards --preset api "
     "--mix 0.5=flux2-klein-9b --mix 0.5=gemini:MODEL`"
 )
@@ -147,13 +142,11 @@ EPILOG = (
     ),
     models=PresetOptions("nano"),
     many=FieldOptions(PromptOptions),
-    cluster=FieldOptions(WorkerOptions),
 )
 def plan(
     out: Annotated[Path, typer.Option(help="Folder for the storyboard. Run again to resume.")],
     models: ModelChoice,
     many: PromptOptions,
-    cluster: WorkerOptions,
     task: Annotated[
         list[str] | None,
         typer.Argument(
@@ -190,22 +183,13 @@ def plan(
         from goalreel.models.load import load
 
         arguments = task or []
-        if (many, cluster) != (PromptOptions(), WorkerOptions()):
+        if many != PromptOptions():
             if many.prompts is not None and (arguments or storyboard is not None):
                 raise InputError(
                     "--prompts brings the instructions: leave FRAME, INSTRUCTION and --continue out"
                 )
             preset = models.load()
-            workers = make_workers(cluster, preset, many.shard)
-            plan_file(
-                many,
-                preset,
-                out,
-                workers,
-                seed=seed,
-                on_rejected=on_rejected,
-                json_output=json_output,
-            )
+            plan_file(many, preset, out, seed=seed, on_rejected=on_rejected, json_output=json_output)
             return
         if storyboard is None:
             request = _new_task(arguments, done, seed)

@@ -16,7 +16,6 @@ from support.steady import contents
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
-from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
 from goalreel.annotator.summary import Summary
 from goalreel.annotator.workers import DEATHS, Workers, _Starts, _Worker
 from goalreel.datasets.records import FOLDER, LOCAL
@@ -96,27 +95,6 @@ def test_a_killed_worker_loses_nothing(sharded_dataset, tmp_path):
         assert len(server.requests) < 3 * asked, "what had an answer is not asked again"
 
 
-@pytest.mark.process
-@pytest.mark.slow  # as the test before
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_workers_plan_prompts_as_one_process_does(tmp_path):
-    pytest.importorskip("ray", reason="needs ray: pip install 'goalreel[ray]'")
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text("".join(json.dumps({"prompt": f"put {i} away"}) + "\n" for i in range(4)))
-    with ChatServer(answer) as server:
-        names = preset_of(server)
-        order = PlanConfig(read_rows(prompts)[0], [names], limits=Limits(1, 1))
-        whole = plan_rows(order, tmp_path / "whole")
-        asked = len(server.requests)
-        summary = plan_rows(order, tmp_path / "out", workers=Workers(preset=names, count=2))
-        assert len(server.requests) == 2 * asked
-        assert (summary.planned, summary.failures, summary.stopped) == (4, {}, None)
-        assert (summary.editors, summary.steps) == (whole.editors, whole.steps)
-        stored = {name: contents(tmp_path / name / "storyboards") for name in ("whole", "out")}
-        assert stored["out"] == stored["whole"] != {}
-        assert plan_rows(order, tmp_path / "out", workers=Workers(preset=names, count=2)).resumed == 4
-
-
 def test_what_workers_could_not_do_is_counted():
     lost = {"failures": {3: "no reply"}, "stopped": "stopped: x"}
     part = Summary(Path("out"), "front", annotated=2, incomplete=1, **lost)
@@ -148,12 +126,6 @@ def test_options_that_do_not_fit(sharded_dataset, tmp_path):
     work = ("annotate", sharded_dataset, "--out", tmp_path / "out")
     assert "need --ray" in fails(*work, "--workers", "2")
     assert "--shard is for processes without --ray" in fails(*work, "--ray", "--shard", "1/2")
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text('{"prompt": "put it away"}')
-    plan = ("plan", "--prompts", prompts, "--out", tmp_path / "out")
-    assert "need --ray" in fails(*plan, "--gpus", "1")
-    assert "--shard is for processes without --ray" in fails(*plan, "--ray", "--shard", "1/2")
-    assert "go with --prompts" in fails("plan", "--out", tmp_path / "out", "--ray")
 
 
 def test_an_episode_that_kills_its_workers_is_given_up_and_found_among_others(tmp_path):

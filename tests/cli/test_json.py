@@ -1,11 +1,7 @@
 """Every command that prints results has --json: one JSON object on stdout, and nothing else there."""
 
-import shutil
-
 import pytest
 from support.cli import commands, results
-
-from goalreel.datasets.records import FOLDER
 
 WITHOUT_RESULTS = {
     ("node",): "runs until it is stopped",
@@ -32,8 +28,6 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
     assert results("show", out, "--out", index.parent) == {"report": str(index)}
     table = tmp_path / "steps.csv"
     assert results("export", out, "--to", "table", "--out", table)["rows"] > 0
-    edited = shutil.copytree(out, tmp_path / "edited", ignore=shutil.ignore_patterns(FOLDER.name))
-    assert results("carry-over", edited, "--from", out)["recorded"] == 3
 
 
 @pytest.mark.lab

@@ -11,10 +11,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from goalreel.datasets.carry_over import carry_over
 from goalreel.datasets.fingerprint import Fingerprint, make_id, same_frames, same_words
 from goalreel.datasets.health.inspect import inspect
-from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.language import LANGUAGE_FEATURE
 from goalreel.datasets.writing.video import recording_encoder, write_video
@@ -118,14 +116,6 @@ def test_videos_encoded_anew_are_another_recording(video_dataset, annotated, tmp
     assert not [issue for issue in inspect(Source.open(root), [0, 1, 2]) if issue.level == "broken"]
     with pytest.raises(DatasetError, match="made from another dataset: choose another --out"):
         annotated(root, out, {})
-
-
-def test_records_follow_an_out_whose_videos_were_encoded_anew(video_dataset, annotated, tmp_path):
-    out = annotated(video_dataset, tmp_path / "out", {0: {}})
-    copy = shutil.copytree(out, tmp_path / "copy", ignore=shutil.ignore_patterns("goalreel", ".cache"))
-    encode_anew(copy)
-    assert carry_over(copy, [out]).recorded == 1
-    assert Records(copy / FOLDER, "").done() == {0}
 
 
 @pytest.mark.parametrize("edit", [renumber_tasks, write_with_pandas, move_folder, mend_shapes])
