@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel, ConfigDict
 
 from goalreel.datasets.health.issues import HealthIssue, broken, note, warning
+from goalreel.datasets.info_file import HUB_NAME
 from goalreel.datasets.labels import has_sub_tasks
-from goalreel.datasets.recognition import HUB_NAME
 from goalreel.datasets.source import Source, on_wrist
 from goalreel.datasets.writing.plan import FORM
 from goalreel.errors import DatasetError, InputError

@@ -13,8 +13,14 @@ from pathlib import Path
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.segmentation import boundary_counts
-from goalreel.annotator.statistics import Measurement, Sums, balanced_accuracy, share, with_interval
+from goalreel.annotator.statistics import (
+    Measurement,
+    Sums,
+    balanced_accuracy,
+    boundary_counts,
+    share,
+    with_interval,
+)
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import FOLDER, Records

@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.columns import first_fault
 from goalreel.datasets.info_file import NumberFeatures, dimension_names, find_numbers, stored
 from goalreel.datasets.labels import (
     LABEL_FORMS,
@@ -23,6 +22,7 @@ from goalreel.datasets.labels import (
 )
 from goalreel.datasets.parquet import (
     array,
+    first_fault,
     open_parquet,
     read_schema,
     read_table,

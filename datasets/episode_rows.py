@@ -10,8 +10,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.columns import needed_in_episodes
-from goalreel.datasets.parquet import read_metadata, read_schema, read_table, sort_rows, to_numpy, value_spans
+from goalreel.datasets.parquet import (
+    needed_in_episodes,
+    read_metadata,
+    read_schema,
+    read_table,
+    sort_rows,
+    to_numpy,
+    value_spans,
+)
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import find
 

@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from goalreel.datasets.info_file import stored
-from goalreel.datasets.recognition import HUB_NAME, written
+from goalreel.datasets.info_file import HUB_NAME, stored, written
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import read_json

@@ -10,10 +10,11 @@ import numpy as np
 from goalreel import __version__
 from goalreel.claims import RECORDING, Claim, makers
 from goalreel.datasets.bags.convert import cameras_of
-from goalreel.datasets.bags.excerpts import Cut, Excerpt
-from goalreel.datasets.bags.streamed_goals import (
+from goalreel.datasets.bags.excerpts import (
     ACCEPTED,
     REJECTED,
+    Cut,
+    Excerpt,
     RecordedPanel,
     Storyboards,
     StreamedGoal,

@@ -13,11 +13,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.columns import column_faults
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, warning
 from goalreel.datasets.info_file import links_out
 from goalreel.datasets.labels import ANNOTATIONS, LABEL_FORMS, SUBTASKS, find_labels
-from goalreel.datasets.parquet import read_metadata, read_schema, read_table, to_numpy
+from goalreel.datasets.parquet import column_faults, read_metadata, read_schema, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import data_files, episode_files

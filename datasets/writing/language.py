@@ -5,8 +5,10 @@ blanks every episode it was not given. The rows and their order are those that i
 """
 
 import json
+import shutil
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,6 +18,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.labels import LanguageRow, end_row, is_end, joined_tasks
 from goalreel.datasets.parquet import array
 from goalreel.datasets.writing.goals import Goals
+from goalreel.files import TMP, find, read_json, write_bytes
 from goalreel.planners.kinematic.paraphrases import paraphrases
 
 PERSISTENT = "language_persistent"
@@ -205,3 +208,46 @@ def _with_json(row: LanguageRow) -> LanguageRow:
     calls = row["tool_calls"]
     texts = calls and [call if isinstance(call, str) else json.dumps(call) for call in calls]
     return {**row, "tool_calls": texts}
+
+
+type RecordedRow = tuple[int, str, str]
+"""A row's first frame, its style and its content."""
+
+
+def put_rows(root: Path, rows: Mapping[int, Sequence[RecordedRow]]) -> None:
+    """Give episodes of a finished dataset their persistent rows; those of all others stay.
+
+    Its files are replaced together, once all are written: a kill before that leaves the recording as it was.
+    """
+    import pyarrow.compute as pc
+    import pyarrow.parquet as pq
+    from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
+    from lerobot.datasets.language import language_feature_info
+
+    types, new = language_types(), root / f"{TMP}rows"  # beside data/, of which lerobot reads every file
+    try:
+        for shard in find(root / "data", "**/*.parquet"):
+            table = pq.read_table(shard).replace_schema_metadata(None)
+            columns: dict[str, list[pa.Array]] = {PERSISTENT: [], EVENTS: []}
+            for episode in table["episode_index"].unique().to_pylist():
+                part = table.filter(pc.field("episode_index") == episode)
+                times = part["timestamp"].to_numpy()
+                made = [language_row(style, text, times[at]) for at, style, text in rows.get(episode, ())]
+                for name, parts in columns.items():
+                    if name in part.column_names and not (made and name == PERSISTENT):
+                        parts.append(canonical(part[name].combine_chunks(), types[name]))
+                    else:
+                        parts.append(spread(made if name == PERSISTENT else (), times, types[name]))
+            table = table.select([name for name in table.column_names if name not in columns])
+            for name, parts in columns.items():
+                table = table.append_column(pa.field(name, types[name]), pa.chunked_array(parts))
+            written = new / shard.relative_to(root)
+            written.parent.mkdir(parents=True, exist_ok=True)
+            write_table_one_row_group_per_episode(table, written)
+        info = read_json(root / "meta" / "info.json")
+        info["features"] |= language_feature_info()
+        for written in new.rglob("*.parquet"):
+            written.replace(root / written.relative_to(new))
+    finally:
+        shutil.rmtree(new, ignore_errors=True)
+    write_bytes(root / "meta" / "info.json", json.dumps(info, indent=4, ensure_ascii=False).encode())

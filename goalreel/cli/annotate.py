@@ -79,7 +79,7 @@ def annotate(
         from goalreel.cli.console import progress_bars
         from goalreel.cli.questions import with_answers
         from goalreel.datasets.hub import local_folder, push
-        from goalreel.datasets.recognition import HUB_NAME
+        from goalreel.datasets.info_file import HUB_NAME
         from goalreel.models.load import kinds_of
 
         if push_to_hub and run.shard:

@@ -5,8 +5,14 @@ from typing import Any
 
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from goalreel.datasets.writing.language import EVENTS, PERSISTENT, memory_text, plan_text
-from goalreel.datasets.writing.recorded import RecordedRow, put_rows
+from goalreel.datasets.writing.language import (
+    EVENTS,
+    PERSISTENT,
+    RecordedRow,
+    memory_text,
+    plan_text,
+    put_rows,
+)
 from goalreel.streaming.board import Goal
 from goalreel.streaming.subgoalcamera import NewestGoal
 

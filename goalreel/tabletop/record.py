@@ -20,8 +20,7 @@ from av.logging import ERROR, set_libav_level
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from goalreel.datasets.writing.language import plan_text
-from goalreel.datasets.writing.recorded import RecordedRow, put_rows
+from goalreel.datasets.writing.language import RecordedRow, plan_text, put_rows
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
 from goalreel.progress import OnCount

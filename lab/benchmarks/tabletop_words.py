@@ -38,9 +38,8 @@ from support.tabletop_variants import VARIANTS, vary
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
-from goalreel.annotator.segmentation import boundary_counts
 from goalreel.annotator.show import episode_view
-from goalreel.annotator.statistics import share, with_interval
+from goalreel.annotator.statistics import boundary_counts, share, with_interval
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source

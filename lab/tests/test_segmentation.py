@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cli import fails, goalreel
 
-from goalreel.annotator.segmentation import (
+from goalreel.annotator.statistics import (
     best_matches,
     boundary_counts,
     even_split,

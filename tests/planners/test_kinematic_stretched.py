@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from goalreel.annotator.segmentation import boundary_counts, even_split
+from goalreel.annotator.statistics import boundary_counts, even_split
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.types import Segment, Task
 

@@ -11,8 +11,7 @@ from typing import Literal, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from goalreel.annotator.segmentation import best_matches, boundary_counts
-from goalreel.annotator.statistics import Measurement, share, with_interval
+from goalreel.annotator.statistics import Measurement, best_matches, boundary_counts, share, with_interval
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic import Granularity, KinematicPlanner

@@ -6,9 +6,16 @@ from typing import Literal
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
-from goalreel.annotator.segmentation import best_matches, boundary_counts, label_hits
 from goalreel.annotator.show import episode_view
-from goalreel.annotator.statistics import Measurement, share, share_with_interval, with_interval
+from goalreel.annotator.statistics import (
+    Measurement,
+    best_matches,
+    boundary_counts,
+    label_hits,
+    share,
+    share_with_interval,
+    with_interval,
+)
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import UserError

@@ -15,13 +15,15 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.segmentation import (
+from goalreel.annotator.statistics import (
+    Measurement,
     boundary_counts,
     even_split,
     label_hits,
     segment_iou,
+    share,
+    with_interval,
 )
-from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout

@@ -12,8 +12,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.segmentation import boundary_counts
-from goalreel.annotator.statistics import Measurement, share, with_interval
+from goalreel.annotator.statistics import Measurement, boundary_counts, share, with_interval
 from goalreel.types import Segment
 from goalreel_lab.metaworld.tasks import TaskSpec
 from goalreel_lab.metaworld.truth import (
