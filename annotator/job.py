@@ -1,14 +1,12 @@
 """The episodes of one run under way: from the source through the models to their records.
 
-Episodes are read ahead, aligned and kept in threads of their own, so that models are not kept waiting; models
-that are not remote are asked in the caller's thread.
+Episodes are read ahead in a thread, so that models are not kept waiting.
 """
 
 import logging
 import math
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -92,10 +90,8 @@ def log_spent(models: ModelSet) -> None:
         log.warning("watching took %d call(s) to the planner, with %s", spent["calls"], tokens)
 
 
-THREADS = 2
-"""Threads that align and keep; each decodes an episode's frames."""
-AHEAD = BEHIND = 16
-"""Episodes that are read before they are begun with, and that wait to be aligned and kept."""
+AHEAD = 16
+"""Episodes that are read before they are begun with."""
 
 
 class AnnotationJob:
@@ -144,20 +140,15 @@ class AnnotationJob:
             examiner=self._examiner,
         )
         progress("annotate", 0, len(todo))  # planning alone may take minutes
-        with _threads() as pool:
-            under_way: list[tuple[Episode, Future[Storyboard | str | None]]] = []
-            try:
-                if self._models.plans_first:
-                    self._plan_first()
-                with closing(self._tasks()) as tasks:
-                    for board in self._guarded.boards(tasks):
-                        episode = self._open.pop(board.task.id)
-                        under_way.append((episode, pool.submit(self._finish, board, episode)))
-                        self._count(under_way, limit=BEHIND)
-            except ModelUnavailableError as e:
-                self._summary.stopped = str(e)
-                log.error("%s", e)
-            self._count(under_way, limit=0)
+        try:
+            if self._models.plans_first:
+                self._plan_first()
+            with closing(self._tasks()) as tasks:
+                for board in self._guarded.boards(tasks):
+                    self._finish(board, self._open.pop(board.task.id))
+        except ModelUnavailableError as e:
+            self._summary.stopped = str(e)
+            log.error("%s", e)
         for episode in self._open.values():
             self._fail(episode.index, f"under way when the run {self._summary.stopped}")
 
@@ -197,11 +188,12 @@ class AnnotationJob:
         seed = self._options.seed + index
         return episode, Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
 
-    def _finish(self, board: Storyboard, episode: Episode) -> Storyboard | str | None:
-        """Record an episode; None where it keeps an earlier record, and a text where it came to nothing."""
+    def _finish(self, board: Storyboard, episode: Episode) -> None:
+        """Record an episode, unless it came to nothing or keeps an earlier record, and count it."""
         aligned = _or_reason(partial(self._aligned, board, episode), episode.id)
         if isinstance(aligned, str):
-            return aligned
+            self._fail(episode.index, aligned)
+            return
         aligned = with_details(aligned, episode, self._recorded.layout, self._options.detail_names)
         finished = self._guarded.signed(aligned)
         keeps = accepted_steps(finished) < (self._todo[episode.index] or 0)
@@ -210,7 +202,9 @@ class AnnotationJob:
         else:
             self._records.commit(episode.index, finished)
         self._journal.forget(episode.id)
-        return None if keeps else finished
+        self._ended += 1
+        self._summary.add_board(None if keeps else finished)
+        self._progress("annotate", self._ended, len(self._todo))
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
         if reason := self._guarded.problem(board):
@@ -218,21 +212,6 @@ class AnnotationJob:
         if any(step.segment is not None for step in board.steps):
             return board
         return align(board, episode, self._recorded.camera, self._recorded.layout)
-
-    def _count(self, under_way: list[tuple[Episode, Future[Storyboard | str | None]]], limit: int) -> None:
-        """Count what is through; wait until no more than `limit` remain. What keeping raised is raised."""
-        for entry in list(under_way):
-            episode, future = entry
-            if not future.done() and len(under_way) <= limit:
-                continue
-            under_way.remove(entry)
-            match future.result():
-                case str(reason):
-                    self._fail(episode.index, reason)
-                case board:
-                    self._ended += 1
-                    self._summary.add_board(board)
-                    self._progress("annotate", self._ended, len(self._todo))
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is not annotated: %s", index, message)
@@ -250,16 +229,3 @@ def _or_reason[Result](work: Callable[[], Result], where: str) -> Result | str:
         raise
     except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
         return report_bug(e, where)
-
-
-@contextmanager
-def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads that do all that they were given, unless it is Ctrl-C: then what they have begun."""
-    pool = ThreadPoolExecutor(THREADS, "goalreel-finish")
-    try:
-        yield pool
-    except KeyboardInterrupt:
-        pool.shutdown(cancel_futures=True)
-        raise
-    finally:
-        pool.shutdown()

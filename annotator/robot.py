@@ -1,7 +1,6 @@
 """The robot as a run understands it before it begins: one reading for all that it does."""
 
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -47,17 +46,13 @@ def _read_robot(source: Source, layout: Layout, camera: str | None) -> Robot:
     for index in indices:
         with suppress(DatasetError):
             episodes.append(source.episode(index))
-    with ThreadPoolExecutor(1, "goalreel-camera") as pool:  # pictures are decoded while numbers are read
-        still = pool.submit(_camera, source, camera)
-        try:
-            robot = (
-                infer_robot(episodes, layout, source.info.get("robot_type"), sampled_from)
-                if episodes
-                else Robot(layout=layout, findings=())
-            )
-        except Unsegmentable as e:
-            raise InputError(f"{source.root}: {e}") from e
-        findings = (*_numbers(source, layout), *robot.findings, still.result())
+    robot = Robot(layout=layout, findings=())
+    try:
+        if episodes:
+            robot = infer_robot(episodes, layout, source.info.get("robot_type"), sampled_from)
+    except Unsegmentable as e:
+        raise InputError(f"{source.root}: {e}") from e
+    findings = (*_numbers(source, layout), *robot.findings, _camera(source, camera))
     return robot.model_copy(update={"findings": findings})
 
 

@@ -155,13 +155,8 @@ def _bins(samples: Iterable[StepSample], mark: str) -> list[int]:
 def _success(samples: Sequence[StepSample], chosen: Selection) -> dict[str, list[int]]:
     sides = {"scored": _sides(samples)}
     for part, picks in (("sft", chosen.sft), ("rl", chosen.rl)):
-        after = [pick.sample for pick in picks]
-        dropped = [
-            sample
-            for stage, _, sample, reason in chosen.dropped_samples
-            if (stage, reason) == (part, "balance")
-        ]
-        sides |= {f"{part} before": _sides([*after, *dropped]), part: _sides(after)}
+        sides[f"{part} before"] = _sides([pick.sample for pick in chosen.unbalanced[part]])
+        sides[part] = _sides([pick.sample for pick in picks])
     return sides
 
 

@@ -143,8 +143,6 @@ class Pick:
 class StepTrend:
     """The filters' result for one step."""
 
-    overall: tuple[float, ...]
-    """Scores of its attempts in order."""
     fault: Reason | None
     part: Literal["sft", "rl"] | None
     """None for a step that was dropped."""
@@ -168,13 +166,8 @@ class Selection:
     threshold: float = 0.0
     """The variance above which a step is for RL."""
     dropped: dict[RecipeStage, Counter[Reason]] = field(default_factory=lambda: defaultdict(Counter))
-    dropped_samples: list[tuple[RecipeStage, int, StepSample, Reason]] = field(default_factory=list)
-    """Samples that the filters dropped: stage, storyboard, sample, reason."""
-
-    def drop(self, stage: RecipeStage, reason: Reason, board: int, sample: StepSample) -> None:
-        """Count a sample that becomes no row."""
-        self.dropped[stage][reason] += 1
-        self.dropped_samples.append((stage, board, sample, reason))
+    unbalanced: dict[str, list[Pick]] = field(default_factory=dict)
+    """The rows for `sft` and `rl` before one side of them is left out."""
 
 
 def select(
@@ -238,7 +231,7 @@ def _steps(chosen: Selection, outlines: Sequence[Outline]) -> _Steps:
     for number, each in enumerate(outlines):
         for sample in each.samples:
             if sample.scores is None:
-                chosen.drop("scores", "unscored", number, sample)
+                chosen.dropped["scores"]["unscored"] += 1
             else:
                 steps[number, sample.step, sample.by].append(sample)
     return steps
@@ -253,12 +246,12 @@ def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None, fi
     for at, attempts in steps.items():
         fault, rl = faults[at], spread[at] > chosen.threshold
         part = None if fault else "rl" if rl else "sft"
-        chosen.steps.append(StepTrend(overall[at], fault, part))
+        chosen.steps.append(StepTrend(fault, part))
         for sample in attempts:
             if fault and not sample.trust:
-                chosen.drop("trends", fault, at[0], sample)
+                chosen.dropped["trends"][fault] += 1
             elif sample.success is None:
-                chosen.drop("scores", "in_doubt", at[0], sample)
+                chosen.dropped["scores"]["in_doubt"] += 1
             elif part == "rl":
                 chosen.rl.append(Pick(at[0], sample))
             else:
@@ -268,7 +261,7 @@ def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None, fi
 def _judge(chosen: Selection, board: int, sample: StepSample, attempts: Sequence[StepSample]) -> None:
     verdict = judgement(sample, attempts)
     if not isinstance(verdict, Verdict):
-        chosen.drop("judgements", verdict, board, sample)
+        chosen.dropped["judgements"][verdict] += 1
     elif verdict.reasoning:
         chosen.sft.append(Pick(board, sample, verdict))
     else:  # a person's, without a word: to learn it would be to learn not to think
@@ -289,7 +282,8 @@ def _balanced(chosen: Selection, part: Literal["sft", "rl"], picks: Sequence[Pic
             id(p)
             for p in balanced(group, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
         }
-    for pick in picks:
-        if id(pick) not in stays:
-            chosen.drop(part, "balance", pick.board, pick.sample)
-    return [pick for pick in picks if id(pick) in stays]
+    kept = [pick for pick in picks if id(pick) in stays]
+    chosen.unbalanced[part] = list(picks)
+    if len(kept) < len(picks):
+        chosen.dropped[part]["balance"] += len(picks) - len(kept)
+    return kept

@@ -6,13 +6,14 @@ content stands for the next picture.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
 from goalreel.chat.conversation import Conversation, Message, MessagePart
 from goalreel.chat.interleave import MARK
-from goalreel.errors import DatasetError, InputError, first_line
+from goalreel.errors import InputError, first_line
 from goalreel.files import find
 from goalreel.image import Image
 
@@ -61,19 +62,15 @@ def dataclass_kind[R](
     """Make the kind of row whose columns are the fields of a dataclass."""
     types = get_type_hints(row)
     columns = {field.name: _TYPES[types[field.name]] for field in fields(row)}  # pyrefly: ignore[bad-argument-type]
-    return RowKind(name, columns, _fields_of, _Decode(row), json_columns, lesson)
+    return RowKind(name, columns, _fields_of, partial(_made, row), json_columns, lesson)
 
 
 def _fields_of(row: Any) -> dict[str, Any]:
     return dict(vars(row))
 
 
-@dataclass(frozen=True)
-class _Decode[R]:
-    row: type[R]
-
-    def __call__(self, values: Mapping[str, Any]) -> R:
-        return self.row(**values)
+def _made[R](row: type[R], values: Mapping[str, Any]) -> R:
+    return row(**values)
 
 
 @dataclass(frozen=True)
@@ -184,20 +181,13 @@ def shards_of(folder: Path, how: str) -> list[Path]:
 
 
 def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
-    """Read the rows of a corpus that `goalreel corpus make` wrote, in order; those finished before a kill.
+    """Read the rows of a corpus that `goalreel corpus` wrote, in order; those finished before a kill.
 
     Raises:
-        InputError: there are none.
-        DatasetError: they are of another kind.
+        InputError: there are none, or they are of another kind.
     """
-    import pyarrow.parquet as pq
-
-    for shard in shards_of(folder, f"make --kind {kind.name}"):
-        file = pq.ParquetFile(shard)
-        if missing := kind.columns.keys() - set(file.schema_arrow.names):
-            raise DatasetError(f"{shard} has no {', '.join(sorted(missing))}: make the corpus again")
-        for batch in file.iter_batches(batch_size=64):
-            yield from (from_columns(kind, values) for values in batch.to_pylist())
+    rows = StoredRows(kind, shards_of(folder, f"make --kind {kind.name}"))
+    return (rows[number] for number in range(len(rows)))
 
 
 class StoredRows[R]:

@@ -57,6 +57,7 @@ def _ask(question: "Question") -> "Choice":
 def _ask_in_browser(question: "Question") -> "Choice | None":
     import webbrowser
 
+    from goalreel.annotator.questions.question import ask_in_browser
     from goalreel.extras import absent
 
     def show(address: str) -> None:
@@ -64,8 +65,7 @@ def _ask_in_browser(question: "Question") -> "Choice | None":
         Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # it may wait for the page
 
     try:
-        from goalreel.annotator.questions.page import ask_in_browser
+        return ask_in_browser(question, show)
     except ModuleNotFoundError as e:
         typer.echo(absent(e) or str(e), err=True)
         return None
-    return ask_in_browser(question, show)
