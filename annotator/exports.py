@@ -267,17 +267,18 @@ def export_sarm(
 
     Videos are linked, all else is copied or new. An episode without a sub-task that may be said, or without
     annotation, has null in the dense columns: lerobot then warns and trains the dense head on no progress
-    in all of it. Of a part of a dataset, the copy is that part.
+    in all of it.
 
     Returns:
-        The number of whole `episodes`, and of those with a sub-task that a policy may be told (`named`).
+        The number of `episodes`, and of those with a sub-task that a policy may be told (`named`).
 
     Raises:
         InputError: `out` is there already.
         DatasetError: the dataset was not annotated by goalreel, has no sub-task that may be said, is not
             written yet or is damaged; the disk is full.
     """
-    source, goals, whole = _read_annotated(dataset)
+    source, goals = _read_annotated(dataset)
+    whole = len(source.rows)
     lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
     dense = {e: found for e, of_episode in goals.items() if (found := stages(of_episode, lengths[e]))}
     if not dense:
@@ -302,8 +303,8 @@ def export_sarm(
     return {"episodes": whole, "named": sum(bool(of_episode.names) for of_episode in goals.values())}
 
 
-def _read_annotated(dataset: Path) -> tuple[Source, dict[int, Goals], int]:
-    """Read a written dataset, the goals from its records that a policy may be told, and how many are whole.
+def _read_annotated(dataset: Path) -> tuple[Source, dict[int, Goals]]:
+    """Read a written dataset, and the goals from its records that a policy may be told.
 
     Raises:
         DatasetError: goalreel did not annotate it, it is not written yet, or it is damaged.
@@ -313,19 +314,14 @@ def _read_annotated(dataset: Path) -> tuple[Source, dict[int, Goals], int]:
         raise DatasetError(f"{dataset}: not written yet: finish its `goalreel annotate` first")
     source = Source.open(dataset)
     stored_layout(source, records.settings())
-    missing, total = source.missing_files(), len(source.rows)
-    if missing:
-        path = next(iter(missing.values()))
-        text = f"{dataset}: {total - len(missing)} of {total} episodes are whole; {path} is missing"
-        if len(missing) == total:
-            raise DatasetError(f"{text}: copy the dataset again")
-        log.warning("%s: only the complete episodes are exported", text)
+    if missing := source.missing_files():
+        raise DatasetError(f"{dataset}: {next(iter(missing.values()))} is missing: copy the dataset again")
     lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
-    done = sorted(e for e in records.done() if e in lengths and e not in missing)
+    done = sorted(e for e in records.done() if e in lengths)
     if not done:
         raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
     use_rejected = bool(records.settings().get("use_rejected"))
-    return source, read_goals(records, done, lengths, use_rejected), total - len(missing)
+    return source, read_goals(records, done, lengths, use_rejected)
 
 
 def _copy_files(root: Path, out: Path, progress: OnProgress) -> None:

@@ -1,4 +1,4 @@
-"""Write an annotated dataset, or a storyboard, to .rrd files: one for each episode, which the viewer lists.
+"""Write an annotated dataset to .rrd files: one for each episode, which the viewer lists.
 
 There is no joint file: of Rerun's tools that join files, `route` fails on some, and `merge` holds all of them
 in memory, as the viewer would.
@@ -24,8 +24,7 @@ from goalreel.datasets.writing.video import cut_video
 from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnProgress
-from goalreel.storyboard_io import load_storyboard
-from goalreel.types import Attempt, Storyboard, StoryboardStep
+from goalreel.types import Attempt, StoryboardStep
 
 APPLICATION = "goalreel"
 """The viewer has one layout for all recordings of an application."""
@@ -36,9 +35,6 @@ LEVELS = {"accepted": "INFO", "unjudged": "INFO", "rejected": "WARN", "failed": 
 
 FRAME, TIME = "frame", "time"
 """Timelines of an episode: its frames from 0, and their seconds as recorded."""
-ATTEMPT = "attempt"
-"""Timeline of a storyboard."""
-FIRST, CANDIDATE = "camera/first", "camera/attempt"
 
 
 def camera_entity(name: str) -> str:
@@ -88,12 +84,15 @@ def attempt_text(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
     return "\n".join(filter(None, (head, card.text, f"Prompt: {card.prompt}", refined))), card.outcome
 
 
-def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> rrb.Blueprint:
+def blueprint(cameras: Sequence[str]) -> rrb.Blueprint:
     """Cameras, sub-goals and curves on the left; the goal, its text and the Critic's on the right."""
-    below = [rrb.StateTimelineView(origin=LANES, name="Sub-goals")]
-    below += [rrb.TimeSeriesView(origin=CURVES, name="Curves")] if curves else []
     views = (rrb.Spatial2DView(origin=entity, name=entity.rpartition("/")[2]) for entity in cameras)
-    pictures = rrb.Vertical(rrb.Grid(*views), *below, row_shares=[5, 1.5, 2][: 1 + len(below)])
+    pictures = rrb.Vertical(
+        rrb.Grid(*views),
+        rrb.StateTimelineView(origin=LANES, name="Sub-goals"),
+        rrb.TimeSeriesView(origin=CURVES, name="Curves"),
+        row_shares=[5, 1.5, 2],
+    )
     texts = rrb.Vertical(
         rrb.Spatial2DView(origin=GOAL, name="Goal image"),
         rrb.TextDocumentView(origin=WORDS, name="Sub-goal"),
@@ -104,7 +103,7 @@ def blueprint(cameras: Sequence[str], timeline: str, *, curves: bool = True) -> 
     )
     return rrb.Blueprint(
         rrb.Horizontal(pictures, texts, column_shares=[3, 2]),
-        rrb.TimePanel(timeline=timeline, state="collapsed"),
+        rrb.TimePanel(timeline=TIME, state="collapsed"),
         rrb.SelectionPanel(state="hidden"),
     )
 
@@ -135,26 +134,6 @@ def log_episode(
     for phase in view.storyboard.phases:
         _at(stream, episode, phase.segment.start)
         log(stream, PHASE, rr.StateChange(state=phase.name))
-
-
-def log_storyboard(stream: rr.RecordingStream, board: Storyboard) -> None:
-    """Log a storyboard, each attempt at one tick; a step without attempts has a tick too."""
-    stream.set_time(ATTEMPT, sequence=0)
-    if board.task.image is not None:
-        log(stream, FIRST, picture(board.task.image))
-    if board.failure is not None:
-        log_verdict(stream, f"{board.failure.stage}: {board.failure.message}", "failed")
-    tick = 0
-    for number, (step, goal) in enumerate(zip(board.steps, board.goal_images(), strict=True), start=1):
-        stream.set_time(ATTEMPT, sequence=tick)
-        text = step_text(number, step, 1.0)
-        log_subgoal(stream, f"{number}. {step.step.name}", text, None if goal is None else picture(goal))
-        for at, attempt in enumerate(step.attempts):
-            stream.set_time(ATTEMPT, sequence=tick + at)
-            log_verdict(stream, *attempt_text(at + 1, attempt, f"{number}. {step.step.name}"))
-            entity = rr.Clear(recursive=False) if attempt.image is None else picture(attempt.image)
-            log(stream, CANDIDATE, entity)
-        tick += max(1, len(step.attempts))
 
 
 def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> None:
@@ -222,7 +201,7 @@ def write_rrd(
     options, layout = Options.of(settings), stored_layout(recorded, settings)
     views = recorded.views(recorded.camera(settings.get("camera")))
     cameras = [camera for camera in views if camera != options.subgoal_key]
-    laid = blueprint([camera_entity(camera) for camera in cameras], TIME)
+    laid = blueprint([camera_entity(camera) for camera in cameras])
     written = list[Path]()
     selected = select(dataset, done, episodes)
     for index in selected:
@@ -232,20 +211,6 @@ def write_rrd(
             log_episode(stream, episode, episode_view(episode, records), cameras, curves(episode, layout))
         progress("recordings", len(written), len(selected))
     return written
-
-
-def write_storyboard_rrd(folder: Path, out: Path) -> list[Path]:
-    """Write what `goalreel plan` left in `folder` as `out`/storyboard.rrd; returns that path, alone.
-
-    Raises:
-        InputError: no storyboard is there, or it is damaged.
-        DatasetError: the disk is full.
-    """
-    board, path = load_storyboard(folder), out / "storyboard.rrd"
-    laid = blueprint([FIRST, CANDIDATE], ATTEMPT, curves=False)
-    with _recording(path, board.task.instruction, laid) as stream:
-        log_storyboard(stream, board)
-    return [path]
 
 
 @contextmanager

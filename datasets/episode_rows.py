@@ -1,7 +1,6 @@
 """`meta/episodes` of a dataset, kept as columns: as Python objects 100,000 rows would take 250 MB."""
 
 import re
-from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Self
@@ -12,12 +11,10 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.parquet import (
     needed_in_episodes,
-    read_metadata,
     read_schema,
     read_table,
     sort_rows,
     to_numpy,
-    value_spans,
 )
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import find
@@ -158,39 +155,20 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
     """Return the rows of meta/episodes with the places of the data files that hold the episodes.
 
     lerobot finds an episode by the column episode_index, not by what meta/episodes says. An episode that is
-    nowhere, or in a file that is not readable, keeps its place. A single file is not read, and of several
-    only the headers, unless one of them holds other episodes than it should.
+    nowhere, or in a file that is not readable, keeps its place.
     """
-    by_place = defaultdict[Place, set[int]](set)
-    for episode, place in zip(rows.indices.tolist(), rows.places(), strict=True):
-        by_place[place].add(episode)
-    paths: dict[Place, Path] = {}
+    inside: dict[Place, set[int]] = {}
     for path in find(root / "data", "*/*.parquet"):
         if match := _FILE.fullmatch(path.relative_to(root / "data").as_posix()):
-            paths[int(match[1]), int(match[2])] = path
-    known = (
-        _span(path) == (min(by_place[p], default=-1), max(by_place[p], default=-1))
-        for p, path in paths.items()
-    )
-    if (len(paths) < 2 and by_place.keys() == paths.keys()) or all(known):
-        return rows
-    inside = {place: _episodes(path) for place, path in paths.items()}
-    moved = {episode: place for place, episodes in inside.items() for episode in episodes if episode in rows}
-    for place, episodes in by_place.items():
-        for episode in inside.get(place, set()) & episodes:
-            del moved[episode]
+            inside[int(match[1]), int(match[2])] = _episodes(path)
+    named = dict(zip(rows.indices.tolist(), rows.places(), strict=True))
+    moved = {
+        episode: place
+        for place, episodes in inside.items()
+        for episode in episodes & named.keys()
+        if episode not in inside.get(named[episode], ())
+    }
     return rows.move(moved) if moved else rows
-
-
-def _span(path: Path) -> tuple[int, int] | None:
-    """First and last episode of a data file by its header; None where that does not tell."""
-    try:
-        spans = value_spans(read_metadata(path), "episode_index")
-    except (pa.ArrowException, OSError):
-        return None
-    known = [span for span in spans if span is not None]
-    is_whole = known and len(known) == len(spans)
-    return (min(a for a, _ in known), max(b for _, b in known)) if is_whole else None
 
 
 def _episodes(path: Path) -> set[int]:

@@ -22,7 +22,6 @@ from typing import Any, Self, get_args
 from goalreel.annotator.corpus.boards import NamedScorer, StoredBoard, score_boards
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.datasets.corpora.critic_rows import (
-    BETTER,
     CRITIQUES,
     JUDGEMENTS,
     critique_row,
@@ -41,16 +40,15 @@ from goalreel.datasets.corpora.planner_rows import (
     sequence_row,
     unified_row,
 )
-from goalreel.datasets.corpora.recipe import FALL, POOR, Pick, RecipeStage, Selection, TrendFault, select
+from goalreel.datasets.corpora.recipe import Pick, RecipeStage, Selection, select
 from goalreel.datasets.corpora.rows import RowKind
-from goalreel.datasets.corpora.trajectories import GOOD, STORED_EDITS, Outline, StepSample, edit_row
+from goalreel.datasets.corpora.trajectories import STORED_EDITS, Outline, StepSample, edit_row
 from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, sweep, write_bytes
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
-_MARKS = ("semantics", "quality", "overall")
 STAGES: tuple[RecipeStage, ...] = get_args(RecipeStage.__value__)
 type _MakeRows = Callable[[int, Storyboard], Iterable[Any]]
 """(storyboard's number, storyboard) -> its rows."""
@@ -75,18 +73,14 @@ class RecipeConfig:
 
 @dataclass
 class CorpusReport:
-    """Distributions before and after the filters, and what was dropped for which reason."""
+    """The rows that storyboards became, and what was dropped for which reason."""
 
     scorer: str
     storyboards: int
     steps: int
     samples: int
-    thresholds: dict[str, float]
-    """Ours, as the paper names none."""
-    scores: dict[str, dict[str, list[int]]]
-    """Mark -> `before` and `after` -> attempts by whole points, the last with 9 to 10."""
-    trends: dict[str, int]
-    """Steps that were kept, and dropped by reason."""
+    rl_variance: float
+    """The variance of scores above which steps are for RL."""
     parts: dict[str, int]
     """Steps for `sft` and for `rl`."""
     success: dict[str, list[int]]
@@ -101,28 +95,13 @@ class CorpusReport:
     def of(cls, outlines: Sequence[Outline], chosen: Selection, scorer: str) -> Self:
         """Count what a selection made of outlines."""
         samples = [s for each in outlines for s in each.samples]
-        chosen_samples = [pick.sample for pick in (*chosen.sft, *chosen.rl)]
-        marks = {
-            mark: {"before": _bins(samples, mark), "after": _bins(chosen_samples, mark)} for mark in _MARKS
-        }
         return cls(
             scorer=scorer,
             storyboards=len(outlines),
             damaged=sum("damaged" in each.dropped for each in outlines),
             steps=sum(len(each.statuses) for each in outlines),
             samples=len(samples),
-            thresholds={
-                "good": GOOD,
-                "poor": POOR,
-                "fall": FALL,
-                "better": BETTER,
-                "rl_variance": chosen.threshold,
-            },
-            scores=marks,
-            trends={
-                name: sum((step.fault or "kept") == name for step in chosen.steps)
-                for name in ("kept", *get_args(TrendFault.__value__))
-            },
+            rl_variance=chosen.threshold,
             parts={part: sum(step.part == part for step in chosen.steps) for part in ("sft", "rl")},
             success=_success(samples, chosen),
             dropped={
@@ -143,13 +122,6 @@ class CorpusReport:
         for stage in ("trajectories", "scores", "trends", "judgements", "sft", "rl"):
             reasons.update(self.dropped.get(stage, {}))
         return next((f"{reason} ({count})" for reason, count in reasons.most_common(1)), "")
-
-
-def _bins(samples: Iterable[StepSample], mark: str) -> list[int]:
-    counts = [0] * 10
-    for scores in (s.scores for s in samples if s.scores is not None):
-        counts[min(int(getattr(scores, mark)), 9)] += 1
-    return counts
 
 
 def _success(samples: Sequence[StepSample], chosen: Selection) -> dict[str, list[int]]:

@@ -6,7 +6,6 @@ used as requested, or by type where only one topic has that type.
 
 import hashlib
 import re
-import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,32 +14,16 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field
 from rosbags.interfaces import Connection, MessageDefinitionFormat
-from rosbags.rosbag2 import Reader, ReaderError
-from rosbags.serde import SerdeError
-from rosbags.typesys import Stores, TypesysError, get_types_from_msg, get_typestore
+from rosbags.rosbag2 import Reader
+from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from goalreel.errors import DatasetError
+from goalreel.errors import DatasetError, UserError
 from goalreel.files import check_file, find
 from goalreel.image import Image, decode_compressed, decode_raw
 from goalreel.settings import Settings
 
 _ENDS = 65536
-
-_DAMAGE = (
-    ReaderError,
-    SerdeError,
-    TypesysError,
-    AssertionError,
-    EOFError,
-    LookupError,
-    MemoryError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-)
 
 
 def fingerprint(bags: Iterable[Path]) -> str:
@@ -56,10 +39,6 @@ def fingerprint(bags: Iterable[Path]) -> str:
                     file.seek(max(size - _ENDS, 0))
                     sha.update(file.read())
     return sha.hexdigest()
-
-
-# rosbags checks little of what it reads: a damaged file ends in whatever the parser stumbles over. Its
-# decompressors and SQLite raise classes of their own, direct children of Exception or RuntimeError.
 
 
 @dataclass(frozen=True)
@@ -143,14 +122,14 @@ def _typestore(path: Path, connection: Connection) -> Typestore:
 
 @contextmanager
 def _one_line(path: Path) -> Iterator[None]:
-    import apsw
-    from backports.zstd import ZstdError
-
+    """Turn whatever rosbags stumbles over into one line: it checks little of what it reads."""
     try:
         yield
+    except UserError:
+        raise
     except FileNotFoundError as e:
         raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3") from e
-    except (*_DAMAGE, OSError, apsw.Error, ZstdError) as e:
+    except Exception as e:
         raise DatasetError(
             f"{path}: not readable as a ROS 2 bag ({_line(e)}): truncated? `mcap recover` or "
             "`ros2 bag reindex` saves what a killed recorder left"

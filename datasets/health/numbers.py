@@ -3,7 +3,6 @@
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, spell_numbers, warning
-from goalreel.datasets.health.tables import FrameRows, in_threads
+from goalreel.datasets.health.tables import FrameRows
 from goalreel.datasets.parquet import is_ragged, list_items, read_batches, read_schema, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
@@ -39,7 +38,7 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         yield warning("no_numbers", f"{text}: name them with --layout state=NAME,action=NAME")
     for name in names:
         try:
-            ranges = in_threads(partial(_range, name), [rows.paths[i] for i in np.unique(rows.file)])
+            ranges = [_range(name, rows.paths[i]) for i in np.unique(rows.file)]
         except DatasetError as e:
             yield broken("columns", str(e))
             continue
@@ -103,7 +102,8 @@ def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssu
     """Cameras that show every second frame twice, or stand still while the robot moves."""
     sample = chosen[:: max(1, len(chosen) // _SAMPLES)][:_SAMPLES]
     cameras = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" not in source.features]
-    for camera, kinds in zip(cameras, in_threads(partial(_repeats, source, sample), cameras), strict=True):
+    for camera in cameras:
+        kinds = _repeats(source, sample, camera)
         if kinds == {"half"}:
             text = f"{camera} shows every second frame twice: it was recorded at half the rate"
             yield warning("half_rate", f"{text}; cuts may be a frame off")

@@ -1,8 +1,7 @@
 """Checks that metadata, data files and words agree: lerobot's loader believes much of it unseen."""
 
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -24,7 +23,6 @@ from goalreel.errors import DatasetError, first_line
 from goalreel.terms import LabelForm
 
 NUMBERS = ("episode_index", "frame_index", "index", "task_index", "timestamp")
-THREADS = 4
 MISSING = np.iinfo(np.int64).min
 """Stands for an integer that is not there."""
 
@@ -47,7 +45,7 @@ class FrameRows:
     def read(cls, paths: Iterable[Path]) -> "FrameRows":
         """Read files that are readable, one at least."""
         paths = tuple(paths)
-        columns = in_threads(_read, paths)
+        columns = [_read(path) for path in paths]
         file = np.repeat(np.arange(len(paths)), [len(c["timestamp"]) for c in columns])
         return cls(paths, file, *(np.concatenate([part[name] for part in columns]) for name in NUMBERS))
 
@@ -61,12 +59,6 @@ class FrameRows:
         episode = self.episode[order]
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
         return dict(zip(episode[starts].tolist(), np.split(order, starts[1:]), strict=False))
-
-
-def in_threads[Item, Result](work: Callable[[Item], Result], items: Iterable[Item]) -> list[Result]:
-    """Do `work` for each item, several at once; the results are in the order of the items."""
-    with ThreadPoolExecutor(THREADS, "goalreel-check") as pool:
-        return list(pool.map(work, items))
 
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
@@ -115,9 +107,8 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
         source.check_data(chosen)
     except DatasetError as e:
         yield broken("data_file", str(e))
-    paths = data_files(source.root)
-    for path, reason in zip(paths, in_threads(unreadable, paths), strict=True):
-        if reason is not None:
+    for path in data_files(source.root):
+        if (reason := unreadable(path)) is not None:
             text = f"{path}: not readable as parquet ({reason}), and lerobot loads every file below data/"
             yield broken("data_file", f"{text}: remove it, or {_COPY}")
         else:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, warning
-from goalreel.datasets.health.tables import FrameRows, count_values, in_threads
+from goalreel.datasets.health.tables import FrameRows, count_values
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.source import Source, declares
 from goalreel.datasets.video import VideoIndex, video_index
@@ -50,8 +50,8 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
         if nowhere:
             text = f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again"
             yield broken("video_file", text, nowhere)
-    for issues in in_threads(lambda file: list(_file_issues(source, rows, selected, *file)), files):
-        yield from issues
+    for file in files:
+        yield from _file_issues(source, rows, selected, *file)
 
 
 def _starts(source: Source, camera: str) -> tuple[dict[Path, dict[int, float]], list[int]]:

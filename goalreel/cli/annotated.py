@@ -21,10 +21,7 @@ SHOW_EPILOG = "Example: `goalreel show pusht-goals`"
 def show(
     dataset: Annotated[
         Path,
-        typer.Argument(
-            help="A dataset that `goalreel annotate` wrote or is writing; "
-            "with --rerun, also a folder of `goalreel plan`."
-        ),
+        typer.Argument(help="A dataset that `goalreel annotate` wrote or is writing."),
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
     source: RecordedSource = None,
@@ -79,13 +76,9 @@ def show(
 
 def _recordings(dataset: Path, out: Path, source: Path | None, episodes: list[int] | None) -> list[Path]:
     """The .rrd files written."""
-    from goalreel.annotator.rrd import write_rrd, write_storyboard_rrd
+    from goalreel.annotator.rrd import write_rrd
     from goalreel.cli.console import progress_bars
 
-    if (dataset / "storyboard.json").is_file():
-        if source is not None or episodes is not None:
-            raise InputError(f"{dataset}: is a storyboard: leave out --source and --episodes")
-        return write_storyboard_rrd(dataset, out)
     with progress_bars() as progress:
         return write_rrd(dataset, out, source=source, episodes=episodes, progress=progress)
 

@@ -18,8 +18,6 @@ from support.rrd import entities, name_of, values, verify
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.image import Image
-from goalreel.storyboard_io import save_storyboard
-from goalreel.types import Attempt, Failure, Step, Storyboard, StoryboardStep, Task, Verdict
 
 pytestmark = pytest.mark.process
 
@@ -135,61 +133,6 @@ def test_a_video_that_rerun_cannot_read_is_encoded_anew(video_dataset, board, tm
     goalreel("show", tmp_path / "out", "--rerun", tmp_path / "seen", "--source", tmp_path / "old")
     there = source.episode(0).frames("observation.images.front", range(12))
     assert alike(decoded(tmp_path / "seen/episode_000000.rrd", "front"), there)
-
-
-def plain(shade: int) -> Image:
-    return Image(np.full((24, 32, 3), shade, np.uint8))
-
-
-def test_a_storyboard_is_a_recording_with_a_tick_an_attempt(tmp_path):
-    rejected = Verdict(
-        success=False, reasoning="no [block](http://x) there", refined_prompt="again", probability=0.25
-    )
-    attempts = (
-        Attempt(prompt="p", seed=0, image=plain(50), verdict=rejected),
-        Attempt(prompt="again", seed=1, failure=Failure(stage="edit", message="out of memory")),
-        Attempt(prompt="again", seed=2, image=plain(90), verdict=Verdict(success=True)),
-    )
-    first = StoryboardStep(
-        step=Step(name="pick", instruction="held", prompt="p"), attempts=attempts, status="accepted", chosen=2
-    )
-    told = Step(name="wait", instruction="it is dry", prompt=None, auxiliary_text="Let it dry.")
-    steps = (first, StoryboardStep(step=told, status="text"))
-    save_storyboard(
-        Storyboard(task=Task(id="t", instruction="x", image=plain(10)), steps=steps), tmp_path / "plan"
-    )
-    assert "rerun " in goalreel("show", tmp_path / "plan", "--rerun", tmp_path / "seen")
-    [path] = (tmp_path / "seen").iterdir()
-    verify(path)
-    assert (path.name, name_of(path)) == ("storyboard.rrd", "x")
-    assert values(path, *STEP, "attempt") == [(0, "1. pick"), (3, "2. wait")]
-    log = values(path, "log/critic", "TextLog:text", "attempt")
-    assert log[0] == (
-        0,
-        "1. pick, attempt 1: rejected (probability of success 0.25)\nno [block](http://x) there\nPrompt: p\n"
-        "Next prompt: again",
-    )
-    assert [(t, text.splitlines()[1]) for t, text in log[1:]] == [
-        (1, "edit: out of memory"),
-        (2, "Prompt: again"),
-    ]
-    assert [v for _, v in values(path, "log/critic", "TextLog:level", "attempt")] == ["WARN", "ERROR", "INFO"]
-    tried = values(path, "camera/attempt", "EncodedImage:blob", "attempt")
-    assert [(t, int(Image.decode(bytes(b)).pixels.mean())) for t, b in tried] == [(0, 50), (2, 90)]
-    goals = values(path, "subgoal/goal", "EncodedImage:blob", "attempt")
-    assert [(t, int(Image.decode(bytes(b)).pixels.mean())) for t, b in goals] == [(0, 90)]
-    assert [t for t, _ in values(path, "subgoal/goal", "Clear:is_recursive", "attempt")] == [3]
-    assert "Let it dry." in values(path, "subgoal/words", "TextDocument:text", "attempt")[1][1]
-    assert "leave out" in fails("show", tmp_path / "plan", "--rerun", tmp_path / "seen", "--episodes", "1")
-
-
-def test_a_task_that_could_not_be_planned_says_why(tmp_path):
-    lost = Storyboard(task=Task(id="t", instruction="x"), failure=Failure(stage="plan", message="no JSON"))
-    save_storyboard(lost, tmp_path)
-    goalreel("show", tmp_path, "--rerun", tmp_path / "seen")
-    assert values(tmp_path / "seen/storyboard.rrd", "log/critic", "TextLog:text", "attempt") == [
-        (0, "plan: no JSON")
-    ]
 
 
 def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch):

@@ -134,24 +134,16 @@ def test_every_command_of_the_dataset_pages_runs(video_dataset, annotated, tmp_p
 
 
 @pytest.mark.process
-def test_the_rerun_commands_run(video_dataset, annotated, board, tmp_path, monkeypatch):
+def test_the_rerun_commands_run(video_dataset, annotated, tmp_path, monkeypatch):
     pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
     from support.rrd import verify
 
-    from goalreel.image import Image
-    from goalreel.storyboard_io import save_storyboard
-
     lines = commands("docs/how-to/see-the-plan.md")
-    assert [words[0] for words in lines] == ["goalreel"] * 2 + ["rerun"]
+    assert [words[0] for words in lines] == ["goalreel", "rerun"]
     monkeypatch.chdir(tmp_path)
     annotated(video_dataset, Path("annotated"), {0: {}, 1: {}})
-    picture = Image(np.zeros((24, 32, 3), np.uint8))
-    plan = board(6)
-    task = plan.task.model_copy(update={"image": picture})
-    save_storyboard(plan.model_copy(update={"task": task}), Path("predicted"))
-    for words in lines[:2]:
-        goalreel(*words[1:])
-    [pattern] = lines[2][1:]
+    goalreel(*lines[0][1:])
+    [pattern] = lines[1][1:]
     recordings = sorted(Path().glob(pattern))
-    assert [p.name for p in recordings] == ["episode_000000.rrd", "episode_000001.rrd", "storyboard.rrd"]
+    assert [p.name for p in recordings] == ["episode_000000.rrd", "episode_000001.rrd"]
     verify(*recordings)
