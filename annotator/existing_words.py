@@ -6,7 +6,7 @@ from pathlib import Path
 
 from goalreel.datasets.corrections import corrections_path, logged_episodes
 from goalreel.datasets.episode import episode_id
-from goalreel.datasets.fingerprint import same_frames, same_words
+from goalreel.datasets.fingerprint import same_frames
 from goalreel.datasets.health.issues import spell
 from goalreel.datasets.info_file import check_links
 from goalreel.datasets.labels import LABEL_FORMS, find_labels
@@ -112,7 +112,7 @@ def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -
         if not same_frames(review.recording, recording):
             log.warning("episode %d: its recording has changed, so its corrections are not used", episode)
             continue
-        if not same_words(review.recording, recording):
+        if review.recording != recording:
             review = review.with_instruction(source.episode(episode).instruction)
         if (corrected := plan(review)) is not None:
             plans[episode_id(episode)] = corrected

@@ -2,15 +2,13 @@
 
 A recording is its frames and rows. Where an episode lies does not count, nor its number: one keeps its
 fingerprint in a dataset that grew or was merged, in other files of which all else may differ. Its words count
-apart. A recording is called `FRAMES-WORDS-ROWS`, three digests in hex: FRAMES is of its numbers and keyframes
-and says which recording it is, WORDS of its tasks and sub-task labels, on which a plan depends, ROWS of all
-that its rows hold.
+apart. A recording is called `FRAMES-WORDS`, two digests in hex: FRAMES is of its numbers and keyframes and
+says which recording it is, WORDS of its tasks and sub-task labels, on which a plan depends.
 """
 
-import hashlib
 import itertools
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,12 +20,11 @@ import numpy as np
 import pyarrow as pa
 from av.container import InputContainer
 from av.error import FFmpegError
-from numpy.typing import NDArray
 
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
-from goalreel.datasets.parquet import episode_tables, list_items, read_schema, to_numpy
+from goalreel.datasets.parquet import episode_tables, read_schema
 from goalreel.datasets.video import open_video
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -36,26 +33,14 @@ type Info = dict[str, Any]
 type Row = dict[str, Any]
 """A row of meta/episodes."""
 
-_BATCH_ROWS = 512
-"""Rows of an episode that are hashed together, counted from its start: a null changes its batch."""
 _PLACE = ("index", "episode_index")
 _WORDS = ("task_index", "subtask_index", "language_persistent", "language_events")
 """Columns of words, or that number them."""
 
 
-def make_id(frames: str, text: str, rows: str) -> str:
-    """Join the three digests; 128 bits of the first two are enough."""
-    return f"{frames[:32]}-{text[:32]}-{rows}"
-
-
 def same_frames(first: str | None, other: str | None) -> bool:
     """Tell if both name the same recording, whatever its words are now."""
     return _parts(first)[:1] == _parts(other)[:1]
-
-
-def same_words(first: str | None, other: str | None) -> bool:
-    """Tell if both name the same recording with the same words."""
-    return _parts(first)[:2] == _parts(other)[:2]
 
 
 def _parts(id: str | None) -> Sequence[str | None]:
@@ -79,8 +64,8 @@ class Fingerprint:
         return cls(shared, _Episodes(root, info, rows, tasks))
 
     def recording(self, id: str) -> str:
-        """Frames and words of the recording with this id (`Episode.id`), on which answers depend."""
-        return self.episodes[int(id.removeprefix("episode_"))].rsplit("-", 1)[0]
+        """Name the recording of the episode with this id (`Episode.id`), on which answers depend."""
+        return self.episodes[int(id.removeprefix("episode_"))]
 
 
 class _Episodes(Mapping[int, str]):
@@ -114,21 +99,20 @@ class _Episodes(Mapping[int, str]):
         path = stored(self._root, self._info["data_path"], rows[episodes[0]], "data")
         videos = sorted(k for k, f in self._info["features"].items() if f["dtype"] == "video")
         cameras = [self._keyframes(rows, camera) for camera in videos]
-        digests = dict.fromkeys(episodes, _digests([], self._tasks))
+        digests = dict.fromkeys(episodes, ("", ""))
         try:
             columns = [name for name in read_schema(path).names if name != "index"]  # counts all frames
             for episode, table in episode_tables(path, columns):
-                parts = (table.slice(at, _BATCH_ROWS) for at in range(0, len(table), _BATCH_ROWS))
-                digests[episode] = _digests([part.to_batches()[0] for part in parts], self._tasks)
+                digests[episode] = _digests(table, self._tasks)
         except FileNotFoundError as e:
             raise DatasetError(f"{path} is missing: copy the dataset again") from e
         except (pa.ArrowException, OSError) as e:
             raise DatasetError(f"{path}: not readable as data parquet ({e}): copy the dataset again") from e
         for episode, row in rows.items():
-            numbers, words, whole = digests[episode]
-            frames = [camera.get(episode, b"") for camera in cameras]
+            numbers, words = digests[episode]
+            frames = digest(numbers, *(camera.get(episode, b"") for camera in cameras))
             words = digest(words, self._sub_tasks, self._labels(row))
-            self._ids[episode] = make_id(digest(numbers, *frames), words, digest(whole, *frames))
+            self._ids[episode] = f"{frames[:32]}-{words[:32]}"  # 128 bits each are enough
 
     @cached_property
     def _sub_tasks(self) -> str:
@@ -179,62 +163,23 @@ class _Episodes(Mapping[int, str]):
         return digests
 
 
-def _digests(batches: Sequence[pa.RecordBatch], tasks: Mapping[int, str]) -> tuple[str, str, str]:
-    """Digests of an episode's rows: of its numbers, of its words, and of all of it.
+def _digests(table: pa.Table, tasks: Mapping[int, str]) -> tuple[str, str]:
+    """Digests of an episode's numbers, and of its words; tasks count by their texts, not their numbers."""
 
-    Tasks count by their texts, whatever their numbers, but for the last.
-    """
-    columns: dict[tuple[str, str], Any] = {}
-    task_indices: list[int] = []
-    for rows in batches:
-        for name, column in zip(rows.schema.names, rows.columns, strict=True):
-            for leaf, data in _leaves(name, column):
-                columns.setdefault((name, leaf), hashlib.sha256()).update(data)
-        if "task_index" in rows.schema.names:
-            task_indices += rows.column("task_index").to_pylist()
-    texts = {index: tasks.get(index) for index in set(task_indices)}
-    frame_texts = ((texts[index] or "").strip() for index in task_indices)
-    task_runs = [[text, len(list(frames))] for text, frames in itertools.groupby(frame_texts)]
-    named_tasks = [f"{index} {texts[index]}" for index in sorted(texts)]
+    def columns(names: Iterable[str]) -> Iterator[str]:
+        for name in sorted(names):
+            yield f"{name} {json.dumps(table[name].to_pylist(), default=_plain)}"
 
-    def chosen(takes: Callable[[str], bool], *parts: str) -> str:
-        leaves = sorted((leaf, sha) for (name, leaf), sha in columns.items() if takes(name))
-        return digest(*(f"{leaf} {sha.hexdigest()}" for leaf, sha in leaves), *parts)
-
-    labels = chosen(lambda name: name in ("subtask_index", "language_persistent"))
-    return (
-        chosen(lambda name: name not in (*_WORDS, *_PLACE)),
-        digest(labels, json.dumps(task_runs)),
-        chosen(lambda name: True, *named_tasks),
-    )
+    names = set(table.column_names)
+    indices = table["task_index"].to_pylist() if "task_index" in names else []
+    texts = ((tasks.get(index) or "").strip() for index in indices)
+    runs = [[text, len(list(frames))] for text, frames in itertools.groupby(texts)]
+    labels = names & {"subtask_index", "language_persistent"}
+    return digest(*columns(names - {*_WORDS, *_PLACE})), digest(*columns(labels), json.dumps(runs))
 
 
-def _leaves(name: str, column: pa.Array) -> Iterator[tuple[str, bytes]]:
-    """The bytes of a column's values, those of nested types apart."""
-    kind = column.type
-    if pa.types.is_struct(kind):
-        for field, values in zip(kind, column.flatten(), strict=True):
-            yield from _leaves(f"{name}.{field.name}", values)
-    elif pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
-        yield f"{name}#", _list_lengths(column).tobytes()
-        yield from _leaves(f"{name}[]", list_items(column))
-    elif pa.types.is_primitive(kind) and not column.null_count:
-        yield name, to_numpy(column).tobytes()
-    else:
-        for value in column.to_pylist():
-            data = value if isinstance(value, bytes) else str(value).encode()
-            yield name, len(data).to_bytes(8, "big") + data
-
-
-def _list_lengths(column: pa.Array) -> NDArray[Any]:
-    """The length of each list as an integer; as a float, NaN for null, where there are nulls."""
-    if not column.null_count and isinstance(column, (pa.ListArray, pa.LargeListArray)):
-        return np.diff(to_numpy(column.offsets))
-    if not column.null_count:
-        return np.full(len(column), column.type.list_size, np.int32)
-    import pyarrow.compute as pc
-
-    return pc.call_function("list_value_length", [column]).to_numpy(zero_copy_only=False)
+def _plain(value: object) -> str:
+    return digest(value) if isinstance(value, bytes) else str(value)
 
 
 def _keyframe(container: InputContainer, seconds: float) -> bytes:

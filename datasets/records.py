@@ -20,6 +20,7 @@ so a resumed run leaves the same bytes as an unbroken one.
 import hashlib
 import json
 import logging
+import operator
 import os
 import re
 import shutil
@@ -34,7 +35,7 @@ from goalreel.boards.words import FRAME, reference_of, stand_in
 from goalreel.claims import Makers, attributed, has_unknown, makers
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
-from goalreel.datasets.fingerprint import Fingerprint, same_frames, same_words
+from goalreel.datasets.fingerprint import Fingerprint, same_frames
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import digest, exclusive, file_lock, find, read_json, sweep, write_bytes
 from goalreel.image import Image
@@ -277,7 +278,7 @@ class Records:
 
     def outdated(self, episode: int) -> bool:
         """Tell whether a record tells of another recording, or of other words, than the dataset now has."""
-        return not self._agrees(episode, same_words)
+        return not self._agrees(episode, operator.eq)
 
     def is_of_recording(self, episode: int) -> bool:
         """Tell whether an episode's record tells of the recording that the dataset now has."""

@@ -6,6 +6,7 @@ travel with OUT and hold no time of a file: copies have other times.
 """
 
 import json
+import os
 from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from goalreel.files import copy, digest, file_digest, files_below, find, link_or
 MARKS = FOLDER / "files"
 _COPIES = "copies.json"
 _WHOLE = (".parquet", ".json", ".jsonl")
-_BLOCK, _BLOCKS = 1 << 16, 16
+_LARGE = 1 << 20
 
 THREADS = 4
 """Files passed on at once: whoever waits for the disk leaves the processor to others."""
@@ -33,19 +34,17 @@ _NAMES = 3
 
 
 def content_digest(path: Path) -> str:
-    """SHA-256 of a file; of a large video, of its size and of 16 blocks from all over it.
+    """SHA-256 of a file; of a large video, of its size and both ends.
 
     Terabytes of videos are not read for this. A video that was encoded anew has another size and index.
     """
     size = path.stat().st_size
-    if size <= _BLOCK * _BLOCKS or path.suffix in _WHOLE:
+    if size <= _LARGE or path.suffix in _WHOLE:
         return file_digest(path)
-    blocks = [str(size).encode()]
     with path.open("rb") as file:
-        for i in range(_BLOCKS):
-            file.seek((size - _BLOCK) * i // (_BLOCKS - 1))
-            blocks.append(file.read(_BLOCK))
-    return digest(*blocks)
+        first = file.read(_LARGE // 2)
+        file.seek(-_LARGE // 2, os.SEEK_END)
+        return digest(str(size), first, file.read())
 
 
 @dataclass(frozen=True)
