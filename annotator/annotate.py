@@ -30,7 +30,6 @@ from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import MARKS, check_apart, check_edits
-from goalreel.datasets.writing.frame_columns import check_progress
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
 from goalreel.drivers import Limits
@@ -249,8 +248,6 @@ def _check(
         check_links(source.root)
     source.check_data(selected)
     check_form(source, options.subgoal_key, options.subgoal_form)
-    if options.text.progress:
-        check_progress(source)
     planner = models.provenance.preset.planner
     kept = {e.numbers for e in options.labelled if e.by == ROWS} if planner == "examples" else ()
     return check_labels(

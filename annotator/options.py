@@ -3,8 +3,7 @@
 Command lines read them, so this imports little.
 """
 
-from collections.abc import Mapping, Sequence
-from itertools import groupby
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
@@ -97,7 +96,7 @@ class Options(Settings):
     details: str | None = setting(
         None,
         "More to say of each step, with commas between: motion, pose, "
-        "scene, reasoning, failure, progress (docs/how-to/annotate.md).",
+        "scene, reasoning, failure (docs/how-to/annotate.md).",
         panel=DATASET,
     )
     """Read by `goalreel.details.parse_details`."""
@@ -132,7 +131,7 @@ class Options(Settings):
 
     @property
     def text(self) -> "TextOptions":
-        """The words and numbers that are written into the dataset."""
+        """The words that are written into the dataset."""
         from goalreel.datasets.writing.plan import TextOptions
 
         return TextOptions(
@@ -140,7 +139,6 @@ class Options(Settings):
             replace_rows=self.replace_rows,
             task_aug=self.task_aug,
             task_per_frame=self.task_per_frame,
-            progress="progress" in self.detail_names,
         )
 
     @classmethod
@@ -201,17 +199,6 @@ def parse_episodes(text: str | None) -> list[int] | None:
             raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
         episodes.update(range(int(first), int(last or first) + 1))
     return sorted(episodes)
-
-
-def format_episodes(episodes: Sequence[int]) -> str:
-    """Write sorted episode numbers as `parse_episodes` reads them.
-
-    >>> format_episodes([0, 1, 2, 7])
-    '0-2,7'
-    """
-    groups = groupby(enumerate(episodes), key=lambda pair: pair[1] - pair[0])
-    runs = [[episode for _, episode in group] for _, group in groups]
-    return ",".join(f"{run[0]}-{run[-1]}" if len(run) > 1 else str(run[0]) for run in runs)
 
 
 def _shard(value: Any) -> Any:

@@ -14,9 +14,9 @@ from goalreel.errors import InputError
 from goalreel.settings import Frozen
 
 type Aspect = Literal["motion", "pose", "scene", "reasoning"]
-type DetailName = Aspect | Literal["failure", "progress"]
+type DetailName = Aspect | Literal["failure"]
 ASPECTS: tuple[Aspect, ...] = get_args(Aspect.__value__)
-DETAILS: tuple[DetailName, ...] = (*ASPECTS, "failure", "progress")
+DETAILS: tuple[DetailName, ...] = (*ASPECTS, "failure")
 WATCHED: tuple[DetailName, ...] = ("scene", "reasoning", "failure")
 """Those that a model which watches is asked for; of failures rules and people tell too."""
 
@@ -90,8 +90,8 @@ def by_rule(text: str | None) -> Detail | None:
 def parse_details(text: str | None) -> tuple[DetailName, ...]:
     """Read names with commas between them, in their usual order.
 
-    >>> parse_details("progress, motion")
-    ('motion', 'progress')
+    >>> parse_details("pose, motion")
+    ('motion', 'pose')
 
     Raises:
         InputError: there is no such detail.

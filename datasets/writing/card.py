@@ -10,7 +10,6 @@ from typing import Any
 import yaml
 
 from goalreel.critics.examiner import read_examination
-from goalreel.datasets.writing.frame_columns import PROGRESS, PROGRESS_FILE
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.details import parse_details
 from goalreel.files import write_bytes
@@ -79,13 +78,7 @@ def _section(job: BuildPlan) -> Iterator[str]:
         yield "- `language_persistent`: the words, as rows of style `plan`, `subtask` and others."
     if job.task_per_frame:
         yield "- `task_index`: the sub-task of each frame; without one, the instruction."
-    if job.progress:
-        yield (
-            f"- `{PROGRESS}`: how far each frame is in its task, 0-1, by a rule from the cuts; NaN where a "
-            f"step is in doubt. `{PROGRESS_FILE}` has it for `lerobot-train --sample_weighting.type=rabc`."
-        )
-    details = parse_details(job.records.settings().get("details"))
-    texts = ", ".join(name for name in details if name != PROGRESS)
+    texts = ", ".join(parse_details(job.records.settings().get("details")))
     besides = f", and details of its steps ({texts})" if texts else ""
     yield f"- `meta/goalreel`: the record of each episode, with every attempt and verdict{besides}."
     yield ""

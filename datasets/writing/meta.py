@@ -15,7 +15,7 @@ from goalreel.datasets.labels import SUB_TASKS
 from goalreel.datasets.parquet import array, episode_tables, list_items, read_schema, read_table, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import episode_files
-from goalreel.datasets.writing.frame_columns import FEATURE, PROGRESS, frame_progress, listed
+from goalreel.datasets.writing.frame_columns import listed
 from goalreel.datasets.writing.language import LANGUAGE_FEATURE, language_types, put_column
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.plan import FORM, BuildPlan
@@ -129,8 +129,6 @@ def _with_camera(
             if e in placed:
                 values[i] = stats[e][name].tolist() if of_stats else getattr(placed[e], name)
         table = put_column(table, pa.field(column, kind), pa.chunked_array([array(values, kind)], kind))
-    if job.progress:
-        table = _with_progress(table, episodes, job)
     if job.tasks and "tasks" in table.column_names:
         old = zip(table["tasks"].to_pylist(), episodes, strict=True)
         values = [
@@ -157,25 +155,6 @@ def _with_task_stats(table: pa.Table, episodes: Sequence[int], job: BuildPlan) -
             values = [new[e][name].tolist() if e in job.goals and name in new[e] else stat for e, stat in old]
             table = table.set_column(at, field, array(values, field.type))
     return table
-
-
-def _with_progress(table: pa.Table, episodes: Sequence[int], job: BuildPlan) -> pa.Table:
-    """The table with the statistics of the progress; an episode of an earlier pass keeps its own."""
-    rows = []
-    for i, e in enumerate(episodes):
-        stats = number_stats(frame_progress(job.goals.get(e), job.clock[e].frames if e in job.clock else 1))
-        old = {} if e in job.goals else {name: _kept(table, name, i) for name in stats}
-        rows.append({name: old.get(name) or value.tolist() for name, value in stats.items()})
-    for name in rows[0] if rows else ():
-        kind = pa.list_(pa.int64() if name == "count" else pa.float64())
-        values = pa.chunked_array([array([row[name] for row in rows], kind)], kind)
-        table = put_column(table, pa.field(f"stats/{PROGRESS}/{name}", kind), values)
-    return table
-
-
-def _kept(table: pa.Table, name: str, row: int) -> object:
-    column = f"stats/{PROGRESS}/{name}"
-    return table[column][row].as_py() if column in table.column_names else None
 
 
 def _ordered(tasks: list[str], source: Source, episode: int) -> list[str]:
@@ -248,8 +227,6 @@ def write_info(job: BuildPlan, video: Path | None) -> None:
         camera = features[job.key]
         camera["info"] = {**(camera.get("info") or {}), SUB_TASKS: True}
     features[job.pad_key] = {"dtype": "bool", "shape": [1], "names": None}
-    if job.progress:
-        features[PROGRESS] = FEATURE
     for name in language_types():
         if job.text.language:
             features[name] = LANGUAGE_FEATURE

@@ -30,7 +30,7 @@ from goalreel.datasets.writing.files import (
     meta_digest,
     pass_on,
 )
-from goalreel.datasets.writing.frame_columns import PROGRESS, PROGRESS_FILE, TASKS, tasks_file, write_progress
+from goalreel.datasets.writing.frame_columns import TASKS, tasks_file
 from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places, places_digest, ticks
 from goalreel.datasets.writing.meta import PictureLevels, Stats
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
@@ -200,7 +200,7 @@ def build(
         job.marks.drop(info)
         info.unlink(missing_ok=True)
     drop_gone(job.source, out, camera_key, job.marks)
-    besides = {CARD, *([TASKS] if job.task_per_frame else []), *([PROGRESS_FILE] if job.progress else [])}
+    besides = {CARD, *([TASKS] if job.task_per_frame else [])}
     pass_on(root, out, besides)
     for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
         if progress:
@@ -241,11 +241,8 @@ def _steps(
         tasks = partial(write_bytes, job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
         job.marks.once(job.out / TASKS, everything, tasks)
     yield
-    numbers = [*([PROGRESS] if job.progress else []), *(["task_index"] if job.tasks else [])]
-    aggregate = partial(meta.write_stats, root, job.out, job.key, numbers)
+    aggregate = partial(meta.write_stats, root, job.out, job.key, ["task_index"] if job.tasks else [])
     job.marks.once(meta_folder / "stats.json", everything, aggregate)
-    if job.progress:
-        job.marks.once(job.out / PROGRESS_FILE, everything, partial(write_progress, job.out))
     yield
     probe = None if job.had_camera else min(files)
     describe = partial(meta.write_info, job, probe)

@@ -13,7 +13,7 @@ from goalreel.datasets.labels import has_sub_tasks, subtask_labels
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import FileMarks, data_files
-from goalreel.datasets.writing.frame_columns import check_progress, has_progress, task_indices
+from goalreel.datasets.writing.frame_columns import task_indices
 from goalreel.datasets.writing.goals import Goals, read_goals
 from goalreel.datasets.writing.layout import EpisodeClock, clocks
 from goalreel.datasets.writing.video import EncoderSettings, goal_encoder, recording_encoder
@@ -40,8 +40,6 @@ class TextOptions(Settings):
     """Add `task_aug` rows: the instruction in other words (`goalreel.planners.kinematic.paraphrases`)."""
     task_per_frame: bool = False
     """Let `task_index` tell each frame's sub-task: openpi and GR00T read no other words."""
-    progress: bool = False
-    """Add the feature `progress` and lerobot's file of it (`goalreel.datasets.writing.frame_columns`)."""
 
 
 @dataclass(frozen=True)
@@ -104,11 +102,6 @@ class BuildPlan:
     def had_camera(self) -> bool:
         return self.key in self.source.features
 
-    @cached_property
-    def progress(self) -> bool:
-        """True if every frame has its progress; where an earlier pass wrote it, this one keeps it up."""
-        return self.text.progress or has_progress(self.source)
-
     @property
     def task_per_frame(self) -> bool:
         """True if every frame has its sub-task as its task; kept up where an earlier pass wrote it."""
@@ -160,8 +153,6 @@ class BuildPlan:
                 "name a new camera for them, observation.images.NAME"
             )
         check_form(source, key, form)
-        if text.progress:
-            check_progress(source)
         done = records.done(corrected=True) if episodes is None else episodes
         source.check_data(done)
         clock = clocks(data_files(source.root), source.fps)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.labels import LanguageRow, has_sub_tasks, persistent_rows
 from goalreel.datasets.parquet import array, episode_tables, read_schema, to_numpy
 from goalreel.datasets.writing import language
-from goalreel.datasets.writing.frame_columns import PROGRESS, frame_progress, frame_tasks
+from goalreel.datasets.writing.frame_columns import frame_tasks
 from goalreel.datasets.writing.goals import Goals
 from goalreel.datasets.writing.language import drop_fields, language_types, put_field
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
@@ -41,8 +41,6 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
         schema = read_schema(original)
         schema = schema if written else drop_fields(schema, language_types())
         kinds = {**written, job.pad_key: pa.bool_()}
-        if job.progress:
-            kinds[PROGRESS] = pa.float32()
         for name, kind in kinds.items():
             schema = put_field(schema, pa.field(name, kind))
         if job.tasks:
@@ -75,9 +73,6 @@ def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: b
         stored = part[name].combine_chunks() if name in part.column_names else None
         if name == "task_index":
             columns[name] = stored
-        elif name == PROGRESS:
-            nothing = np.full(len(part), np.nan, np.float32)
-            columns[name] = array(nothing, kind) if stored is None else stored.cast(kind)
         elif pa.types.is_boolean(kind):
             columns[name] = stored if stored is not None else array(np.full(len(part), not had_camera), kind)
         elif stored is None:
@@ -95,10 +90,6 @@ def _new_columns(
     pad = np.empty(len(part), bool)
     pad[order] = goal_pad(goals, len(part))
     columns: dict[str, pa.Array] = {job.pad_key: array(pad, pa.bool_())}
-    if job.progress:
-        progress = np.empty(len(part), np.float32)
-        progress[order] = frame_progress(goals, len(part))
-        columns[PROGRESS] = array(progress, pa.float32())
     if job.tasks:
         index = to_numpy(old["task_index"])
         task_index = np.empty_like(index)

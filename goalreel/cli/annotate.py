@@ -20,7 +20,7 @@ EPILOG = (
     "- `goalreel annotate pusht --out pusht-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --camera exterior_1 --episodes 0-9,12`\n\n"
     "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
-    "- `goalreel annotate droid --out droid-goals --details motion,pose,progress`\n\n"
+    "- `goalreel annotate droid --out droid-goals --details motion,pose`\n\n"
     "- `goalreel annotate labelled --out labelled-goals --planner rows`\n\n"
     "- `goalreel annotate droid --out droid-carried --examples droid-goals`, of which some are reviewed\n\n"
     "- `goalreel annotate droid --out droid-goals`, again: goes on after a stop, and where droid grew\n\n"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from goalreel.annotator.options import format_episodes, parse_episodes
+from goalreel.annotator.options import parse_episodes
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, RecordedSource
 from goalreel.errors import InputError
@@ -108,13 +108,12 @@ def build(
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import build_records
         from goalreel.cli.console import print_json, progress_bars
+        from goalreel.datasets.health.issues import spell
 
         with progress_bars() as progress:
             missing = build_records(out, source, records or (), progress, overwrite=overwrite)
         if missing:
-            typer.echo(
-                f"not annotated, so without goal images: episodes {format_episodes(missing)}", err=True
-            )
+            typer.echo(f"not annotated, so without goal images: {spell(missing)}", err=True)
         if json_output:
             print_json({"out": str(out), "missing": missing})
         else:

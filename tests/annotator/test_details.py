@@ -25,19 +25,12 @@ def settings(out) -> dict:
     return json.loads((out / FOLDER / "settings.json").read_text())["settings"]
 
 
-def test_nothing_tells_of_it_without_the_option_and_the_exports_take_the_progress_along(
-    video_dataset, tmp_path
-):
+def test_nothing_tells_of_it_without_the_option(video_dataset, tmp_path):
     out = annotate(video_dataset, tmp_path / "plain")
     assert "details" not in settings(out)
-    assert "progress" not in json.loads((out / "meta/info.json").read_text())["features"]
-    assert not (out / "sarm_progress.parquet").exists()
     assert not any("details" in path.read_text() for path in (out / FOLDER).rglob("*.json"))
-    out = annotate(video_dataset, tmp_path / "out", "--details", " progress,")
-    assert settings(out)["details"] == "progress"
-    goalreel("export", out, "--to", "sarm", "--out", tmp_path / "sarm")
-    ours, theirs = (root / "sarm_progress.parquet" for root in (out, tmp_path / "sarm"))
-    assert ours.read_bytes() == theirs.read_bytes()
+    out = annotate(video_dataset, tmp_path / "out", "--details", " pose,")
+    assert settings(out)["details"] == "pose"
 
 
 def steps(out, episode: int) -> list[dict]:
@@ -129,4 +122,4 @@ def test_a_model_that_watches_tells_scene_reasoning_and_failures(video_dataset, 
 def test_what_cannot_be_told_is_one_line(video_dataset, tmp_path):
     command = ("annotate", video_dataset, "--out", tmp_path / "out", "--details")
     assert "needs a planner that watches: use --planner watch:CHAT" in fails(*command, "scene")
-    assert "there is no detail 'mood': --details takes" in fails(*command, "progress,mood")
+    assert "there is no detail 'mood': --details takes" in fails(*command, "pose,mood")

@@ -1,8 +1,7 @@
-"""Which words and numbers are written: no words, a task a frame, other wordings, phases, progress."""
+"""Which words and numbers are written: no words, a task a frame, other wordings, phases."""
 
 import itertools
 import json
-import math
 import shutil
 from dataclasses import replace
 
@@ -17,11 +16,10 @@ from goalreel import Options, annotate, check, load_models, open_dataset
 from goalreel.datasets.parquet import array
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.frame_columns import PROGRESS, PROGRESS_FILE, frame_progress
 from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
 from goalreel.datasets.writing.language import language_row
 from goalreel.datasets.writing.plan import TextOptions
-from goalreel.errors import DatasetError, InputError
+from goalreel.errors import InputError
 from goalreel.planners.kinematic.description import CLOSES, OPENS
 
 PAD = "subgoal_is_pad"
@@ -32,7 +30,6 @@ STEPS = ("reach the block", "grasp the block", "put it in the bowl")
 SOME = ("accepted", "rejected", "accepted")
 DOUBT = {"doubts": ["no rule reads the whole instruction"]}
 PER_FRAME, AUGMENTED = TextOptions(task_per_frame=True), TextOptions(task_aug=True)
-WITH = TextOptions(replace_rows=True, progress=True)
 
 
 def tasks(root) -> list[str]:
@@ -281,77 +278,3 @@ def test_a_subtask_ends_with_its_span():
     late = replace(goals, spans=(GoalSpan(2, 4, None, None), GoalSpan(4, 12, "c", None)))
     assert late.edges(12) == [(4, "c")]
     assert replace(goals, spans=()).edges(12) == []
-
-
-# -- progress
-
-
-def goals(*spans: tuple[int, int, str | None], steps: int | None = None) -> Goals:
-    """Goals of steps with these frames, called `a`, `failed`, or None where the words are in doubt."""
-    parts = tuple(
-        GoalSpan(start, end, None if name == "failed" else name, None, name == "failed")
-        for start, end, name in spans
-    )
-    return Goals(0, "do it", (), parts, ("observed",) * (len(spans) if steps is None else steps), (), "")
-
-
-@pytest.mark.parametrize(
-    ("spans", "progress"),
-    [
-        ([(0, 2, "a"), (2, 6, "a")], [0, 0.25, 0.5, 0.667, 0.833, 1]),
-        ([(0, 1, "a")], [1]),
-        ([(0, 2, "a"), (2, 3, "a")], [0, 0.25, 1]),
-        ([(1, 3, "a"), (4, 6, "a")], [0, 0, 0.25, 0.5, 0.5, 0.75, 1, 1]),  # frames of no step keep it
-        ([(0, 2, "failed"), (2, 4, "a")], [0, 0, 0, 1]),  # a failed step gains nothing
-        ([(0, 2, "a"), (2, 4, "failed")], [0, 0.25, 0.5, 0.5]),  # a failed end stays below one
-        ([(0, 2, "failed")], [0, 0]),
-    ],
-)
-def test_each_step_has_an_equal_share_that_time_divides(spans, progress):
-    assert frame_progress(goals(*spans), len(progress)).round(3).tolist() == pytest.approx(progress)
-
-
-@pytest.mark.parametrize(
-    "unsure", [None, goals(), goals((0, 2, "a"), (2, 4, None)), goals((0, 4, "a"), steps=2)]
-)
-def test_no_number_where_a_step_is_in_doubt_or_has_no_place(unsure):
-    assert all(map(math.isnan, frame_progress(unsure, 4)))
-
-
-def test_lerobot_reads_it_per_frame_and_weights_samples_with_it(video_dataset, annotated, tmp_path):
-    from lerobot.datasets.compute_stats import aggregate_stats
-    from lerobot.rewards.sarm.rabc import RABCWeights
-
-    out = annotated(video_dataset, tmp_path / "out", {0: {}, 1: DOUBT}, text=WITH)
-    dataset = load(out)
-    told = [float(dataset[i][PROGRESS]) for i in range(21)]
-    assert (told[0], told[11]) == (0, 1)
-    assert sorted(told[:12]) == told[:12]
-    assert all(map(math.isnan, told[12:]))
-    stats = dataset.meta.stats[PROGRESS]
-    assert [stats[name].tolist() for name in ("count", "min", "max")] == [[12], [0], [1]]
-    assert np.isclose(stats["mean"][0], np.mean(told[:12]))
-    assert PROGRESS in aggregate_stats([dataset.meta.stats, dataset.meta.stats])
-    for mode in ("sparse", "dense"):
-        weighter = RABCWeights(out / PROGRESS_FILE, chunk_size=4, head_mode=mode)
-        assert weighter.progress_lookup == pytest.approx(dict(enumerate(told[:12])))
-        weights, _ = weighter.compute_batch_weights({"index": [0, 11]})
-        assert weights[0] > weights[1]  # one goes on, the other is at its end
-
-
-def test_a_second_pass_leaves_the_other_episodes_their_progress(sharded_dataset, annotated, tmp_path):
-    first = annotated(sharded_dataset, tmp_path / "first", {0: {}, 2: {}}, text=WITH)
-    second = annotated(first, tmp_path / "second", {2: DOUBT}, text=TextOptions(replace_rows=True))
-    rows = pq.read_table(second / PROGRESS_FILE).to_pylist()
-    told = {e: [row["progress_dense"] for row in rows if row["episode_index"] == e] for e in range(4)}
-    assert told[0][11] == 1
-    assert all(map(math.isnan, told[1] + told[2] + told[3]))
-    assert json.loads((second / "meta/stats.json").read_text())[PROGRESS]["count"] == [12]
-    assert "`progress`" in (second / "README.md").read_text()
-
-
-def test_what_an_owner_or_a_reward_model_wrote_stays(video_dataset, annotated, tmp_path):
-    source = shutil.copytree(video_dataset, tmp_path / "in")
-    feature(PROGRESS, dtype="float32", shape=[1], names=None)(source)
-    with pytest.raises(DatasetError, match=r"has a progress already.*leave progress out"):
-        annotated(source, tmp_path / "out", {0: {}}, text=WITH)
