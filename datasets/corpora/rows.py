@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from goalreel.chat.conversation import Conversation, Message, MessagePart
 from goalreel.chat.interleave import MARK
-from goalreel.errors import InputError, first_line
+from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import find
 from goalreel.image import Image
 
@@ -181,13 +181,20 @@ def shards_of(folder: Path, how: str) -> list[Path]:
 
 
 def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
-    """Read the rows of a corpus that `goalreel corpus` wrote, in order; those finished before a kill.
+    """Read the rows of a corpus that `goalreel corpus make` wrote, in order; those finished before a kill.
 
     Raises:
-        InputError: there are none, or they are of another kind.
+        InputError: there are none.
+        DatasetError: they are of another kind.
     """
-    rows = StoredRows(kind, shards_of(folder, f"make --kind {kind.name}"))
-    return (rows[number] for number in range(len(rows)))
+    import pyarrow.parquet as pq
+
+    for shard in shards_of(folder, f"make --kind {kind.name}"):
+        file = pq.ParquetFile(shard)
+        if missing := kind.columns.keys() - set(file.schema_arrow.names):
+            raise DatasetError(f"{shard} has no {', '.join(sorted(missing))}: make the corpus again")
+        for batch in file.iter_batches(batch_size=64):
+            yield from (from_columns(kind, values) for values in batch.to_pylist())
 
 
 class StoredRows[R]:

@@ -135,7 +135,7 @@ def test_build_keeps_what_a_person_made_and_says_what_to_annotate(renamed, caplo
     before = words(out)
     result = invoke("build", out)
     assert result.exit_code == 1
-    assert "without goal images: episodes 0,2" in result.stderr
+    assert "without goal images: episodes 0 and 2" in result.stderr
     warnings = [record.message for record in caplog.records if "labels have changed" in record.message]
     assert len(warnings) == len(set(warnings)) == 3, "one for each episode"
     assert ["person corrected are kept" in warning for warning in sorted(warnings)] == [False, True, False]
