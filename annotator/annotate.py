@@ -16,12 +16,11 @@ from goalreel import __version__
 from goalreel.annotator.examples import by_instruction, measure, read_examples, to_label
 from goalreel.annotator.existing_words import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
-from goalreel.annotator.job import AnnotationJob, log_cost_estimate, log_spent
+from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.questions.picture import with_picture
 from goalreel.annotator.questions.question import find_question
 from goalreel.annotator.robot import read_robot
-from goalreel.annotator.summary import Summary
 from goalreel.annotator.watched import check_watching, watch_examples
 from goalreel.claims import ROWS
 from goalreel.critics.examiner import read_examination

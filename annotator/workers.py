@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from goalreel.annotator.job import AnnotationJob
-from goalreel.annotator.options import Options
-from goalreel.annotator.summary import Summary
+from goalreel.annotator.job import AnnotationJob, Summary
+from goalreel.annotator.options import Options, WorkerOptions
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import LOCAL, Records
 from goalreel.datasets.source import Source
@@ -31,7 +30,6 @@ from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
-from goalreel.settings import Settings, setting
 
 DEATHS = 3
 """Starts of an episode in workers that died, after which it is given up."""
@@ -40,18 +38,13 @@ INIT_DEATHS = 3
 """Actors in a row that may die while they start; Ray's default of 0 ends the job with the first."""
 
 
-class Workers(Settings):
+class Workers(WorkerOptions):
     """Processes with models of their own, and where they run.
 
     Folders and the models' addresses must be the same on every machine.
     """
 
     preset: Preset
-    count: int = setting(1, ge=1)
-    gpus: float = setting(0.0, ge=0)
-    """GPUs of each."""
-    address: str | None = None
-    """The Ray cluster's; None: RAY_ADDRESS, or else Ray is started here."""
 
     def run(
         self,
@@ -79,8 +72,8 @@ class Workers(Settings):
             {"episode": i, "before": -1 if n is None else n, "of": recordings.get(i)} for i, n in todo.items()
         ]
         folders = source.root.resolve(), records.folder.resolve(), records.source
-        size = min(limits.in_flight, math.ceil(len(rows) / self.count))
-        blocks = self.count * math.ceil(len(rows) / (self.count * size))
+        size = min(limits.in_flight, math.ceil(len(rows) / self.workers))
+        blocks = self.workers * math.ceil(len(rows) / (self.workers * size))
         try:
             with _cluster(self), _settings():
                 parts = ray.data.from_items(rows, override_num_blocks=min(blocks, len(rows))).map_batches(
@@ -88,7 +81,7 @@ class Workers(Settings):
                     fn_constructor_args=(*folders, self.preset, options, limits),
                     batch_size=None,
                     batch_format="numpy",
-                    compute=ray.data.ActorPoolStrategy(size=self.count, max_tasks_in_flight_per_actor=1),
+                    compute=ray.data.ActorPoolStrategy(size=self.workers, max_tasks_in_flight_per_actor=1),
                     num_cpus=1,
                     num_gpus=self.gpus,
                 )
@@ -204,7 +197,7 @@ def _cluster(workers: Workers) -> Iterator[None]:
         ray.init(address, log_to_driver=False)
     else:
         # Named as local, it joins nobody else's cluster on this machine. One CPU more for what feeds them.
-        ray.init("local", num_cpus=workers.count + 1, include_dashboard=False, log_to_driver=False)
+        ray.init("local", num_cpus=workers.workers + 1, include_dashboard=False, log_to_driver=False)
     try:
         yield
     finally:

@@ -155,7 +155,6 @@ def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
         HTTPError,
         LocalEntryNotFoundError,
         RepositoryNotFoundError,
-        RevisionNotFoundError,
     )
 
     try:
@@ -166,12 +165,8 @@ def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
         ) from e
     except RepositoryNotFoundError as e:
         raise DatasetError(f"{name}: {absent}") from e
-    except RevisionNotFoundError as e:
-        raise DatasetError(f"{name}: the dataset on the Hub has no such revision") from e
     except LocalEntryNotFoundError as e:
         text = "no such folder, not in the cache of the Hugging Face Hub, and that is not reached"
         raise DatasetError(f"{name}: {text} (HF_HUB_OFFLINE?)") from e
-    except HFValidationError as e:
-        raise DatasetError(f"{name}: no name on the Hub, which is OWNER/NAME: {first_line(e)}") from e
-    except HTTPError as e:
+    except (HFValidationError, HTTPError) as e:
         raise DatasetError(f"{name}: the Hugging Face Hub says: {first_line(e)}") from e

@@ -53,7 +53,7 @@ def inspect(
         checks.remove(video_issues)
         issues.append(note("video_file", "the videos were not downloaded from the Hub, and not looked at"))
     steps: list[Callable[[], Iterable[HealthIssue]]] = [partial(c, source, rows, episodes) for c in checks]
-    steps += [partial(image_issues, source), partial(stats_issues, source, rows)]
+    steps += [partial(image_issues, source), partial(stats_issues, source)]
     if thorough:
         steps += [partial(link_issues, source), partial(number_issues, source, rows, episodes)]
         steps += [partial(label_issues, source, episodes), partial(picture_issues, source, episodes)]

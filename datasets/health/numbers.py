@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, spell_numbers, warning
+from goalreel.datasets.health.issues import HealthIssue, broken, issue, spell, spell_numbers, warning
 from goalreel.datasets.health.tables import FrameRows
 from goalreel.datasets.parquet import is_ragged, list_items, read_batches, read_schema, to_numpy
 from goalreel.datasets.source import Source
@@ -145,9 +145,9 @@ def _kind(changes: Sequence[float]) -> str:
     return "half" if min(even, odd) < _SAME * max(even, odd) else "whole"
 
 
-def stats_issues(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
-    """Statistics that are missing, of another column, or that make NaN of what is normalized with them."""
-    path, level, stats = source.root / "meta" / "stats.json", "warning", {}
+def stats_issues(source: Source) -> Iterator[HealthIssue]:
+    """Statistics that are missing, or that make NaN of what is normalized with them."""
+    path, level = source.root / "meta" / "stats.json", "warning"
     try:
         stats = read_json(path)
         spoiled = [n for n, s in stats.items() if not np.isfinite(np.array(s["mean"], float)).all()]
@@ -159,12 +159,6 @@ def stats_issues(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     if text:
         advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"
         yield issue(level, "stats", f"{text}; make them with {advice}")
-    elif len(rows) and (task := stats.get("task_index")):
-        said = [end for name in ("min", "max") for end in np.ravel(task.get(name, [])).tolist()]
-        if said and said != (held := [int(rows.task.min()), int(rows.task.max())]):
-            ends = " to ".join(f"{end:g}" if isinstance(end, float) else str(end) for end in said)
-            text = f"meta/stats.json says that task_index goes from {ends}, and it goes from {held[0]} to"
-            yield note("stats", f"{text} {held[1]}: no policy is normalized by it")
 
 
 def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:

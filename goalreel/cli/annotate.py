@@ -13,7 +13,7 @@ from goalreel.errors import InputError
 from goalreel.models.presets import ModelChoice
 
 if TYPE_CHECKING:
-    from goalreel.annotator.summary import Summary
+    from goalreel.annotator.job import Summary
 
 EPILOG = (
     "Examples:\n\n"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from pydantic import BaseModel
 
-    from goalreel.annotator.summary import Summary
+    from goalreel.annotator.job import Summary
 
 
 _STEPS = re.compile(r"""["'](?:execution_plan|segments)["']\s*:""")

@@ -290,7 +290,7 @@ def make_workers(options: WorkerOptions, preset: Preset, shard: object) -> "Work
     if options.ray:
         from goalreel.annotator.workers import Workers
 
-        return Workers(preset=preset, count=options.workers, gpus=options.gpus, address=options.address)
+        return Workers(preset=preset, **dict(options))
     if options.workers > 1 or options.gpus or options.address:
         raise InputError("--workers, --gpus and --address need --ray")
     return None

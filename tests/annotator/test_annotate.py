@@ -20,9 +20,9 @@ from support.steady import contents
 
 from goalreel.annotator.annotate import annotate as annotate_with
 from goalreel.annotator.annotate import open_dataset
+from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
 from goalreel.annotator.show import show
-from goalreel.annotator.summary import Summary
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.files import find, read_json

@@ -17,7 +17,7 @@ from support.recordings import make_dataset, moving_square
 from support.steady import Steady, contents
 
 from goalreel import Failure, ModelSet, Options, annotate, load_models, open_dataset
-from goalreel.annotator.summary import Summary
+from goalreel.annotator.job import Summary
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 

@@ -23,8 +23,8 @@ from goalreel.annotator.guards import (
     ModelUnavailableError,
     spoiled,
 )
+from goalreel.annotator.job import Summary
 from goalreel.annotator.plan import plan_task
-from goalreel.annotator.summary import Summary
 from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
 from goalreel.errors import BackendError
 from goalreel.models import presets

@@ -11,12 +11,12 @@ from support.provenance import named
 
 from goalreel import load_storyboard
 from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
 from goalreel.annotator.plan import plan
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.sheet import MARKS, contact_sheet
 from goalreel.annotator.show import show
-from goalreel.annotator.summary import Summary
 from goalreel.cli.console import live_view, show_summary
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image

@@ -15,8 +15,8 @@ from support.serving_models import plan_of
 from support.steady import contents
 
 from goalreel.annotator.annotate import annotate, open_dataset
+from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
-from goalreel.annotator.summary import Summary
 from goalreel.annotator.workers import DEATHS, Workers, _Starts, _Worker
 from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.drivers import Limits
@@ -49,7 +49,7 @@ def preset_of(server: ChatServer) -> Preset:
 def work(server: ChatServer, source: Path, out: Path, workers: int = 0) -> Summary:
     names, dataset, options = preset_of(server), open_dataset(source), Options()
     models = load(names, recordings=options.recorded(dataset), roles=())
-    crew = Workers(preset=names, count=workers) if workers else None
+    crew = Workers(preset=names, workers=workers) if workers else None
     return annotate(dataset, out, models, options, batch_size=2, in_flight=2, workers=crew)
 
 

@@ -164,7 +164,7 @@ def test_what_is_not_to_be_read_is_one_line(hub, run, tmp_path):
         said = line(run("check", name))
         text = "no such folder, and no dataset on the Hugging Face Hub that you may read"
         assert said == f"{name}: {text} (if private: hf auth login)"
-    assert "has no such revision" in line(run("check", f"hf://datasets/{NAME}@v9"))
+    assert "the Hugging Face Hub says: " in line(run("check", f"hf://datasets/{NAME}@v9"))
     assert "is not reached" in line(run("check", NAME, HF_ENDPOINT="http://127.0.0.1:9"))
     (tmp_path / "work/lab").mkdir()
     assert "lab/pick: no such folder" in " ".join(run("check", NAME).stdout.split()), (

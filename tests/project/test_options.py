@@ -74,8 +74,8 @@ def test_every_option_is_described_and_every_field_of_presets_a_parameter():
         (lambda: TopicRequest(fps=0), "fps: Input should be greater than or equal to 1"),
         (lambda: TopicRequest(clock="wall"), "clock: Input should be 'received' or 'header'"),
         (
-            lambda: Workers(preset=presets.load("nano"), count=0),
-            "count: Input should be greater than or equal to 1",
+            lambda: Workers(preset=presets.load("nano"), workers=0),
+            "workers: Input should be greater than or equal to 1",
         ),
         (
             lambda: Workers(preset=presets.load("nano"), gpus=-1),

@@ -8,10 +8,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from goalreel.annotator.annotate import annotate
+from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.show import open_annotated
-from goalreel.annotator.summary import Summary
 from goalreel.datasets.source import Source
 from goalreel.planners.examples.choose import choose
 from goalreel.progress import OnProgress
