@@ -5,11 +5,10 @@ Every benchmark has a `main(argv)` with two options. `--json` prints one JSON ob
 """
 
 import argparse
-import hashlib
 import json
 import sys
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -46,19 +45,6 @@ def report(result: Mapping[str, object], as_json: bool) -> None:
     for key, value in result.items():
         for one in value if isinstance(value, list) else [value]:
             print(f"{key:24} {one:.3f}" if isinstance(one, float) else f"{key:24} {one}")
-
-
-def code_digest(settings: str, places: Iterable[str]) -> str:
-    """Name measurements that may be combined: those with these settings, and the same code in `places`.
-
-    A place is a file, or a folder with all Python files below it; paths start from the repository.
-    """
-    digest = hashlib.blake2b(settings.encode(), digest_size=6)
-    for place in places:
-        path = ROOT / place
-        for file in [path] if path.is_file() else sorted(path.rglob("*.py")):
-            digest.update(file.read_bytes())
-    return digest.hexdigest()
 
 
 class ScriptedModels:

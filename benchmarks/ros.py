@@ -2,97 +2,237 @@
 
     python benchmarks/ros.py --json                       # 640x480 and 1920x1080 at 30 Hz, 8 rounds each
     python benchmarks/ros.py --sizes 640x480 --rounds 3
-    python benchmarks/ros.py --json --new 2               # two more rounds of each size, and all until now
 
-It takes 36 minutes of a machine that does nothing else, in pieces if need be: a round is a file under --out.
-Run it again, and it measures the rounds that are missing. A change of the node, of the benchmark or of the
-settings begins anew.
-
-Three processes over DDS on loopback, with the shared-memory profile that goalreel ships: a camera, a bare
-rclpy subscriber, and the goalreel node, which carries out tasks all the while, with models that take
---model-seconds for a plan and an edit. Latency runs from just before `publish` to the callback's first line.
+All takes 36 minutes of a machine that does nothing else. Three processes over DDS on loopback, with the
+shared-memory profile that goalreel ships: a camera, a bare rclpy subscriber, and the goalreel node, which
+carries out tasks all the while, with models that take --model-seconds for a plan and an edit. Latency runs
+from just before `publish` to the callback's first line.
 
 A round runs the bare subscriber alone for --seconds and the node alone for as long, in changing order, so
-that neither takes the other's processor. Then both run together for as long, to look for old frames. A bare
-subscriber starts in one of two modes: one takes a quarter of a core, the other less than a tenth.
+that neither takes the other's processor. Then both run together for as long, to look for old frames.
 
 Keys of --json, by size in `sizes`: `p99_ratio` (latency, the node's over the bare subscriber's of the round,
-geometric mean), `p99_ratio_interval` (95 %, by bootstrap over rounds), `modes` (the same by the bare
-subscriber's mode, `slow` or `fast`, with its rounds and CPU). A value a round: `load` (the machine's, as it
-began), `p99_ms`, `bare_p99_ms`, `median_ms`, `bare_median_ms`, `cpu` (of one core), `bare_cpu`. Of all
-rounds: `received`, `bare_received`, `sent` (frames due, to each), `model_calls`, and together `stale_frames`
-(looks at a frame more than 1.5 frame periods older than the newest one the bare subscriber had at that
-moment), `looks`, `oldest_ms`. Of the worst round: `memory_growth_mib` (last quarter over second quarter,
-median), `memory_mib`. At the top: `p99_ratio` and `p99_ratio_interval` of the size whose interval ends
-highest, `stale_frames` of all sizes, `seconds`, and `rounds`, the fewest of a size.
+geometric mean), `p99_ratio_interval` (95 %, by bootstrap over rounds). A value a round: `p99_ms`,
+`bare_p99_ms`, `median_ms`, `bare_median_ms`, `cpu` (of one core), `bare_cpu`. Of all rounds: `received`,
+`bare_received`, `model_calls`, and together `stale_frames` (looks at a frame more than 1.5 frame periods
+older than the newest one the bare subscriber had at that moment), `looks`, `oldest_ms`. Of the worst round:
+`memory_growth_mib` (last quarter over second quarter, median), `memory_mib`. At the top: `p99_ratio` and
+`p99_ratio_interval` of the size whose interval ends highest, `stale_frames` of all sizes, `seconds` and
+`rounds`.
 """
 
-import argparse
 import contextlib
 import json
 import os
+import signal
+import statistics
+import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import rclpy
-from common import ROOT, argument_parser, code_digest, parse, report
-from parts.ros_rounds import RATE, Runner
+from common import ROOT, argument_parser, parse, report
+from numpy.typing import NDArray
+from rclpy.executors import SingleThreadedExecutor
 
-from goalreel.files import write_bytes
+from goalreel_interfaces.msg import StoryboardProgress
+from goalreel_interfaces.srv import StartExecuteTask
 
-CODE = ("ros_pkg/goalreel_ros/goalreel_ros", "goalreel/streaming", "benchmarks/parts")
-SLOW_CPU = 0.15
-"""Share of a core from which on a bare subscriber runs in its slow mode."""
+PROCESSES = Path(__file__).with_name("parts") / "ros.py"
+RATE = 30.0
+BUSY = (1, 2, 4, 5)
+"""States of a task under way: PLANNING, RENDERING, EXECUTING, PAUSED."""
+PLANNED = {2, 4}
+PATIENCE = 60.0
 RESAMPLES = 2000
+
+
+class Usage:
+    """CPU time and memory of a process, read from /proc."""
+
+    def __init__(self, pid: int) -> None:
+        self._pid = pid
+        self._start, self._cpu_at_start = time.monotonic(), self._cpu_seconds()
+        self.memory: list[float] = []
+        """MiB, a value a sample."""
+
+    def _cpu_seconds(self) -> float:
+        fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+    def sample(self) -> None:
+        """Note the resident memory."""
+        pages = int(Path(f"/proc/{self._pid}/statm").read_text().split()[1])
+        self.memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
+
+    def cpu(self) -> float:
+        """Compute the share of one core since the start."""
+        return (self._cpu_seconds() - self._cpu_at_start) / (time.monotonic() - self._start)
+
+    def growth(self) -> float:
+        """MiB, the last quarter of the samples over the second."""
+        quarter = len(self.memory) // 4
+        second, last = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
+        return statistics.median(last) - statistics.median(second) if quarter else 0.0
+
+
+class Round(contextlib.ExitStack):
+    """A part of a round: its processes, and a client that gives the node tasks; all end with it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._node = rclpy.create_node("load")
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self._node)
+        self._start = self._node.create_client(StartExecuteTask, "/goalreel/start/execute_task")
+        self._states: list[int] = []
+        self._node.create_subscription(
+            StoryboardProgress, "/goalreel/progress", lambda m: self._states.append(m.state), 10
+        )
+        self.callback(self._node.destroy_node)
+        self.callback(self._executor.shutdown)
+
+    def launch(self, log: Path, warm_up: float, subscribers: int, *command: str) -> int:
+        """Start a process, wait until frames arrive at it, and for the warm-up; gives its id."""
+        process = subprocess.Popen([sys.executable, str(PROCESSES), command[0], str(log), *command[1:]])
+        self.callback(stop, process)
+        has_node = command[0] == "node" or subscribers > 1
+        self.wait(
+            lambda: (
+                (not has_node or self._start.service_is_ready())
+                and self._node.count_publishers("image") == 1
+                and self._node.count_subscribers("image") == subscribers
+                and log.with_suffix(".started").exists()
+            )
+        )
+        log.with_suffix(".started").unlink()
+        time.sleep(warm_up)
+        return process.pid
+
+    def wait(self, condition: Callable[[], bool]) -> None:
+        """Spin until the condition holds; end the benchmark if it does not within PATIENCE seconds."""
+        end = time.monotonic() + PATIENCE
+        while not condition():
+            self._executor.spin_once(timeout_sec=0.1)
+            if time.monotonic() > end:
+                sys.exit("the node did not come up")
+
+    def keep_busy(self, seconds: float, usage: Usage) -> tuple[int, int]:
+        """Start a new task whenever none is under way, until one has a plan and the time is over.
+
+        Returns:
+            The first and the last ns of the wall clock.
+        """
+        start, end, due = time.time_ns(), time.monotonic() + seconds, 0.0
+
+        def drive() -> bool:
+            nonlocal due
+            now = time.monotonic()
+            if now >= due:
+                usage.sample()
+                due = now + 1.0
+                if not self._states or self._states[-1] not in BUSY:
+                    self._start.call_async(StartExecuteTask.Request(task="sort the blocks", max_replans=3))
+            return now >= end
+
+        self._states.clear()  # the plan, and with it a look at the camera, has to be of this time
+        while not drive():
+            self._executor.spin_once(timeout_sec=0.2)
+        self.wait(lambda: drive() and bool(PLANNED.intersection(self._states)))
+        return start, time.time_ns()
+
+
+def run_bare(folder: Path, seconds: float, warm_up: float) -> dict[str, float]:
+    """Measure the bare subscriber alone."""
+    log = folder / "bare.json"
+    with Round() as part:
+        pid = part.launch(log, warm_up, 1, "bare")
+        start, usage = time.time_ns(), Usage(pid)
+        time.sleep(seconds)
+        window, cpu = (start, time.time_ns()), usage.cpu()
+    ages = age(within(window, json.loads(log.read_text())["arrivals"]))
+    return {
+        "bare_p99_ms": float(np.percentile(ages, 99)),
+        "bare_median_ms": float(np.median(ages)),
+        "bare_cpu": cpu,
+        "bare_received": len(ages),
+    }
+
+
+def run_node(folder: Path, seconds: float, warm_up: float, model_seconds: float) -> dict[str, float]:
+    """Measure the node alone, then look for old frames with the bare subscriber beside it."""
+    log, reference = folder / "node.json", folder / "reference.json"
+    settings = ("preset:=server", "autostart:=true", "max_replans:=3", "stall_timeout:=5.0")
+    with Round() as part:
+        words = (word for setting in settings for word in ("-p", setting))
+        usage = Usage(part.launch(log, warm_up, 1, "node", str(model_seconds), "--ros-args", *words))
+        alone, cpu = part.keep_busy(seconds, usage), usage.cpu()
+        part.launch(reference, warm_up, 2, "bare")
+        together = part.keep_busy(seconds, usage)
+    rows, bare = json.loads(log.read_text()), json.loads(reference.read_text())
+    ages, uses = age(within(alone, rows["arrivals"])), within(together, rows["uses"])
+    return {
+        "p99_ms": float(np.percentile(ages, 99)),
+        "median_ms": float(np.median(ages)),
+        "cpu": cpu,
+        "received": len(ages),
+        "stale_frames": stale(uses, within(together, bare["arrivals"])),
+        "looks": len(uses),
+        "oldest_ms": float(age(uses).max()),
+        "memory_growth_mib": usage.growth(),
+        "memory_mib": usage.memory[-1],
+        "model_calls": rows["model_calls"],
+    }
+
+
+def within(window: tuple[int, int], rows: list[list[int]]) -> NDArray[np.int64]:
+    """Keep (stamp, clock) in ns, (n, 2), of a time; end the benchmark if nothing is left."""
+    inside = [row for row in rows if window[0] <= row[0] and row[1] <= window[1]]
+    return np.array(inside, np.int64) if inside else sys.exit("no frames arrived")
+
+
+def age(rows: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Compute the milliseconds between stamp and clock, (n,)."""
+    return (rows[:, 1] - rows[:, 0]) / 1e6
+
+
+def stale(uses: NDArray[np.int64], bare: NDArray[np.int64]) -> int:
+    """Count looks at a frame more than 1.5 periods older than what the bare subscriber had just then."""
+    newest = np.maximum.accumulate(bare[:, 0])
+    index = np.searchsorted(bare[:, 1], uses[:, 1], side="right") - 1
+    lag = newest[np.maximum(index, 0)] - uses[:, 0]
+    return int((lag > 1.5e9 / RATE)[index >= 0].sum())
+
+
+def stop(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt a process, and kill it if that takes longer than ten seconds."""
+    process.send_signal(signal.SIGINT)
+    try:
+        process.wait(10)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
 
 
 def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Compute the keys of a size from those of its rounds."""
     logs = np.log([r["p99_ms"] / r["bare_p99_ms"] for r in rounds])
-    slow = np.array([r["bare_cpu"] >= SLOW_CPU for r in rounds])
     sampled = np.random.default_rng(0).choice(logs, (RESAMPLES, len(logs))).mean(axis=1)
-    modes = {
-        name: {
-            "rounds": int(chosen.sum()),
-            "p99_ratio": round(float(np.exp(logs[chosen].mean())), 3),
-            "bare_cpu": round(float(np.mean([r["bare_cpu"] for r in np.array(rounds)[chosen]])), 3),
-        }
-        for name, chosen in (("slow", slow), ("fast", ~slow))
-        if chosen.any()
-    }
-    lists = ("load", "p99_ms", "bare_p99_ms", "median_ms", "bare_median_ms", "cpu", "bare_cpu")
+    lists = ("p99_ms", "bare_p99_ms", "median_ms", "bare_median_ms", "cpu", "bare_cpu")
     sums = ("received", "bare_received", "stale_frames", "looks", "model_calls")
     maxima = ("oldest_ms", "memory_growth_mib", "memory_mib")
     return {
         "p99_ratio": round(float(np.exp(logs.mean())), 3),
         "p99_ratio_interval": [round(float(np.exp(end)), 3) for end in np.percentile(sampled, (2.5, 97.5))],
-        "modes": modes,
         **{key: [round(r[key], 3) for r in rounds] for key in lists},
         **{key: sum(r[key] for r in rounds) for key in sums},
         **{key: round(max(r[key] for r in rounds), 1) for key in maxima},
     }
-
-
-def saved_rounds(size: str, options: argparse.Namespace, folder: Path) -> list[dict[str, Any]]:
-    """Measure the rounds that `folder` has no file of, `options.new` at most, and read all."""
-    files = [folder / f"{size}_{number}.json" for number in range(options.rounds)]
-    missing = [number for number, file in enumerate(files) if not file.exists()][: options.new]
-    if missing:
-        with tempfile.TemporaryDirectory() as logs:
-            runner = Runner(size, options.seconds, options.warm_up, options.model_seconds, Path(logs))
-            with runner.camera():
-                for number in missing:
-                    measured = {"load": os.getloadavg()[0]} | runner.run(number)
-                    write_bytes(files[number], json.dumps(measured).encode())
-    return [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
-
-
-def folder_name(options: argparse.Namespace) -> str:
-    """Name the folder of rounds that may be combined, by their settings and the code that they measured."""
-    return code_digest(f"{options.seconds} {options.warm_up} {options.model_seconds}", CODE)
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -101,29 +241,37 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--sizes", nargs="+", default=["640x480", "1920x1080"])
     parser.add_argument("--seconds", type=float, default=15.0, help="measured, a part of a round")
     parser.add_argument("--rounds", type=int, default=8, help="a size")
-    parser.add_argument("--new", type=int, help="rounds of a size that are measured now, at most")
     parser.add_argument("--warm-up", type=float, default=2.0, help="seconds before")
     parser.add_argument("--model-seconds", type=float, default=2.0, help="of a plan and of an edit")
-    parser.add_argument("--out", type=Path, default=Path("out/ros"), help="rounds; run again to go on")
     smoke = {"seconds": 0.5, "rounds": 1, "warm_up": 0.0, "model_seconds": 0.1}
-    options = parse(parser, argv, sizes=["64x48"], out=None, **smoke)
+    options = parse(parser, argv, sizes=["64x48"], **smoke)
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     os.environ.setdefault("ROS_DOMAIN_ID", str(90 + os.getpid() % 10))
     os.environ["FASTDDS_DEFAULT_PROFILES_FILE"] = str(ROOT / "launch" / "fastdds_shm.xml")
-    with contextlib.ExitStack() as stack:
-        stack.enter_context(rclpy.init())
-        out = options.out or Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        folder = out / folder_name(options)
-        measured = {size: saved_rounds(size, options, folder) for size in options.sizes}
-    due = options.seconds * RATE
-    sizes = {size: summary(rounds) | {"sent": round(due * len(rounds))} for size, rounds in measured.items()}
+    sizes: dict[str, dict[str, Any]] = {}
+    with rclpy.init(), tempfile.TemporaryDirectory() as name:
+        folder, times = Path(name), (options.seconds, options.warm_up)
+        for size in options.sizes:
+            camera = subprocess.Popen([sys.executable, str(PROCESSES), "camera", size, str(RATE)])
+            try:
+                rounds = []
+                for number in range(options.rounds):
+                    parts = (
+                        lambda: run_bare(folder, *times),
+                        lambda: run_node(folder, *times, options.model_seconds),
+                    )
+                    first, second = (run() for run in (parts if number % 2 == 0 else parts[::-1]))
+                    rounds.append(first | second)
+            finally:
+                stop(camera)
+            sizes[size] = summary(rounds)
     worst = max(sizes.values(), key=lambda size: size["p99_ratio_interval"][1])
     top = {
         "p99_ratio": worst["p99_ratio"],
         "p99_ratio_interval": worst["p99_ratio_interval"],
         "stale_frames": sum(s["stale_frames"] for s in sizes.values()),
         "seconds": options.seconds,
-        "rounds": min(map(len, measured.values())),
+        "rounds": options.rounds,
     }
     report(top | {"sizes": sizes}, options.json)
 

@@ -1,14 +1,10 @@
 """The cost of an episode in a small and in a large dataset: time, memory and files.
 
-    python benchmarks/scale.py [--full] [--json]
-    python benchmarks/scale.py --full --json --new 2    # two more runs, and all until now
-
-`--full` takes more than an hour of one core, in pieces if need be: a run is a file under --out. Run it again,
-and it measures the runs that are missing. A change of the code begins anew.
+    python benchmarks/scale.py [--full] [--json]        # --full takes more than an hour of one core
 
 Datasets of 64 x 64 pixels and 16 frames an episode (`parts/scale_data.py`), in one file and in several; no
-model is asked (`hindsight`). Each is measured REPEATS times, the sizes in turn, a run in a process of its
-own, in CPU seconds, which a busy machine stretches less than those on the clock:
+model is asked (`hindsight`). Each is measured REPEATS times, a run in a process of its own, in CPU seconds,
+which a busy machine stretches less than those on the clock:
 
 - `annotate_ms`: an episode, from the 21st to the last at either end, of SAMPLE episodes from both ends of the
   dataset, other ones in each run; the median of the runs. The same number of episodes whatever the size;
@@ -20,8 +16,8 @@ own, in CPU seconds, which a busy machine stretches less than those on the clock
 
 Keys of --json: `cost_ratio` (`episode_ms`, the largest dataset over the one nearest to 1,000 episodes, both
 in one file), `cost_ratio_interval` (the middle 90 % of the ratios of each run of the one to each of the
-other), `memory_growth_mb` (between the same two, peak memory; the three are null until both have a run),
-`peak_rss_mb` (the largest of all), and `table`, a row a dataset, with its number of `runs`.
+other), `memory_growth_mb` (between the same two, peak memory; the three are null for one dataset),
+`peak_rss_mb` (the largest of all), and `table`, a row a dataset.
 """
 
 import argparse
@@ -31,20 +27,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 import numpy as np
-from common import argument_parser, code_digest, parse, report
+from common import argument_parser, parse, report
 from parts.scale_data import BLOCK, fill, make
 
 from goalreel.annotator.annotate import annotate, build_records, open_dataset
 from goalreel.annotator.options import Options, RunOptions
 from goalreel.datasets.records import FOLDER, LOCAL, Shard
 from goalreel.datasets.source import Source
-from goalreel.files import atomic_folder, write_bytes
 from goalreel.models.load import load
 from goalreel.progress import OnProgress
 
@@ -53,7 +48,6 @@ SMALL, FULL = (
     ((1000, 1), (1000, 5), (4000, 1)),
     ((1000, 1), (100_000, 1), (100_000, 20), (20_000, 1), (20_000, 20)),
 )
-CODE = ("annotator", "datasets", "planners", "benchmarks/parts/scale_data.py", "benchmarks/scale.py")
 
 
 type Size = tuple[int, int]
@@ -61,13 +55,10 @@ type Size = tuple[int, int]
 
 
 def prepare(folder: Path, episodes: int, files: int, block: int = BLOCK) -> None:
-    """Make a dataset and the records of its episodes, unless they are there."""
-    if folder.is_dir():
-        return
-    with atomic_folder(folder) as part:
-        root, records = make(part / "in", episodes, files, block), part / "records"
-        _record(root, records, range(block))
-        fill(root, records, block)
+    """Make a dataset and the records of its episodes."""
+    root, records = make(folder / "in", episodes, files, block), folder / "records"
+    _record(root, records, range(block))
+    fill(root, records, block)
 
 
 def samples(indices: Sequence[int], number: int, sample: int, repeats: int) -> list[int]:
@@ -140,7 +131,6 @@ def summary(size: Size, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return {
         "episodes": size[0],
         "files": size[1],
-        "runs": len(runs),
         **{name: round(median(run[name] for run in runs), 2) for name in parts},
         "episode_ms": median(sums),
         "runs_ms": sums,
@@ -154,27 +144,16 @@ def _peak_mb() -> int:
     return int(status.partition("VmHWM:")[2].split()[0]) // 1024
 
 
-def table(
-    sizes: Sequence[Size], folder: Path, new: int | None, show: Callable[[str], object]
-) -> list[dict[str, Any]]:
-    """Read the runs that `folder` has, and measure others, `new` at most, each in a process of its own."""
-    files = {(size, n): folder / f"{size[0]}_{size[1]}_{n}.json" for n in range(REPEATS) for size in sizes}
-    missing = [key for key, path in files.items() if not path.is_file()][:new]
-    for size, number in missing:
-        data = folder / f"{size[0]}_{size[1]}"
-        prepare(data, *size)
-        command = [sys.executable, __file__, "--measure", str(data), str(number), str(size[0])]
+def measured(size: Size, work: Path) -> dict[str, Any]:
+    """Measure a dataset REPEATS times, each run in a process of its own."""
+    prepare(work, *size)
+    runs = []
+    for number in range(REPEATS):
+        command = [sys.executable, __file__, "--measure", str(work), str(number), str(size[0])]
         child = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        line = child.stdout.splitlines()[-1]
-        write_bytes(files[size, number], line)
-        show(f"{size[0]} episodes, {size[1]} files, run {number}: {line.decode()}")
-        if all(files[size, n].is_file() for n in range(REPEATS)):
-            shutil.rmtree(data)
-    measured = {size: [path for (of, _), path in files.items() if of == size] for size in sizes}
-    runs = {
-        size: [json.loads(p.read_bytes()) for p in paths if p.is_file()] for size, paths in measured.items()
-    }
-    return [summary(size, of_size) for size, of_size in runs.items() if of_size]
+        runs.append(json.loads(child.stdout.splitlines()[-1]))
+        print(f"{size[0]} episodes, {size[1]} files, run {number}: {runs[-1]}", flush=True)
+    return summary(size, runs)
 
 
 def smallest_row() -> dict[str, Any]:
@@ -191,8 +170,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Parse, measure, print."""
     parser = argument_parser(__doc__)
     parser.add_argument("--full", action="store_true", help="up to 100,000 episodes")
-    parser.add_argument("--out", type=Path, default=Path("out/scale"), help="runs; run again to go on")
-    parser.add_argument("--new", type=int, help="runs that are measured now, at most")
     parser.add_argument("--measure", nargs=3, help=argparse.SUPPRESS)
     options = parse(parser, argv)
     if options.measure:
@@ -204,12 +181,11 @@ def main(argv: Sequence[str] | None = None) -> None:
     if options.smoke:
         rows = [smallest_row()]
     else:
-        folder = options.out / code_digest("", CODE)
-        sizes = FULL if options.full else SMALL
-        rows = table(sizes, folder, options.new, lambda line: print(line, flush=True))
+        rows = []
+        for size in FULL if options.full else SMALL:
+            with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
+                rows.append(measured(size, Path(name)))
     single = [row for row in rows if row["files"] == 1]
-    if not single:
-        raise SystemExit("no run was measured yet: leave out --new, or raise it")
     large = max(single, key=lambda row: row["episodes"])
     near = min(single, key=lambda row: abs(row["episodes"] - 1000))
     ratio, interval = cost_ratio(large["runs_ms"], near["runs_ms"])

@@ -29,17 +29,6 @@ def test_it_runs_and_prints_what_its_docstring_says(name):
     check(FILES[name], smoke(FILES[name], alone=name == "ros"))
 
 
-@pytest.mark.process
-@pytest.mark.lab
-def test_a_round_of_the_node_is_measured_once(tmp_path):
-    pytest.importorskip("rclpy")
-    first = smoke(FILES["ros"], "--out", str(tmp_path), alone=True)
-    (file,) = tmp_path.rglob("*.json")
-    written = file.stat().st_mtime_ns
-    assert smoke(FILES["ros"], "--out", str(tmp_path), "--new", "1", alone=True) == first
-    assert file.stat().st_mtime_ns == written
-
-
 @pytest.mark.parametrize("name", FILES)
 def test_make_bench_and_the_list_of_benchmarks_have_it(name):
     assert "--json" in FILES[name].read_text(), "`make bench` passes --json to who knows it"
