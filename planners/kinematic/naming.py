@@ -1,10 +1,7 @@
-"""Name the objects that an instruction leaves open, from its words, the motion and the pictures.
-
-Where it names their colour, the pictures may contradict it.
-"""
+"""Name the objects that an instruction leaves open, from its words, the motion and the pictures."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -12,25 +9,13 @@ import numpy as np
 
 from goalreel.planners.kinematic.clauses import Clause, read
 from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.scene import HUED, NAMES, FrameStack, ObjectMove, find_moved_object, sample
+from goalreel.planners.kinematic.scene import NAMES, FrameStack, ObjectMove, find_moved_object, sample
 from goalreel.planners.kinematic.steps import ClauseSpan
-from goalreel.planners.kinematic.words import CONTAINERS, RELATIONS, singular
+from goalreel.planners.kinematic.words import CONTAINERS, singular
 from goalreel.types import Recording
 
 COLOUR_NOTE = "The instruction does not name this object; its colour was seen in the recording."
 """The `auxiliary_text` of a step with such a name."""
-_ALIKE = (
-    {"red", "orange", "pink", "brown"},
-    {"orange", "yellow", "brown"},
-    {"pink", "purple"},
-    {"purple", "blue"},
-)
-"""Hues that people or pictures may confuse, unless the words of the dataset tell them apart."""
-_HUES = frozenset(NAMES[code] for code in HUED)
-_HUE_WORD = re.compile(
-    rf"\b({'|'.join(sorted(_HUES))}) (?!(?:and|or|{'|'.join(RELATIONS)})\b)\w", re.IGNORECASE
-)
-"""A colour before a noun; not the fruit, as in "put the orange in the bowl"."""
 _COLOURED = re.compile(rf"\b(?:{'|'.join(NAMES[1:])}) (\w+)\b", re.IGNORECASE)
 _DETERMINER = r"(?:(?:all|every|each|both|two|three|four|five|six|the|these|those|of) )+"
 _THINGS = rf"{_DETERMINER}(?P<things>\w+)"
@@ -112,7 +97,7 @@ class ColourNames:
     motion: ArmMotion
     camera: str
     instructions: Sequence[str]
-    """Those of the dataset: their nouns name objects, and their hues are told apart."""
+    """Those of the dataset: their nouns name objects."""
 
     def name(self, part: ClauseSpan) -> ClauseSpan:
         """Name the object of a part whose clause leaves it open; in doubt it stays the same object.
@@ -124,27 +109,6 @@ class ColourNames:
         move = self.find_move(part) if question else None
         clause = question.complete(move, self.instructions) if question and move else None
         return replace(part, clause=clause) if clause else part
-
-    def warnings(self, parts: Sequence[ClauseSpan]) -> Iterator[str]:
-        """Say where the camera shows another colour than the words: of what is moved, or of the place.
-
-        Hues that look alike are one colour, unless some of the instructions name the one that is seen, or a
-        thing of the other one stays where it is.
-
-        Raises:
-            DatasetError: the pictures cannot be read.
-        """
-        names = {match[1].lower() for text in self.instructions for match in _HUE_WORD.finditer(text)}
-        for part in parts:
-            thing, place = part.clause.object, part.clause.name.partition(part.clause.object)[2].strip()
-            hue = _only(_HUES & {*thing.lower().split()}) if part.clause.kind in ("put", "pick") else ""
-            move = self.find_move(part) if hue else None
-            if move and not _alike(hue, move.colour, names, move.others):
-                yield f'the camera shows that something {move.colour} is moved, and the words say "{thing}"'
-                continue
-            place_hue = _only(_HUES & {*place.lower().split()})
-            if move and move.target_colour and not _alike(place_hue, move.target_colour, names):
-                yield f'the camera shows that the place is {move.target_colour}, and the words say "{place}"'
 
     def find_move(self, part: ClauseSpan) -> ObjectMove | None:
         """Find the object that a part's grasps moved.
@@ -167,13 +131,3 @@ class ColourNames:
 
     def _pictures(self, frames: Sequence[int]) -> FrameStack:
         return np.stack([image.pixels for image in self.recording.frames(self.camera, frames)])
-
-
-def _alike(name: str, look: str, names: Collection[str], others: Collection[str] = ()) -> bool:
-    """Tell whether people may call a look so; true where no colour is named.
-
-    They do not where they use both of these `names`, or where one of the `others` has the name's own look.
-    """
-    if not name or name == look:
-        return True
-    return look not in names and name not in others and any({name, look} <= hues for hues in _ALIKE)

@@ -58,8 +58,8 @@ class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 
     It reads the instruction, `observation.state` and `action`, never an annotation. It reads pictures only of
-    `camera`, and only where a clause names a colour, does not name its object ("sort the blocks by colour"),
-    or asks for a touch that the motion does not show. The segments of a plan, one for each step, cover the
+    `camera`, and only where a clause does not name its object ("sort the blocks by colour"), or asks for a
+    touch that the motion does not show. The segments of a plan, one for each step, cover the
     episode without a gap. `task.id` names the recording.
     """
 
@@ -79,8 +79,8 @@ class KinematicPlanner:
             recordings: the episodes by id; read in several threads.
             granularity: where a plan is cut.
             layout: which numbers are the gripper and the position; None finds them.
-            camera: one that stands still, for objects that the instruction does not name and for the colours
-                that it names; None reads no pictures. A step with such a name says so in its
+            camera: one that stands still, for objects that the instruction does not name; None reads no
+                pictures. A step with such a name says so in its
                 `auxiliary_text`, as it does which of two hands does it.
             words: other instructions of the dataset, whose nouns name such objects.
             with_phases: also fill `Plan.phases`, whatever the granularity. Where the words are in doubt, they
@@ -146,7 +146,6 @@ class KinematicPlanner:
         named_parts = parts
         if self._camera is not None:
             names = ColourNames(recording, motion, self._camera, (recording.instruction, *self._words))
-            warnings = warnings or list(names.warnings(parts))
             named_parts = [names.name(part) for part in parts]
         acts = [passing.clause for passing in passings]
         pieces = [

@@ -21,32 +21,12 @@ from goalreel.types import Recording
 def median_picture[Level: np.integer](pictures: NDArray[Level]) -> NDArray[Level]:
     """Take the median of k pictures, (k, ...) -> (...); between two middle levels, their mean rounded down.
 
-    It is that of `np.median`, but whole pictures are compared with one another: ten to thirty times as fast.
-
     >>> median_picture(np.array([[3, 9], [250, 8], [7, 7], [8, 255]], np.uint8)).tolist()
     [7, 8]
     """
-    sorted_levels = [*pictures.copy()]
-    for i, j in _comparisons(len(sorted_levels)):
-        lower = np.minimum(sorted_levels[i], sorted_levels[j])
-        np.maximum(sorted_levels[i], sorted_levels[j], out=sorted_levels[j])
-        sorted_levels[i] = lower
-    below, above = sorted_levels[(len(pictures) - 1) // 2], sorted_levels[len(pictures) // 2]
+    middle = [(len(pictures) - 1) // 2, len(pictures) // 2]
+    below, above = np.partition(pictures, middle, axis=0)[middle]
     return ((below.astype(np.int64) + above) // 2).astype(pictures.dtype)
-
-
-def _comparisons(count: int) -> Iterator[tuple[int, int]]:
-    """The pairs that sort `count` values, one after the other: Batcher's odd-even merge sort (1968)."""
-    top = 1 << max(0, (count - 1).bit_length() - 1)
-    half = top
-    while half:
-        end, offset, distance = top, 0, half
-        while True:
-            yield from ((i, i + distance) for i in range(count - distance) if i & half == offset)
-            if end == half:
-                break
-            distance, end, offset = end - half, end // 2, half
-        half //= 2
 
 
 UNSURE = 0
@@ -97,7 +77,6 @@ _MOST = 0.3  # share of the picture that may change where one object has moved
 _SMALLEST = 12  # a smaller region, in pixels, has no reliable colour
 _SMALLEST_SHARE = 0.0005  # the same as a share of the picture
 _PLAIN = 0.5  # an object is named by a colour that covers at least this share of it
-_ABOUT = 3.0  # factor by which a thing may be larger or smaller than another of about its size
 _SECTORS = 12
 _NEAR, _BEYOND = 2.5, 4.0
 """The radius of a place's surroundings, and of the area beyond them, in edges of the object."""
@@ -112,8 +91,6 @@ class ObjectMove:
     """The colour around the place that it left."""
     target_colour: str
     """The colour around the place that it reached, before it did."""
-    others: frozenset[str] = frozenset()
-    """Colours of things of about its size that stay where they are."""
 
 
 def find_moved_object(start: FrameStack, carry: FrameStack, end: FrameStack) -> ObjectMove | None:
@@ -143,9 +120,7 @@ def find_moved_object(start: FrameStack, carry: FrameStack, end: FrameStack) -> 
         return None
     if min(_share(origin, vanished & _hued(old_names)), _share(target, appeared & _hued(new_names))) < _PLAIN:
         return None
-    same = np.where(still_old & still_new & ~changed & (old_names == new_names), old_names, UNSURE)
-    others = frozenset(NAMES[other] for other in HUED if _has_thing(same == other, int(origin.sum())))
-    return ObjectMove(NAMES[code], surrounding(new_names, origin), surrounding(old_names, target), others)
+    return ObjectMove(NAMES[code], surrounding(new_names, origin), surrounding(old_names, target))
 
 
 def surrounding(colours: NDArray[np.uint8], place: PixelMask) -> str:
@@ -207,13 +182,6 @@ def _largest(mask: PixelMask) -> PixelMask:
     if count < 2:
         return mask
     return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
-
-
-def _has_thing(mask: PixelMask, size: int) -> bool:
-    """Tell whether a mask, (h, w), has a connected region of about `size` pixels."""
-    _, _, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
-    sizes = stats[1:, cv2.CC_STAT_AREA]
-    return bool(((sizes > size / _ABOUT) & (sizes < size * _ABOUT)).any())
 
 
 def _share(part: PixelMask, whole: PixelMask) -> float:
