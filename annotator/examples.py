@@ -340,7 +340,7 @@ def to_label(
     source: Source, instructions: Iterable[tuple[str, Sequence[int]]], count: int = LABELS
 ) -> dict[str, tuple[int, ...]]:
     """Instruction -> the episodes to label, in order; only for those of more than LABELS episodes."""
-    from goalreel.planners.examples.choose import choose
+    from goalreel.planners.examples.carry import choose
 
     chosen: dict[str, tuple[int, ...]] = {}
     for text, indices in instructions:

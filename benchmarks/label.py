@@ -29,7 +29,7 @@ from unittest.mock import patch
 
 import pyarrow.parquet as pq
 from common import argument_parser, parse, report
-from parts.review_server import RUN, review_server
+from parts.pages import RUN, review_server
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options

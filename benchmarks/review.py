@@ -19,8 +19,7 @@ from pathlib import Path
 from statistics import median
 
 from common import argument_parser, parse, report
-from parts.browser import chromium
-from parts.review_server import review_server
+from parts.pages import chromium, review_server
 from parts.scale_data import BLOCK, fill, make
 from selenium import webdriver
 

@@ -25,7 +25,7 @@ from pathlib import Path
 from statistics import median
 
 from common import argument_parser, parse, report
-from parts.browser import chromium
+from parts.pages import chromium
 from selenium import webdriver
 
 WAIT_FOR_PAINT = """

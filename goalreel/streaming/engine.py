@@ -31,8 +31,7 @@ from goalreel.streaming.board import (
 )
 from goalreel.streaming.camera import SILENCE, LiveCamera
 from goalreel.streaming.live_task import LiveTask, Order
-from goalreel.streaming.loading import Loading, Probes, one_line
-from goalreel.streaming.model_caller import ModelCaller, ModelQueue
+from goalreel.streaming.model_caller import Loading, ModelCaller, ModelQueue, Probes, one_line
 from goalreel.streaming.request import (
     BoardListener,
     TaskEnded,

@@ -248,8 +248,6 @@ class StepFollower(Follower):
             case "stalled":
                 reason = f"no progress for {self._settings.stall_timeout:g} s"
                 return StepEnd("replan", self._index, frame, reason)
-            case "off_plan":
-                return StepEnd("replan", self._index, frame, "the scene left the plan")
             case "wait":
                 if not math.isnan(self.closeness):
                     self.message = f"{max(0.0, self.closeness):.0%} of the visible change"

@@ -97,15 +97,6 @@ class EngineSettings(Settings):
     stall_timeout: float = setting(
         60.0, "Seconds without progress after which the rest is re-planned.", ge=0.1, le=86400
     )
-    leave_timeout: float = setting(
-        30.0, "Seconds far off the plan (see leave) after which the task is re-planned.", ge=0.1, le=86400
-    )
-    leave: float = setting(
-        -2.0,
-        "Share of the visible change below which the scene is off the plan (0: no change).",
-        ge=-100,
-        le=0,
-    )
     rerender: float = setting(
         0.015,
         "Share of the picture that may differ between scene and prediction. Above it the next goal image is "

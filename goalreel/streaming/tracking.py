@@ -65,7 +65,7 @@ class Closeness:
         return 1 - _share(self._goal, shrink(live, self._size)) / self._distance
 
 
-type Decision = Literal["wait", "ask", "stalled", "off_plan"]
+type Decision = Literal["wait", "ask", "stalled"]
 
 PROGRESS = 0.05
 """Gain in closeness that counts as progress. A view whose closeness changes by no more is at rest."""
@@ -89,7 +89,6 @@ class Tracker:
         self._start = now
         self._best = -math.inf
         self._best_time = now
-        self._on_plan_time = now
         self._final_question = False
         self._rest, self._rest_time = math.nan, now
         self._question_closeness = 0.0
@@ -103,12 +102,8 @@ class Tracker:
         s = self._settings
         if closeness > self._best + PROGRESS:
             self._best, self._best_time, self._final_question = closeness, now, False
-        if not closeness < s.leave:
-            self._on_plan_time = now
         if not abs(closeness - self._rest) <= PROGRESS:
             self._rest, self._rest_time = closeness, now
-        if now - self._on_plan_time >= s.leave_timeout:
-            return "off_plan"
         may_ask = self._question_time is None or now - self._question_time >= s.critic_period
         if now - self._best_time >= s.stall_timeout:
             if self._final_question:

@@ -140,7 +140,7 @@ def closed_end(
     values = np.concatenate([trace.hand for trace in traces])
     moving = [t for t in traces if moves(t.hand) and np.ptp(t.hand) >= _MOVED * np.ptp(values)]
     evidence = [*_of_names(names, robot_type, values, joints)]
-    for rule in (_of_commands, _of_rest, _of_carries, _of_stands) if moving else ():
+    for rule in (_of_commands, _of_rest, _of_carries) if moving else ():
         evidence += rule(moving)
     return sorted(evidence, key=lambda e: -e.weight)
 
@@ -204,22 +204,6 @@ def _carries(trace: HandTrace, high: bool) -> int:
         for a, b, is_high in trace.level_spans()
         if is_high == high and b < len(trace.hand)
     )
-
-
-def _of_stands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
-    """An arm stands when its hand closes, and often moves on while it opens."""
-    speeds: dict[bool, list[float]] = {False: [], True: []}
-    for trace in traces:
-        for start, _, high in trace.level_spans():
-            if trace.is_away(start):
-                speeds[high].append(trace.pace(start))
-    if min(map(len, speeds.values())) < 3:
-        return
-    to_low, to_high = (float(np.median(speeds[high])) for high in (False, True))
-    for end, speed, opposite in _both_ways(to_low, to_high):
-        if speed < _STANDS and opposite > 2 * speed and opposite > speed + 0.1:
-            speeds_text = f"{speed:.0%} of its usual speed against {opposite:.0%}"
-            yield Evidence(end, 1, f"the arm is slower when the hand goes to its {end} end: {speeds_text}")
 
 
 def _both_ways(low: float, high: float) -> tuple[tuple[End, float, float], tuple[End, float, float]]:

@@ -4,6 +4,7 @@ An episode usually takes one call. One that needs more than MOMENTS frames is wa
 segment of a window is watched again at the beginning of the next, so that no cut is due to a window's end.
 """
 
+import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
@@ -15,10 +16,10 @@ from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render
 from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
-from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.examples.slots import words
 from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.watch.examples import answer, likest
 from goalreel.planners.watch.reply import (
     CONTACTS,
     TILES,
@@ -281,3 +282,40 @@ class _Watch:
         self.move_on(self.segments[-1].end)
         whole = self.start >= self.length
         return Plan(steps=tuple(self.steps), segments=tuple(self.segments)) if whole else None
+
+
+# Labelled episodes as worked examples in words.
+
+LIMIT = 3
+"""Examples for one recording."""
+
+
+def answer(example: Example) -> str:
+    """The JSON that a watching model should answer, but with seconds in the place of frames."""
+    segments = [
+        {
+            "start_s": round(segment.start / example.fps, 1),
+            "end_s": round(segment.end / example.fps, 1),
+            "name": step.name,
+            "outcome": step.outcome,
+        }
+        for step, segment in zip(example.steps, example.segments, strict=True)
+    ]
+    return plain(json.dumps({"segments": segments}, ensure_ascii=False, separators=(",", ":")))
+
+
+def likest(examples: Sequence[Example], instruction: str, recording: Recording) -> tuple[Example, ...]:
+    """At most LIMIT examples of other recordings, first those whose instructions share the most words.
+
+    Equally similar ones stay in their order.
+    """
+    if not examples:
+        return ()
+    target, numbers = frozenset(words(instruction)), numbers_of(recording)
+    others = [example for example in examples if example.numbers != numbers]
+    return tuple(sorted(others, key=lambda e: -_similarity(target, frozenset(words(e.instruction))))[:LIMIT])
+
+
+def _similarity(a: frozenset[str], b: frozenset[str]) -> float:
+    """The Jaccard index: the share of all their words that both have."""
+    return len(a & b) / max(1, len(a | b))

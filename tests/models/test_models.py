@@ -24,7 +24,7 @@ from goalreel.models.registry import (
 )
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.loading import build_models
-from goalreel.streaming.loading import one_line
+from goalreel.streaming.model_caller import one_line
 from goalreel.types import ROLES, Task
 
 

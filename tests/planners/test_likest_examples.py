@@ -7,8 +7,7 @@ import pytest
 
 from goalreel.annotator.annotate import open_dataset
 from goalreel.planners.examples.example import Example, digest_of, numbers_of
-from goalreel.planners.watch.examples import answer, likest
-from goalreel.planners.watch.planner import watch_cost
+from goalreel.planners.watch.planner import answer, likest, watch_cost
 from goalreel.types import Segment, Step
 
 ORDER = "Put the red block in the bowl."

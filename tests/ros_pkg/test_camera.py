@@ -265,22 +265,15 @@ def test_without_a_clock_or_a_stamp_that_is_said():
     assert made.problem(1.0) == "this node has no time (use_sim_time): nobody publishes /clock"
 
 
-def test_frames_that_do_not_arrive_are_told_by_gaps_between_stamps():
-    assert stamps(frames=300, arrives=lambda i: i % 10 < 2).lost_share() == pytest.approx(0.8, abs=0.02)
-    assert stamps(frames=19).lost_share() is None, "too few to tell"
-
-
 @pytest.mark.parametrize("profile", cameras.PROFILES)
 def test_large_raw_frames_want_the_profile(monkeypatch, profile):
     for name in cameras.PROFILES:
         monkeypatch.delenv(name, raising=False)
     large = 1920 * 1080 * 3
-    assert cameras.explain_losses(large, 0.9).startswith("raw frames of 6.2 MB, 90% are lost: set FASTDDS_")
-    assert cameras.explain_losses(large, None).startswith("raw frames of 6.2 MB: set FASTDDS_")
-    assert not cameras.explain_losses(640 * 480 * 3, 0.9)
+    assert cameras.explain_size(large).startswith("raw frames of 6.2 MB: set FASTDDS_")
+    assert not cameras.explain_size(640 * 480 * 3)
     monkeypatch.setenv(profile, "/some.xml")
-    assert not cameras.explain_losses(large, 0.1)
-    assert "the driver needs the shared-memory profile too" in cameras.explain_losses(large, 0.9)
+    assert not cameras.explain_size(large)
 
 
 def test_what_is_wrong_with_the_camera_goes_into_the_message():

@@ -3,7 +3,6 @@
 import importlib.metadata
 import subprocess
 import sys
-import time
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -104,7 +103,6 @@ def test_without_rclpy_it_names_the_other_way(monkeypatch):
     [
         ({}, "`width` and `height` must be given"),
         ({"width": 64, "height": -1}, "got 64x-1"),
-        ({**SIZE, "fps": 0}, "`fps` must be positive, but 0"),
         ({**SIZE, "topic": ""}, "`topic` cannot be empty"),
         ({**SIZE, "timeout_s": -1.0}, "cannot be negative"),
         ({**SIZE, "color_mode": "grey"}, "`color_mode` is expected to be in"),
@@ -141,8 +139,8 @@ def test_it_keeps_to_the_conventions_of_lerobots_own_camera(publisher):
     with pytest.raises(DeviceAlreadyConnectedError):
         camera.connect()
     assert (camera.width, camera.height) == (64, 48)
-    until(lambda: colour(camera.async_read(timeout_ms=20_000)) == "red")
-    for picture in (camera.read(), camera.async_read(timeout_ms=20_000), camera.read_latest()):
+    until(lambda: colour(camera.async_read()) == "red")
+    for picture in (camera.read(), camera.async_read(), camera.read_latest()):
         assert picture.shape == (48, 64, 3)
         assert picture.dtype == np.uint8
         assert picture.flags.writeable
@@ -161,22 +159,6 @@ def test_no_goal_is_black_and_a_new_goal_is_shown(camera, publisher):
     for word, expected in [("green", "green"), ("black", "black"), ("red", "red"), ("empty", "black")]:
         show(publisher, word)
         until(lambda expected=expected: colour(camera.read_latest()) == expected)
-
-
-@pytest.mark.process
-def test_a_new_goal_is_a_new_frame_at_once_and_an_unchanged_one_fps_times_a_second(publisher):
-    with camera_of(**PATIENT, fps=20, color_mode="bgr") as camera:
-        assert colour(camera.async_read(timeout_ms=20_000)) == "blue", "red in BGR"
-        began = time.monotonic()
-        for _ in range(10):
-            camera.async_read(timeout_ms=20_000)
-        assert time.monotonic() - began > 0.4
-        camera.fps = 1e-9  # an unchanged one is none for years
-        camera.async_read(timeout_ms=20_000)
-        with pytest.raises(TimeoutError, match=r"after 10 ms\. Publisher there: True"):
-            camera.async_read(timeout_ms=10)
-        show(publisher, "green")
-        assert colour(camera.async_read(timeout_ms=20_000)) == "green"
 
 
 @pytest.mark.process
@@ -209,8 +191,8 @@ def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publishe
 
         assert "latest frame is too old" in until(gone)
         assert colour(camera.read_latest(max_age_ms=10**6)) == "black"
-        with pytest.raises(TimeoutError, match="Publisher there: False"):
-            camera.async_read(timeout_ms=50)
+        with pytest.raises(TimeoutError, match="gone or hangs"):
+            camera.async_read()
         with other(PUBLISHER, *remap(OWN)) as again:
             show(again, "green")
             until(lambda: not gone() and colour(camera.read_latest()) == "green")

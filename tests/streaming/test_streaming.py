@@ -106,15 +106,6 @@ def test_a_new_plan_keeps_what_was_done(begin):
     assert result(ticket).board.state == "succeeded"
 
 
-def test_leaving_the_plan_is_noticed_before_a_stall(begin):
-    world = World(1)
-    engine, _, ticket = begin(world, leave=-0.5, leave_timeout=0.1, max_replans=0)
-    until(lambda: engine.progress().step_completion == 0)  # it has looked at where it began
-    world.scene = picture(6, extra=2)
-    outcome = result(ticket)
-    assert outcome.message.startswith("the scene left the plan")
-
-
 def test_pause_holds_the_policy_and_resume_tells_it_again(begin):
     world = World(1)
     engine, heard, ticket = begin(world)

@@ -13,7 +13,7 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.show import open_annotated
 from goalreel.datasets.source import Source
-from goalreel.planners.examples.choose import choose
+from goalreel.planners.examples.carry import choose
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 from goalreel_lab.metaworld.score import (

@@ -5,7 +5,6 @@ import threading
 from collections import deque
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
 from statistics import median
 
 from rclpy import get_rmw_implementation_identifier
@@ -103,8 +102,6 @@ def _short(kind: str) -> str:
 
 FRAMES = 60
 """Frames that are looked at: the last two seconds of most cameras."""
-FEWEST = 20
-"""Frames without which nothing is said of losses."""
 AHEAD = 0.05
 """Seconds that a stamp may lie ahead of the node's clock, as between machines with synchronized clocks."""
 DAY = 86400.0
@@ -143,19 +140,6 @@ class CameraStamps:
             )
         return ""
 
-    def lost_share(self) -> float | None:
-        """Compute the share of frames that did not arrive, 0-1, from gaps between stamps; None if unknown.
-
-        The camera's period is one that only a tenth of the gaps fall short of.
-        """
-        stamps = [stamp for stamp, _ in tuple(self._frames)]
-        gaps = sorted(b - a for a, b in pairwise(stamps) if b > a)
-        if len(gaps) < FEWEST - 1:
-            return None
-        period = gaps[len(gaps) // 10]
-        missing = sum(round(gap / period) - 1 for gap in gaps if gap > period)
-        return missing / (missing + len(gaps))
-
     def _ages(self) -> list[float]:
         return [(arrival - stamp) / 1e9 for stamp, arrival in tuple(self._frames)]
 
@@ -169,8 +153,6 @@ type CameraSlot = FrameSlot[RawImage | CompressedImage]
 LARGE = 1_000_000
 """Bytes of a raw frame from which on Fast DDS loses most of them without its shared-memory profile."""
 PROFILES = ("FASTDDS_DEFAULT_PROFILES_FILE", "FASTRTPS_DEFAULT_PROFILES_FILE")
-LOSS = 0.2
-"""Share of large frames lost that is a warning."""
 
 
 def _compressed_topic(node: Node, image: str) -> str:
@@ -180,16 +162,13 @@ def _compressed_topic(node: Node, image: str) -> str:
     return f"{image}/compressed" if topic == default else topic
 
 
-def explain_losses(size: int, lost_share: float | None) -> str:
-    """Say in one line what is wrong with raw frames of `size` bytes, of which a share is lost; or nothing."""
-    loses = lost_share is not None and lost_share >= LOSS
-    if size < LARGE or not get_rmw_implementation_identifier().startswith("rmw_fastrtps"):
+def explain_size(size: int) -> str:
+    """Say in one line what large raw frames of `size` bytes need; nothing where they have it."""
+    is_fast = get_rmw_implementation_identifier().startswith("rmw_fastrtps")
+    if size < LARGE or not is_fast or any(os.environ.get(name) for name in PROFILES):
         return ""
-    loss = f", {lost_share:.0%} are lost" if loses else ""
-    start = f"raw frames of {size / 1e6:.1f} MB{loss}"
-    if not any(os.environ.get(name) for name in PROFILES):
-        return f"{start}: set {PROFILES[0]} to launch/fastdds_shm.xml here and for the driver, or compress"
-    return f"{start}: the driver needs the shared-memory profile too ({PROFILES[0]})" if loses else ""
+    advice = f"set {PROFILES[0]} to launch/fastdds_shm.xml here and for the driver, or compress"
+    return f"raw frames of {size / 1e6:.1f} MB: {advice}"
 
 
 class CameraInputs:
@@ -239,7 +218,7 @@ class CameraInputs:
 
     def diagnose(self, max_age: float) -> Diagnosis:
         """Diagnose the camera by its frames, their stamps and the graph; `max_age` is in seconds."""
-        counts, names, lost_share = self.slot.counts(), self._publishers(), self._stamps.lost_share()
+        counts, names = self.slot.counts(), self._publishers()
         warnings = []
         if len(names) > 1:
             warnings.append(
@@ -251,14 +230,13 @@ class CameraInputs:
             warnings.append(f"the newest frame was sent again {counts.repeated} times, with its stamp")
         warnings += [
             self._stamps.problem(max_age),
-            explain_losses(self._frame_bytes, lost_share),
+            explain_size(self._frame_bytes),
             explain_spacing(counts.spacing, max_age),
         ]
         values = {
             "topic": self._topic,
             "publishers": ", ".join(names),
             "latency [s]": self._stamps.latency(max_age),
-            "lost on the way": "" if lost_share is None else f"{lost_share:.0%}",
         }
         silence = self.explain_silence() if counts.age is None else ""
         return camera(counts, max_age, silence, [w for w in warnings if w], values)

@@ -9,7 +9,7 @@ from goalreel.critics.examination import Examination
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.camera import FrameCounts
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.loading import Loading, Probes
+from goalreel.streaming.model_caller import Loading, Probes
 from goalreel.streaming.request import excerpt
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR

@@ -14,8 +14,6 @@ from lerobot.utils.decorators import check_if_already_connected, check_if_not_co
 from lerobot.utils.errors import DeviceNotConnectedError
 from numpy.typing import NDArray
 
-READ_TIMEOUT_MS = 10_000
-"""The same as in lerobot's OpenCVCamera."""
 LOG = logging.getLogger(__name__)
 IMAGE = "/image/compressed"
 
@@ -31,7 +29,6 @@ class GoalreelCameraConfig(CameraConfig):
 
     topic: str = "/goalreel/subgoal/image/compressed"
     fps: int | None = 30
-    """Rate at which an unchanged goal counts as a new frame, for `read` and `async_read`."""
     color_mode: ColorMode = ColorMode.RGB
     timeout_s: float = 5.0
     """Seconds that `connect` waits for the node."""
@@ -48,8 +45,6 @@ class GoalreelCameraConfig(CameraConfig):
         self.color_mode = ColorMode(self.color_mode)
         if not self.width or not self.height or min(self.width, self.height) < 0:
             raise ValueError(f"`width` and `height` must be given, got {self.width}x{self.height}")
-        if not self.fps or self.fps < 0:
-            raise ValueError(f"`fps` must be positive, but {self.fps} is provided.")
         if not self.topic:
             raise ValueError("`topic` cannot be empty.")
         if self.goal_topic == self.topic:
@@ -211,7 +206,6 @@ class GoalreelCamera(Camera):
         self._size = config.size
         self.color_mode = config.color_mode
         self._subscriber: Subscriber | None = None
-        self._last_read = (0, 0)
         self._cache: tuple[bytes, NDArray[np.uint8]] | None = None
 
     def __str__(self) -> str:
@@ -253,43 +247,6 @@ class GoalreelCamera(Camera):
                 f"{self.config.timeout_s:g} s). Is the goalreel node configured, and ROS_DOMAIN_ID the same?"
             )
         self._subscriber = subscriber
-        self._last_read = (0, 0)
-
-    @check_if_not_connected
-    def read(self) -> NDArray[np.uint8]:
-        """Wait for the next frame, RGB or BGR as configured, (height, width, 3).
-
-        Raises:
-            DeviceNotConnectedError: it is not connected.
-            TimeoutError: the node is gone.
-            RuntimeError: the goal image cannot be read.
-        """
-        self._last_read = self._frame_number()
-        return self.async_read(READ_TIMEOUT_MS)
-
-    @check_if_not_connected
-    def async_read(self, timeout_ms: float = 200) -> NDArray[np.uint8]:
-        """Wait for an unread frame: that of a new goal comes at once, an unchanged one `fps` times a second.
-
-        Raises:
-            DeviceNotConnectedError: it is not connected.
-            TimeoutError: there is no new frame within `timeout_ms`, or the node is gone.
-            RuntimeError: the goal image cannot be read.
-        """
-        deadline = time.monotonic() + timeout_ms / 1000
-        subscriber = self._require_subscriber()
-        while self._frame_number() == self._last_read or subscriber.absent > 0:
-            remaining = deadline - time.monotonic()
-            if remaining <= 0:
-                raise TimeoutError(
-                    f"Timed out waiting for frame from camera {self} after {timeout_ms} ms. "
-                    f"Publisher there: {subscriber.absent == 0}."
-                )
-            until_next_frame = 1 / self._rate - time.monotonic() % (1 / self._rate)
-            with subscriber.changed:
-                subscriber.changed.wait(min(remaining, until_next_frame))
-        self._last_read = self._frame_number()
-        return self._frame()
 
     @check_if_not_connected
     def read_latest(self, max_age_ms: int = 500) -> NDArray[np.uint8]:
@@ -308,6 +265,14 @@ class GoalreelCamera(Camera):
             )
         return self._frame()
 
+    def read(self) -> NDArray[np.uint8]:
+        """Do the same as `read_latest`: a goal stands, and nobody waits for a newer picture of it."""
+        return self.read_latest()
+
+    def async_read(self, timeout_ms: float = 200) -> NDArray[np.uint8]:
+        """Do the same as `read_latest`."""
+        return self.read_latest()
+
     def disconnect(self) -> None:
         """Unsubscribe.
 
@@ -321,16 +286,6 @@ class GoalreelCamera(Camera):
         if self._subscriber is None:
             raise DeviceNotConnectedError(f"{self} not connected.")
         return self._subscriber
-
-    @property
-    def _rate(self) -> float:
-        """Frames per second, from lerobot's present `fps`."""
-        assert self.config.fps
-        return self.fps or self.config.fps
-
-    def _frame_number(self) -> tuple[int, int]:
-        """The numbers of the goal and of its frame; different from `_last_read` if there is a new one."""
-        return self._require_subscriber().count, int(time.monotonic() * self._rate)
 
     def _frame(self) -> NDArray[np.uint8]:
         data = self._require_subscriber().data
