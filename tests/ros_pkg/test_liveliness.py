@@ -389,7 +389,7 @@ def test_without_events_and_without_a_heartbeat_it_says_what_to_do(no_events, re
     if request.node.callspec.params["no_events"] == "never sent":
         pytest.skip("nobody can know then: it waits for a publisher in vain, and says so")
     listener = BackgroundNode("listener", args=[])
-    with pytest.raises(RuntimeError, match="give the topic of the node's heartbeat"):
+    with pytest.raises(RuntimeError, match="keep the node's topic"):
         LiveSubscription(listener.node, CompressedImage, "/own/goal", print, print)
     listener.start()
     listener.close()

@@ -16,7 +16,7 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.subscription import MessageInfo
 
-from goalreel_ros.qos import LEASE, alive, latched
+from goalreel_ros.qos import LATCHED, LEASE, alive
 
 CHECK_SECONDS = 0.25
 """Seconds between two looks at the heartbeat: as often as it comes."""
@@ -27,7 +27,7 @@ class LiveSubscription:
 
     It goes by the middleware's liveliness events, and until the first one comes by the node's heartbeat,
     `~/progress`: rmw_zenoh refuses such events, or accepts them and sends none (its pull request 934).
-    `heartbeat` is that topic; left out, it is looked for beside `~/subgoal...`, which `topic` then has to be.
+    That is looked for beside `~/subgoal...`.
 
     After a loss, messages are requested anew from whoever is alive then: a node that only hung does not
     publish its goal again, and of two nodes only one may be lost. Both functions are called in the executor's
@@ -44,9 +44,6 @@ class LiveSubscription:
         topic: str,
         on_message: Callable[[Any], None],
         on_loss: Callable[[], None],
-        *,
-        heartbeat: str = "",
-        depth: int = 1,
     ) -> None:
         self.changed = threading.Condition()
         self.alive = False
@@ -54,21 +51,21 @@ class LiveSubscription:
         """Number of times that a publisher ended or fell silent."""
         self.last_sign = time.monotonic()
         """Time of the last sign of life of a publisher that is lost, in `time.monotonic`."""
-        self._node, self._kind, self._topic, self._depth = node, kind, topic, depth
+        self._node, self._kind, self._topic = node, kind, topic
         self._on_message, self._on_loss = on_message, on_loss
         self._renewed: Any = None
         base, is_goal, _ = node.resolve_topic_name(topic).rpartition("/subgoal")
-        self._heartbeat = _Heartbeat.start(node, heartbeat or (is_goal and f"{base}/progress"), self._update)
+        self._heartbeat = _Heartbeat.start(node, f"{base}/progress" if is_goal else "", self._update)
         try:
             events = SubscriptionEventCallbacks(liveliness=self._on_liveliness)
-            node.create_subscription(kind, topic, self._on_first, alive(LEASE, depth), event_callbacks=events)
+            node.create_subscription(kind, topic, self._on_first, alive(LEASE), event_callbacks=events)
         except UnsupportedEventTypeError:
             if self._heartbeat is None:
                 raise RuntimeError(
                     f"this middleware does not tell whether the publisher of {topic} is alive: install "
-                    "goalreel_interfaces, and give the topic of the node's heartbeat, ~/progress"
+                    "goalreel_interfaces, and keep the node's topic, ~/subgoal..."
                 ) from None
-            node.create_subscription(kind, topic, self._on_first, latched(depth))
+            node.create_subscription(kind, topic, self._on_first, LATCHED)
 
     @property
     def gone(self) -> bool:
@@ -106,7 +103,7 @@ class LiveSubscription:
                     self._renewed = None
                 if is_alive:
                     self._renewed = self._node.create_subscription(
-                        self._kind, self._topic, self._on_message, latched(self._depth)
+                        self._kind, self._topic, self._on_message, LATCHED
                     )
             self.changed.notify_all()
 

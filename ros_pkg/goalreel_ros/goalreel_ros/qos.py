@@ -21,28 +21,22 @@ LEASE = float(os.environ.get("GOALREEL_LEASE", DEFAULT_LEASE))
 Set it higher, where goals are followed, on a lossy network or a busy machine."""
 
 
-def latched(depth: int = 1) -> QoSProfile:
-    """Make a profile by which a late subscriber gets the newest `depth` messages."""
-    return QoSProfile(
-        depth=depth, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
-    )
+LATCHED = QoSProfile(
+    depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
+)
+"""A late subscriber gets the present state."""
 
 
-def alive(lease: float, depth: int = 1) -> QoSProfile:
+def alive(lease: float) -> QoSProfile:
     """Make a latched profile with signs of life, at most `lease` seconds apart."""
     # AUTOMATIC: a thread of the middleware asserts liveliness. It ends, or stops, with the process. With
     # MANUAL, assertions would be missed while Python holds its lock for seconds as models load.
-    return QoSProfile(
-        depth=depth,
-        reliability=ReliabilityPolicy.RELIABLE,
-        durability=DurabilityPolicy.TRANSIENT_LOCAL,
-        liveliness=LivelinessPolicy.AUTOMATIC,
-        liveliness_lease_duration=Duration(nanoseconds=round(lease * 1e9)),
-    )
+    qos = copy(LATCHED)
+    qos.liveliness = LivelinessPolicy.AUTOMATIC
+    qos.liveliness_lease_duration = Duration(nanoseconds=round(lease * 1e9))
+    return qos
 
 
-LATCHED = latched()
-"""A late subscriber gets the present state."""
 GOAL = alive(OFFERED_LEASE)
 """For publishers of sub-goals: latched, with liveliness."""
 

@@ -38,8 +38,6 @@ class GoalreelCameraConfig(CameraConfig):
     """Show no goal image that is not verified: black in its place."""
     refuse_degraded: bool = False
     """Show no goal of a plan that lost a model: black in its place."""
-    heartbeat: str = ""
-    """The node's `~/progress`, where it is not beside `~/subgoal` of the topic."""
 
     def __post_init__(self) -> None:
         self.color_mode = ColorMode(self.color_mode)
@@ -93,7 +91,7 @@ class Subscriber:
         self._refused: Any = None
         """Stamp of the newest goal that was refused."""
         self._background = BackgroundNode("lerobot_camera_goalreel")
-        node, beat = self._background.node, config.heartbeat
+        node = self._background.node
         try:
             self._topic = LiveSubscription(
                 node,
@@ -101,15 +99,12 @@ class Subscriber:
                 config.topic,
                 self._on_picture,
                 self._forget_picture,
-                heartbeat=beat,
             )
             if config.goal_topic:
                 from goalreel_interfaces.msg import StoryboardStep, SubGoal
 
                 self._verified = StoryboardStep.IMAGE_VERIFIED
-                LiveSubscription(
-                    node, SubGoal, config.goal_topic, self._on_goal, self._forget_goal, heartbeat=beat
-                )
+                LiveSubscription(node, SubGoal, config.goal_topic, self._on_goal, self._forget_goal)
         except BaseException:
             self._background.close()
             raise
