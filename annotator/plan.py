@@ -3,7 +3,7 @@
 OUT/storyboard.json     the complete record; pictures by their relative path
 OUT/images/             the first frame and every attempt
 OUT/index.html          a page to look at, and sheets/ with the contact sheet
-OUT/preview.gif         the goal images one after the other
+OUT/TASK.gif, TASK.mp4  every attempt with its caption, for a talk
 OUT/examination/        the critic's answers to control questions
 OUT/answers/            what the models said, so that a killed run goes on where it stopped
 """
@@ -15,6 +15,7 @@ from typing import Any
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.report.cards import EpisodeView
+from goalreel.annotator.report.film import write_films
 from goalreel.annotator.report.write import write_report
 from goalreel.chat.interleave import MARK
 from goalreel.claims import attributed, makers
@@ -138,10 +139,6 @@ def accepted(board: Storyboard) -> int:
     return next(open_steps, len(board.steps))
 
 
-PREVIEW_SIDE = 480
-PREVIEW_MS = 1200
-
-
 def plan_task(
     task: Task,
     out: Path | None,
@@ -176,7 +173,7 @@ def plan_task(
 def write_plan(
     board: Storyboard, out: Path, models: Mapping[str, str], examination: Examination | None
 ) -> None:
-    """Write a storyboard into a folder, with its page and its GIF; `models` (role -> name) are on the page.
+    """Write a storyboard into a folder, with its page and films; `models` (role -> name) are on the page.
 
     Raises:
         DatasetError: the disk is full.
@@ -184,9 +181,9 @@ def write_plan(
     save_storyboard(board, out)
     instruction = board.task.instruction
     view = EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)
-    summary = {} if examination is None else {"examination": examination.line}
-    write_report([view], out, title=instruction, summary=summary, models=models)
-    _preview(board, out / "preview.gif")
+    about = dict(models) | ({} if examination is None else {"examination": examination.line})
+    write_report([view], out, title=instruction, summary={}, about=about)
+    write_films(view, out)
 
 
 def _plan(
@@ -221,26 +218,9 @@ class KnownPlan:
         return [self._plan] * len(tasks)
 
 
-def _preview(board: Storyboard, path: Path) -> None:
-    import PIL.Image
-
-    pictures = [board.task.image, *board.goal_images()]
-    frames = [PIL.Image.fromarray(p.pixels) for p in pictures if p is not None]
-    if not frames:
-        return
-    for frame in frames:
-        frame.thumbnail((PREVIEW_SIDE, PREVIEW_SIDE))
-    # One canvas: a GIF's frames share a size, and a text-to-image start may differ from its edits.
-    fitted = [frame if frame.size == frames[0].size else frame.resize(frames[0].size) for frame in frames]
-    fitted[0].save(path, save_all=True, append_images=fitted[1:], duration=PREVIEW_MS, loop=0)
-
-
-_ABSENT = object()
-
-
 def plan(
-    first: Any = _ABSENT,
-    second: Any = _ABSENT,
+    first: Any = ...,
+    second: Any = ...,
     /,
     out: str | PathLike[str] | None = None,
     models: ModelSet | None = None,
@@ -305,12 +285,12 @@ def plan(
 
 def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, Any]:
     """Find the picture and the instruction in `plan`'s arguments: (image, instruction)."""
-    count = sum(value is not _ABSENT for value in (first, second))
+    count = sum(value is not ... for value in (first, second))
     if count + sum(value is not None for value in (image, instruction)) > 2:
         raise TypeError("plan takes one picture and one instruction: one of them is there twice")
-    if second is not _ABSENT:
+    if second is not ...:
         return (first, second) if isinstance(second, str) else (second, first)
-    if first is _ABSENT:
+    if first is ...:
         return image, instruction
     if instruction is None and isinstance(first, str):
         return image, first

@@ -330,7 +330,6 @@ def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnPro
             progress("report", done + 1, len(config.rows))
 
     counts = {"rows": str(len(config.rows)), "failed": str(len(summary.failures))}
-    if examination is not None:
-        counts["examination"] = examination.line
-    write_report(views(), out, title="Storyboards of prompts", summary=counts, sheets=False)
+    about = {} if examination is None else {"examination": examination.line}
+    write_report(views(), out, title="Storyboards of prompts", summary=counts, about=about, sheets=False)
     write_bytes(out / "report.json", (json.dumps(vars(summary), indent=1) + "\n").encode())

@@ -1,10 +1,13 @@
 """Write the report of an annotated dataset: every record with its pictures, one episode at a time."""
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from itertools import batched
 from pathlib import Path
 
-from goalreel.annotator.report.cards import EpisodeView
+from goalreel.annotator.report.cards import EpisodeView, told
+from goalreel.annotator.report.film import caption, film_name, page, write_film
+from goalreel.annotator.report.sheet import MARKS, MUTED, Cell
 from goalreel.annotator.report.write import write_report
 from goalreel.critics.examination import word
 from goalreel.critics.examiner import read_examination
@@ -12,12 +15,17 @@ from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
+from goalreel.files import atomic
 from goalreel.image import Image
 from goalreel.models.model_set import display_names
 from goalreel.progress import OnProgress
 from goalreel.types import ROLES, Storyboard
 
 MANY = 200
+MOVIE_RATE = 10.0
+"""Frames a second of a film of an episode, about."""
+AT_ONCE = 64
+"""Frames decoded at a time for it."""
 
 
 def show(
@@ -41,18 +49,10 @@ def show(
     records, done, recorded = open_annotated(dataset, source)
     selected = select(dataset, done, episodes)
     examination = read_examination(records.examination)
-    total, totals = len(recorded.rows), Counter[str]()
-    for index in selected:
-        steps = records.outline(index).steps
-        totals.update(word(s, examination) for s in steps)
-        totals["unaligned"] += sum(s.unaligned for s in steps)
-    summary = {
-        "episodes": str(len(selected)),
-        **({"annotated": f"{len(done)} of {total}"} if len(done) < total else {}),
-        **{f"steps {k}": str(v) for k, v in sorted(totals.items(), key=_doubt_first) if v},
-        **({} if examination is None else {"examination": examination.line}),
-        **{f"measured {n}": str(one) for n, one in enumerate(records.measured, start=1)},
-    }
+    total = len(recorded.rows)
+    about = _models(records) | {f"measured {n}": str(one) for n, one in enumerate(records.measured, start=1)}
+    if examination is not None:
+        about["examination"] = examination.line
 
     def views() -> Iterator[EpisodeView]:
         for count, index in enumerate(selected, start=1):
@@ -63,14 +63,57 @@ def show(
         views(),
         out,
         title=dataset.resolve().name,
-        summary=summary,
-        models=_models(records),
+        summary={"annotated": f"{len(done)} of {total}"} if len(done) < total else {},
+        about=about,
         sheets=len(selected) <= MANY if sheets is None else sheets,
     )
 
 
-def _doubt_first(item: tuple[str, int]) -> tuple[bool, str]:
-    return item[0] != "in doubt", item[0]
+def write_movies(
+    dataset: Path,
+    out: Path,
+    *,
+    source: Path | None = None,
+    episodes: Sequence[int] | None = None,
+    progress: OnProgress = lambda stage, done, total: None,
+) -> list[Path]:
+    """Write a film of each episode into `out`: the camera beside the sub-goal of the moment, and the step.
+
+    Raises:
+        DatasetError: the dataset was not annotated by goalreel, is damaged, or names no camera.
+    """
+    records, done, recorded = open_annotated(dataset, source)
+    selected, paths = select(dataset, done, episodes), list[Path]()
+    for count, index in enumerate(selected, start=1):
+        episode = recorded.episode(index)
+        view = episode_view(episode, records)
+        image, every = view.storyboard.task.image, max(1, round(view.fps / MOVIE_RATE))
+        if image is None or image.frame is None:
+            raise DatasetError(f"{dataset}: episode {index}: no camera is known that shows its first frame")
+        paths.append(out / f"episode_{index:06d}-{film_name(view.storyboard)}.mp4")
+        camera, indices = image.frame.rpartition("#")[0], range(0, len(episode), every)
+        shown = (one for some in batched(indices, AT_ONCE) for one in episode.frames(camera, some))
+        steps = view.storyboard.steps
+        starts = [0, *(step.segment.start for step in steps if step.segment)]
+        height = max(_moment(view, start, image).size[1] for start in starts)
+        pages = (_moment(view, i, one) for i, one in zip(indices, shown, strict=True))
+        out.mkdir(parents=True, exist_ok=True)
+        with atomic(paths[-1]) as part:
+            write_film(pages, part, view.fps / every, height)
+        progress("films", count, len(selected))
+    return paths
+
+
+def _moment(view: EpisodeView, index: int, image: Image) -> Image:
+    """Lay out a frame of the camera beside the sub-goal at that time."""
+    goal = Cell(None, (caption("no sub-goal"),))
+    for number, step in enumerate(view.storyboard.steps, 1):
+        if step.segment is not None and step.segment.start <= index < step.segment.end:
+            mark = MARKS[word(step, view.examination)]
+            words = caption(told(step, view.examination), mark.colour)
+            goal = Cell(step.goal_image, (caption(f"{number}. {step.step.name}"), words), mark)
+    live = Cell(image, (caption("camera"), caption(f"{index / view.fps:.1f} s", MUTED)))
+    return page(view.instruction, (live, goal))
 
 
 def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None = None) -> list[int]:

@@ -9,6 +9,9 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import groupby
+from operator import itemgetter
 
 import PIL.Image
 
@@ -190,6 +193,8 @@ class AttemptCard:
     number: int
     outcome: str
     prompt: str
+    parts: tuple[tuple[str, bool], ...]
+    """The prompt in parts, and whether each is new since the attempt before."""
     seed: int
     by: str | None
     """Which of several editors drew it."""
@@ -211,12 +216,12 @@ class StepCard:
     recorded: StoryboardStep
     word: Word
     goal: Picture | None
+    """The frame of the recording; None where pictures were drawn, which are in `attempts`."""
     end: Picture | None
+    """The real frame at the end, beside pictures that were drawn, or in the place of a missing goal image."""
     attempts: tuple[AttemptCard, ...]
-
-    @property
-    def rejected(self) -> int:
-        return sum(a.outcome not in ("accepted", "unjudged") for a in self.attempts)
+    note: str
+    """The picture checks' reason against the frame; empty without any."""
 
 
 def span(segment: Segment, fps: float) -> str:
@@ -226,7 +231,7 @@ def span(segment: Segment, fps: float) -> str:
 
 def told(step: StoryboardStep, examination: Examination | None) -> str:
     """A step's worth, with a note if it failed in the recording."""
-    return f"{word(step, examination)}{', tried in vain' if step.step.outcome == 'failed' else ''}"
+    return f"{word(step, examination)}{', failed attempt' if step.step.outcome == 'failed' else ''}"
 
 
 def when(step: StoryboardStep, fps: float) -> str | None:
@@ -237,8 +242,8 @@ def when(step: StoryboardStep, fps: float) -> str | None:
     if step.segment is None:
         return None
     unlike = "" if alignment is None or alignment.cost is None else f" · difference {alignment.cost:.2f}"
-    vain = " · tried in vain" if step.step.outcome == "failed" else ""
-    return f"{span(step.segment, fps)}{unlike}{vain}"
+    failed = " · failed attempt" if step.step.outcome == "failed" else ""
+    return f"{span(step.segment, fps)}{unlike}{failed}"
 
 
 def ticks(seconds: float, max_ticks: int = 6) -> Iterator[tuple[float, str]]:
@@ -280,8 +285,31 @@ def _source(frame: str) -> str:
     return f"{camera.removeprefix('observation.images.')} · frame {index}" if camera else frame
 
 
-def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) -> AttemptCard:
-    """One attempt at a step, which `step` names, without its picture unless `pictured`."""
+def rewritten(prompt: str, before: str | None) -> Iterator[tuple[str, bool]]:
+    """Cut a prompt into parts, and tell which are new since the prompt `before`.
+
+    >>> list(rewritten("Lift it. Do not drop it. Keep all else.", "Lift it. Keep all else."))
+    [('Lift it.', False), ('Do not drop it.', True), ('Keep all else.', False)]
+    """
+    new, old = prompt.split(), (prompt if before is None else before).split()
+    marked = [False] * len(new)
+    for tag, _, _, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if tag == "insert":  # of equal places the one that ends a sentence
+            while end < len(new) and new[start] == new[end] and new[end - 1][-1] not in ".!?":
+                start, end = start + 1, end + 1
+        if tag != "equal":
+            marked[start:end] = [True] * (end - start)
+    for is_new, words in groupby(zip(new, marked, strict=True), key=itemgetter(1)):
+        yield " ".join(word for word, _ in words), is_new
+
+
+def attempt_card(
+    number: int, attempt: Attempt, step: str, *, pictured: bool, before: str | None = None
+) -> AttemptCard:
+    """One attempt at a step, which `step` names, without its picture unless `pictured`.
+
+    `before` is the prompt of the attempt before it.
+    """
     verdict, failure = attempt.verdict, attempt.failure
     refined, scores, reply = None, list[str](), None
     if verdict is not None:
@@ -301,6 +329,7 @@ def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) ->
         number=number,
         outcome=outcome,
         prompt=attempt.prompt,
+        parts=tuple(rewritten(attempt.prompt, before)),
         seed=attempt.seed,
         by=None if attempt.by is None else short_name(attempt.by.removeprefix("model ")),
         picture=encoded(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
@@ -315,17 +344,23 @@ def step_cards(view: EpisodeView) -> Iterator[StepCard]:
     """The steps of an episode with their pictures."""
     goals = view.storyboard.goal_images()
     for i, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True)):
-        label = f"Step {i + 1}, {step.step.name}"
-        # A lone chosen attempt is the goal image already shown: no second copy of it in the page.
-        pictured = len(step.attempts) > 1 or step.chosen is None
+        label, worth = f"Step {i + 1}, {step.step.name}", word(step, view.examination)
+        images = [attempt.image for attempt in step.attempts]
+        observed = step.status == "observed" or any(image is not None and image.recorded for image in images)
+        prompts = (None, *(attempt.prompt for attempt in step.attempts))
+        cards = [
+            attempt_card(n, a, label, pictured=not observed, before=before)
+            for n, (a, before) in enumerate(zip(step.attempts, prompts, strict=False), 1)
+        ]
+        chosen = cards[-1 if step.chosen is None else step.chosen] if cards else None
+        end = view.end_frames[i] if view.end_frames and not (observed and goal) else None
         yield StepCard(
             number=i + 1,
             hue=i % HUES,
             recorded=step,
-            word=word(step, view.examination),
-            goal=encoded(goal, f"{label}: goal image, {word(step, view.examination)}"),
-            end=encoded(view.end_frames[i] if view.end_frames else None, f"{label}: real end frame"),
-            attempts=tuple(
-                attempt_card(n, a, label, pictured=pictured) for n, a in enumerate(step.attempts, 1)
-            ),
+            word=worth,
+            goal=encoded(goal, f"{label}: goal image, {worth}") if observed else None,
+            end=encoded(end, f"{label}: real end frame"),
+            attempts=() if observed else tuple(cards),
+            note=chosen.text if observed and chosen and not step.accepted else "",
         )

@@ -4,6 +4,8 @@
 (function viewer() {
   const dialog = document.getElementById("viewer");
   const picture = dialog.querySelector("img");
+  const earlier = dialog.querySelector(".before");
+  const wipe = dialog.querySelector("input");
   const text = dialog.querySelector("p");
   let all = [];
   let at = 0;
@@ -15,7 +17,34 @@
     picture.src = source.src;
     picture.alt = source.alt;
     text.textContent = button.dataset.caption;
+    const before = pictureBefore(button);
+    earlier.hidden = wipe.parentNode.hidden = !before;
+    if (before) earlier.src = before.src;
+    wipe.value = 0;
+    cut();
   }
+
+  // The goal image of the step before, or the first frame; for a real end frame the goal image beside it.
+  function pictureBefore(button) {
+    let step = button.closest(".step");
+    if (button.matches(".end")) return step.querySelector(".goal img");
+    while ((step = step.previousElementSibling)) {
+      const goal = step.querySelector(".goal img");
+      if (goal) return goal;
+    }
+    return null;
+  }
+
+  // Shows the left part of the earlier picture: both lie on one another, and leave margins at their sides.
+  function cut() {
+    const { width, height } = picture.getBoundingClientRect();
+    const shown = Math.min(width, (height * picture.naturalWidth) / (picture.naturalHeight || 1));
+    earlier.style.clipPath = `inset(0 ${width - (width - shown) / 2 - (shown * wipe.value) / 100}px 0 0)`;
+  }
+
+  picture.addEventListener("load", cut);
+  window.addEventListener("resize", cut);
+  wipe.addEventListener("input", cut);
 
   document.addEventListener("click", (event) => {
     const button = event.target.closest("button.zoom");
@@ -29,13 +58,13 @@
   dialog.addEventListener("click", (event) => {
     const move = event.target.closest("[data-move]");
     if (move) show(at + Number(move.dataset.move));
-    else if (event.target !== picture && !event.target.closest("p")) dialog.close();
+    else if (!event.target.closest("img, p, label")) dialog.close();
   });
 
   // On the document: focus may fall to the body, when a caption stops being scrollable.
   document.addEventListener("keydown", (event) => {
     const move = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (dialog.open && move) {
+    if (dialog.open && move && event.target !== wipe) {
       event.preventDefault();
       show(at + move);
     }
@@ -43,12 +72,6 @@
 
   dialog.addEventListener("close", () => all[at].focus());
 })();
-
-// A link to a step's attempts opens the list that they are in: not every browser does it by itself.
-document.addEventListener("click", (event) => {
-  const link = event.target.closest(".tries a");
-  if (link) document.getElementById(link.hash.slice(1)).closest("details").open = true;
-});
 
 (function list() {
   const form = document.querySelector("form.toolbar");
@@ -85,7 +108,7 @@ document.addEventListener("click", (event) => {
         const [, , , status, title, said, facts] = rows[at];
         return `${lower[title]} ${lower[said]} ${status} ${lower[facts]}`;
       },
-      status: (at) => rows[at][3],
+      status: (at) => rows[at][8],
       show: (shown) => holder.replaceChildren(...shown.map((at) => line(rows[at], texts))),
     };
   }
@@ -115,7 +138,7 @@ document.addEventListener("click", (event) => {
     const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
     const found = [];
     for (let at = 0; at < items.count; at++) {
-      if (status.value && items.status(at) !== status.value) continue;
+      if (status.value && !items.status(at).includes(status.value)) continue;
       if (!words.length) found.push(at);
       else {
         const text = items.text(at);
@@ -177,5 +200,7 @@ document.addEventListener("click", (event) => {
     });
   }
   form.hidden = items.count < 2;
+  // Links of the table above; those to a step have no state.
+  window.addEventListener("hashchange", () => location.hash.includes("=") && recall());
   recall();
 })();

@@ -8,7 +8,8 @@ import base64
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,14 +21,15 @@ from goalreel.annotator.report.cards import (
     EpisodeView,
     bars,
     claim_lines,
-    display_name,
     encoded,
     jpeg,
     step_cards,
     ticks,
     when,
 )
+from goalreel.annotator.report.film import film_names
 from goalreel.annotator.report.sheet import contact_sheet
+from goalreel.critics.examination import word
 from goalreel.files import find
 from goalreel.planners.kinematic.asked import Asked, asked
 from goalreel.types import Storyboard
@@ -38,6 +40,8 @@ PAGE_EPISODES = 20
 PAGE_STEPS = 40
 PAGE_BYTES = 6_000_000
 """A page is closed at whichever comes first; an episode is never split."""
+TASKS = 12
+"""Instructions in the table of an index, those of most episodes."""
 _OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg", "sheets/episode_*.png")
 
 
@@ -53,6 +57,7 @@ def _templates(*folders: Path) -> jinja2.Environment:
     environment.filters["end_line"] = end_line
     environment.filters["asked"] = _asked
     environment.filters["css"] = css
+    environment.filters["range"] = _range
     return environment
 
 
@@ -65,11 +70,46 @@ def _asked(board: Storyboard) -> list[Asked]:
     return asked(board.task.instruction, [step.step for step in board.steps])
 
 
+def _range(values: Sequence[float], unit: str = "") -> str:
+    """Write the least and the most of values, as `3 to 5`."""
+    ends = dict.fromkeys(f"{end:.3g}" for end in (min(values), max(values)))
+    return f"{' to '.join(ends)}{unit}"
+
+
+@dataclass(slots=True)
+class _Shape:
+    """Numbers of the episodes of an instruction, or of all."""
+
+    episodes: int = 0
+    steps: list[int] = field(default_factory=list)
+    seconds: list[float] = field(default_factory=list)
+    words: Counter[str] = field(default_factory=Counter)
+    """Steps by what they are worth."""
+    frames: int = 0
+    named: int = 0
+
+    def add(self, view: EpisodeView) -> None:
+        steps = view.storyboard.steps
+        self.episodes += 1
+        self.steps.append(len(steps))
+        self.seconds.append(view.length / view.fps)
+        self.words.update(word(step, view.examination) for step in steps)
+        self.words.update(["not found in the recording"] * sum(step.unaligned for step in steps))
+        self.frames += view.length
+        named = (s for s in steps if s.usable and not s.in_doubt and s.step.outcome != "failed")
+        self.named += sum(s.segment.end - s.segment.start for s in named if s.segment)
+
+    @property
+    def share(self) -> float:
+        """Share of the frames that get words."""
+        return self.named / self.frames if self.frames else 0.0
+
+
 class _Report:
     """A report being written: one page of episodes in memory, and a row of the list for each episode."""
 
     def __init__(
-        self, out: Path, title: str, summary: Mapping[str, str], models: Mapping[str, str], *, sheets: bool
+        self, out: Path, title: str, summary: Mapping[str, str], about: Mapping[str, str], *, sheets: bool
     ) -> None:
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
@@ -78,8 +118,8 @@ class _Report:
         values: dict[str, Any] = self._jinja.globals
         values |= {
             "title": title,
-            "summary": {**summary, **{role: display_name(name) for role, name in models.items()}},
-            "models": {role: name for role, name in models.items() if display_name(name) != name},
+            "summary": summary,
+            "about": about,
             "script": script,
             "script_hash": f"sha256-{digest}",
             "style": (_HERE / "report.css").read_text(encoding="utf-8"),
@@ -96,35 +136,44 @@ class _Report:
         self._texts: dict[str, int] = {}
         self._rows: list[str] = []
         self._counts: Counter[str] = Counter()
+        """Episodes by the words of their steps."""
+        self._whole = _Shape()
+        self._tasks: dict[str, _Shape] = {}
 
     def add(self, view: EpisodeView) -> None:
         name = f"episode_{view.index:06d}"
         sheet = f"sheets/{name}.png" if self._sheets else None
         if sheet is not None:
             self._write(sheet, contact_sheet(view).png())
-        first, seconds = view.storyboard.task.image, view.length / view.fps
+        board, first, seconds = view.storyboard, view.storyboard.task.image, view.length / view.fps
+        words = {view.word, *(word(step, view.examination) for step in board.steps)}
+        alone = view.instruction == self._title
+        films = film_names(board) if alone else {}
         entry = self._render(
             "episode.html.j2",
             view=view,
-            board=view.storyboard,
+            board=board,
+            words=" ".join(sorted(words)),
             first=encoded(first, "First frame"),
             steps=list(step_cards(view)),
             bars=list(bars(view)),
             ticks=list(ticks(seconds)) if view.length else [],
-            sheet=sheet,
+            files={**({"contact sheet (PNG)": sheet} if sheet else {}), **films},
             # Where the page's title is the instruction, it is the headline too.
-            alone=view.instruction == self._title,
+            alone=alone,
         )
-        steps = len(view.storyboard.steps)
+        steps = len(board.steps)
         if self._entries and not self._fits(entry, steps):
             self._write_page(last=False)
         self._entries.append(entry)
         self._episodes.append(view.index)
         self._steps += steps
-        self._counts[view.word] += 1
+        self._counts.update(words)
+        for shape in (self._whole, self._tasks.setdefault(view.instruction, _Shape())):
+            shape.add(view)
         if first is not None:
             self._thumbnails[f"thumbs/{name}.jpg"] = jpeg(first, THUMBNAIL)
-        self._rows.append(self._row(view))
+        self._rows.append(self._row(view, words))
 
     def finish(self) -> Path:
         paged = bool(self._links)
@@ -132,10 +181,15 @@ class _Report:
             self._write_page(last=True)
         rows = json.dumps(list(self._texts), separators=(",", ":"))
         rows = f'{{"texts":{rows},"rows":[{",".join(self._rows)}]}}'
+        tasks = sorted(self._tasks.items(), key=lambda task: -task[1].episodes)
+        shape = [("", self._whole), *(tasks[:TASKS] if len(tasks) > 1 else ())]
         text = self._render(
             "index.html.j2",
             counts=dict(self._counts),
-            total=self._counts.total(),
+            total=self._whole.episodes,
+            whole=self._whole,
+            shape=shape if self._whole.episodes > 1 and self._whole.frames else [],
+            more=max(0, len(tasks) - TASKS),
             inline=not paged,
             entries=self._entries,
             rows=rows.replace("<", "\\u003c"),  # it stands in a script element
@@ -148,8 +202,8 @@ class _Report:
         enough = len(self._entries) < PAGE_EPISODES and self._steps + steps <= PAGE_STEPS
         return enough and size <= PAGE_BYTES
 
-    def _row(self, view: EpisodeView) -> str:
-        """The episode in the list: index, page, thumbnail, word, title, instruction, facts, bars.
+    def _row(self, view: EpisodeView, words: Iterable[str]) -> str:
+        """The episode in the list: index, page, thumbnail, word, title, instruction, facts, bars, words.
 
         `title`, `instruction` and `facts` are indices into the texts, which are unique. `bars` is flat: hue,
         word, left and width (per cent) of each bar in turn.
@@ -158,7 +212,7 @@ class _Report:
         texts = [self._texts.setdefault(t, len(self._texts)) for t in (view.title, view.instruction, facts)]
         flat = [v for b in bars(view) for v in (b.hue, css(b.word), round(b.left, 2), round(b.width, 2))]
         pictured = int(view.storyboard.task.image is not None)
-        row = [view.index, len(self._links) + 1, pictured, view.word, *texts, flat]
+        row = [view.index, len(self._links) + 1, pictured, view.word, *texts, flat, " ".join(words)]
         return json.dumps(row, separators=(",", ":"))
 
     def _write_page(self, *, last: bool) -> None:
@@ -195,15 +249,14 @@ def write_report(
     *,
     title: str,
     summary: Mapping[str, str],
-    models: Mapping[str, str] = MappingProxyType({}),
+    about: Mapping[str, str] = MappingProxyType({}),
     sheets: bool = True,
 ) -> Path:
     """Write the report of `episodes` into the folder `out` and return its `index.html`.
 
     A report written there before is replaced; other files in `out` are left alone. `summary` is shown
-    as names and values at the top, and `models` (role -> full name) with short names, the full ones on
-    demand. Without `sheets` no contact sheets (`sheets/episode_000003.png`) are
-    written, which takes most of the time of a large report.
+    as names and values at the top, and `about`, such as the models, at the end. Without `sheets` no contact
+    sheets (`sheets/episode_000003.png`) are written, which takes most of the time of a large report.
 
     Raises:
         OSError: `out` cannot be written.
@@ -211,7 +264,7 @@ def write_report(
     for pattern in _OURS:
         for stale in find(out, pattern):
             stale.unlink()
-    report = _Report(out, title, summary, models, sheets=sheets)
+    report = _Report(out, title, summary, about, sheets=sheets)
     for view in episodes:
         report.add(view)
     return report.finish()

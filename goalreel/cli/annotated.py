@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from goalreel.progress import OnProgress
 
 
-SHOW_EPILOG = "Example: `goalreel show pusht-goals`"
+SHOW_EPILOG = (
+    "Examples:\n\n- `goalreel show pusht-goals`\n\n- `goalreel show pusht-goals --movie films --episodes 0-2`"
+)
 
 
 def show(
@@ -36,22 +38,28 @@ def show(
             help="Write recordings for the Rerun viewer into this folder instead, one for each episode."
         ),
     ] = None,
+    movie: Annotated[
+        Path | None,
+        typer.Option(help="Write films into this folder instead: the camera beside the sub-goal (MP4)."),
+    ] = None,
     json_output: Json = False,
 ) -> None:
-    """Write a report to look at: HTML pages and contact sheets, or recordings for Rerun."""
+    """Write a report to look at: HTML pages and contact sheets, or films, or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import print_json, progress_bars
         from goalreel.datasets.hub import hub_name, local_folder
 
         if named := hub_name(dataset):
-            out = out or Path(named[0].partition("/")[2] + "-report") if rerun is None else out
+            out = out or Path(named[0].partition("/")[2] + "-report") if not (rerun or movie) else out
             dataset = local_folder(dataset)
-        if rerun is not None:
-            if out is not None or sheets is not None:
-                raise InputError("--out and --sheets are the report's: leave them out with --rerun")
-            files = _recordings(dataset, rerun, source, parse_episodes(episodes))
+        if rerun is not None or movie is not None:
+            if (out, sheets) != (None, None) or (rerun and movie):
+                raise InputError("give one of --rerun and --movie; --out and --sheets are the report's")
+            files = _recordings(dataset, rerun, movie, source, parse_episodes(episodes))
             if json_output:
-                print_json({"recordings": [str(file) for file in files]})
+                print_json({"films" if movie else "recordings": [str(file) for file in files]})
+            elif movie:
+                typer.echo("\n".join(f"Look at {file}" for file in files))
             else:
                 typer.echo(f"Look at {len(files)} with: rerun {shlex.quote(str(rerun))}/*.rrd")
             return
@@ -74,13 +82,19 @@ def show(
             typer.echo(f"Look at {index}")
 
 
-def _recordings(dataset: Path, out: Path, source: Path | None, episodes: list[int] | None) -> list[Path]:
-    """The .rrd files written."""
+def _recordings(
+    dataset: Path, rerun: Path | None, movie: Path | None, source: Path | None, episodes: list[int] | None
+) -> list[Path]:
+    """The .rrd files or films written."""
     from goalreel.annotator.rrd import write_rrd
+    from goalreel.annotator.show import write_movies
     from goalreel.cli.console import progress_bars
 
     with progress_bars() as progress:
-        return write_rrd(dataset, out, source=source, episodes=episodes, progress=progress)
+        if movie is not None:
+            return write_movies(dataset, movie, source=source, episodes=episodes, progress=progress)
+        assert rerun is not None
+        return write_rrd(dataset, rerun, source=source, episodes=episodes, progress=progress)
 
 
 BUILD_EPILOG = (

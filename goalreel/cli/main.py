@@ -21,7 +21,8 @@ COMMANDS = {
             "Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."
         ),
         "show": Place(
-            "Write a report to look at: HTML pages and contact sheets, or recordings for Rerun.", "annotated"
+            "Write a report to look at: HTML pages and contact sheets, or films, or recordings for Rerun.",
+            "annotated",
         ),
         "review": Place(
             "Look at the steps of a dataset in your browser, correct them, and accept or reject them.",

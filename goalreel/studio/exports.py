@@ -17,6 +17,7 @@ from goalreel.annotator.corpus.boards import CRITIC, StoredBoard, scorer_of
 from goalreel.annotator.corpus.make import CorpusReport, RecipeConfig, make_from_storyboards
 from goalreel.annotator.plan import write_plan
 from goalreel.annotator.report.cards import EpisodeView
+from goalreel.annotator.report.film import film_names
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import write_report
 from goalreel.critics.examination import Examination
@@ -59,13 +60,14 @@ def export_bytes(
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "storyboard"
         if name == "storyboard.html":
-            return write_report([view], out, title=title, summary={}, models=names, sheets=False).read_bytes()
+            return write_report([view], out, title=title, summary={}, about=names, sheets=False).read_bytes()
         write_plan(board, out, names, examination)
         if name == "storyboard.zip":
             return Path(shutil.make_archive(f"{out}-zip", "zip", folder, "storyboard")).read_bytes()
-        if not (out / "preview.gif").is_file():
+        film = film_names(board).get("GIF")
+        if film is None:
             raise InputError("this storyboard has no picture yet")
-        return (out / "preview.gif").read_bytes()
+        return (out / film).read_bytes()
 
 
 def add_to_corpus(

@@ -92,8 +92,9 @@ def test_plan_from_a_frame(frame, models, tmp_path):
     page = (out / "index.html").read_text()
     assert "put the red block in the blue bowl" in page
     assert list((out / "sheets").glob("*.png"))
-    with PIL.Image.open(out / "preview.gif") as preview:
-        assert preview.n_frames == 3
+    with PIL.Image.open(out / "put-the-red-block-in-the-blue-bowl.gif") as shown:
+        assert (shown.n_frames, shown.size[0]) == (1 + 2 * len(STEPS), 960), "every attempt"
+    assert (out / "put-the-red-block-in-the-blue-bowl.mp4").is_file()
 
 
 def test_plan_again_asks_nothing_but_new_weights(frame, models, server, tmp_path):

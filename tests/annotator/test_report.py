@@ -14,6 +14,7 @@ import pytest
 
 from goalreel.annotator.report import sheet as typeset
 from goalreel.annotator.report.cards import EpisodeView, bars, ticks
+from goalreel.annotator.report.film import film_names
 from goalreel.annotator.report.sheet import _laid, contact_sheet
 from goalreel.annotator.report.write import PAGE_BYTES, PAGE_EPISODES, PAGE_STEPS, write_report
 from goalreel.image import Image
@@ -114,8 +115,8 @@ def test_a_small_report_is_one_page_that_carries_everything(tmp_path):
     assert not list(tmp_path.glob("page-*.html"))
     assert not (tmp_path / "thumbs").exists()
     images = [attrs["src"] for tag, attrs in page.tags if tag == "img" and "src" in attrs]
-    # First frame; goal of two steps; four end frames; both attempts of the retried step.
-    assert len(images) == 3 * (1 + 2 + 4 + 2)
+    # First frame; three attempts with a picture; four end frames; those of the enlarged one come by script.
+    assert len(images) == 3 * (1 + 3 + 4)
     assert all(src and src.startswith("data:image/jpeg;base64,") for src in images)
     words = (
         "Preset",
@@ -146,7 +147,7 @@ def test_what_a_dataset_says_is_escaped_and_no_page_points_outside(tmp_path):
         assert not any(name.startswith("on") for _, attrs in page.tags for name in attrs)
         assert NASTY in page.text
         assert "<b>busy" not in text
-        assert not re.search(r"(https?:|ftp:|wss?:|[\"'(=]\s*//)", re.sub(r"base64,[\w+/=]+", "", text))
+        assert not re.search(r"(\b(?:https?|ftp|wss?):|[\"'(=]\s*//)", re.sub(r"base64,[\w+/=]+", "", text))
         assert "default-src 'none'" in text
         for target in (attrs.get(name) for _, attrs in page.tags for name in ("href", "src")):
             if target and not target.startswith(("data:", "#")):
@@ -225,15 +226,15 @@ def test_the_time_line_is_proportional_and_its_ticks_are_few_round_and_inside():
         assert all(0 <= at <= 100 + 1e-6 for at, _ in marks)
 
 
-def test_what_was_tried_in_vain_is_not_shown_as_done(tmp_path):
+def test_a_failed_attempt_is_not_shown_as_done(tmp_path):
     view = episode(0)
     first = view.storyboard.steps[0]
     tried = first.model_copy(update={"step": first.step.model_copy(update={"outcome": "failed"})})
     steps = (tried, *view.storyboard.steps[1:])
     view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": steps}))
-    assert next(bars(view)).text.endswith("accepted, tried in vain")
+    assert next(bars(view)).text.endswith("accepted, failed attempt")
     write_report([view], tmp_path, title="t", summary={})
-    assert "2.5 s · tried in vain</p>" in (tmp_path / "index.html").read_text()
+    assert "2.5 s · failed attempt · " in (tmp_path / "index.html").read_text()
     assert contact_sheet(view).pixels.tobytes() != contact_sheet(episode(0)).pixels.tobytes()
 
 
@@ -346,16 +347,57 @@ def test_a_contact_sheet_keeps_proportions_and_wraps():
 
 
 def test_a_page_about_one_storyboard_says_its_instruction_once(tmp_path):
-    models = {"planner": "hf:/models/big-planner?dtype=bfloat16 (its own prompt)", "critic": "difference"}
-    index = write_report(
-        [episode(0)], tmp_path, title="stack the blocks", summary={}, models=models, sheets=False
+    about = {"planner": "hf:/models/big-planner?dtype=bfloat16 (its own prompt)", "critic": "difference"}
+    text = write_report(
+        [episode(0)], tmp_path, title="stack the blocks", summary={}, about=about, sheets=False
+    ).read_text()
+    assert text.partition("<body>")[2].count(">stack the blocks<") == 1
+    assert text.index("attempt 2, accepted") < text.index(f'<dd dir="auto">{about["planner"]}</dd>')
+    assert list(film_names(board(0, "Stack the red!")).values()) == [
+        "stack-the-red.gif",
+        "stack-the-red.mp4",
+    ]
+
+
+def test_a_rewritten_prompt_shows_what_is_new(tmp_path):
+    write_report([episode(0)], tmp_path, title="t", summary={}, sheets=False)
+    page = (tmp_path / "index.html").read_text()
+    assert "prompt <ins>200</ins></q>" in page
+    assert '<q dir="auto">prompt 50</q>' in page
+
+
+def test_what_a_recording_shows_has_no_attempts_and_a_dataset_its_shape(tmp_path):
+    """Nothing was drawn: a seed and a prompt would be made up."""
+    view = plain(0)
+    seen = (
+        view.storyboard.steps[0]
+        .attempts[0]
+        .model_copy(
+            update={
+                "image": picture(7, frame="front#19"),
+                "verdict": Verdict(success=True, reasoning="2 % changed", pictures_only=True),
+            }
+        )
     )
-    text = index.read_text()
-    body = text.partition("<body>")[2]
-    assert body.count(">stack the blocks<") == 1
-    assert '<dd dir="auto">big-planner</dd>' in text
-    assert '<dd dir="auto">hf:/models/big-planner?dtype=bfloat16 (its own prompt)</dd>' in text
-    assert text.count("<dt>") == 1, "a name that is short already is not written twice"
+    steps = [
+        StoryboardStep(
+            step=Step(name="lift", instruction="the block is up", prompt="lift", doubts=doubts),
+            segment=Segment(start=start, end=start + 10),
+            attempts=(seen,),
+            status="observed",
+            chosen=0,
+        )
+        for start, doubts in ((0, ()), (10, ("two hands move",)))
+    ]
+    view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": tuple(steps)}))
+    page = Reader(write_report([view, plain(1)], tmp_path, title="x", summary={}, sheets=False))
+    assert [
+        text for text in ("seed 0", "prompt 0", "ttempt") if text in page.text.partition("lift block 1")[0]
+    ] == []
+    cells = re.findall(r"<td>([^<]*)<", (tmp_path / "index.html").read_text())
+    assert cells[:4] == ["2", "1 to 2", "2 s", "1 of 3"]
+    assert "75 %" in page.text, "of the frames have words that are in no doubt"
+    assert {"href": "#status=in%20doubt"} in [attrs for tag, attrs in page.tags if tag == "a"]
 
 
 def test_a_reader_sees_round_scores_and_no_cells(tmp_path):
@@ -368,7 +410,7 @@ def test_a_reader_sees_round_scores_and_no_cells(tmp_path):
     )
     view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": (step,)}))
     text = write_report([view], tmp_path, title="t", summary={}, sheets=False).read_text()
-    assert '<p dir="auto">The blue block is gone.</p>' in text
+    assert '<span dir="auto">The blue block is gone.</span>' in text
     assert "probability of success 0.99 · semantics 9.9/10 · quality 7/10" in text
     assert f'<pre dir="auto">{said}</pre>' in text, "the whole answer is there on demand"
 
@@ -378,7 +420,7 @@ def test_a_storyboard_without_a_recording(tmp_path):
     steps = tuple(s.model_copy(update={"segment": None}) for s in recorded.steps)
     planned = EpisodeView(0, "Storyboard", "tidy up", recorded.model_copy(update={"steps": steps}))
     page = write_report([planned], tmp_path, title="t", summary={}).read_text()
-    assert "Goal image" in page
+    assert "Goal image: by" in page
     assert "Real end frame" not in page
     assert "frames at" not in page
 
@@ -399,7 +441,7 @@ def test_a_reader_hears_of_a_background_only_where_it_moved(tmp_path):
     )
     write_report([EpisodeView(0, "t", "tidy", board)], tmp_path, title="t", summary={}, sheets=False)
     page = (tmp_path / "index.html").read_text()
-    assert re.findall(r"Background (.*?)</p>", page) == [
+    assert re.findall(r"Background (.*?)</span>", page) == [
         "moved by +4.0, +0.0 px, scaled by +0.0 %: corrected.",
         "not measurable: too few corners.",
     ]

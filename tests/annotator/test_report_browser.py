@@ -34,7 +34,7 @@ def attempt(shade: int, *, success: bool) -> Attempt:
 
 
 def episode(index: int, steps: int = 3) -> EpisodeView:
-    """Three pictures a step but the first, which has two and two attempts; every third is rejected."""
+    """Two attempts and the end frame a step; every third is rejected."""
     accepted = index % 3 != 0
     board = tuple(
         StoryboardStep(
@@ -165,25 +165,37 @@ def caption(driver) -> str:
 def test_a_click_enlarges_and_keys_move(browser, reports):
     keys = webdriver.Keys
     open_page(browser, reports[0] / "index.html")
-    assert len(shown(browser, "#episode-0 button.zoom")) == 1 + 3 * 2
-    click(browser, find(browser, "#episode-0-step-2 .tries a"))  # opens the attempts
     buttons = shown(browser, "#episode-0 button.zoom")
-    assert len(buttons) == 1 + 3 * (2 + 2)
+    assert len(buttons) == 1 + 3 * 3
     small = buttons[1].size["width"]
     click(browser, buttons[1])
     image = find(browser, "#viewer img")
     eventually(browser, image.is_displayed)
     assert image.size["width"] > small
     assert overflow(browser) <= 0
-    eventually(browser, lambda: caption(browser), "goal image, rejected")
+    eventually(browser, lambda: caption(browser), "attempt 1, rejected")
     for key, text in [
+        (keys.ARROW_RIGHT, "attempt 2, rejected"),  # in its place
         (keys.ARROW_RIGHT, "real end frame"),
-        (keys.ARROW_LEFT, "goal image, rejected"),
-        (keys.ARROW_LEFT, "First frame"),
-        (keys.ARROW_LEFT, "attempt 2, rejected"),  # the row of pictures is a ring
+        (keys.ARROW_LEFT, "attempt 2, rejected"),
     ]:
         press(browser, key)
         eventually(browser, lambda: caption(browser), text)
+    earlier, wipe = find(browser, "#viewer .before"), find(browser, "#viewer input")
+    assert earlier.get_attribute("src") == find(browser, "#episode-0 .start img").get_attribute("src")
+    wipe.send_keys(keys.END)  # by keyboard: all of the picture before
+    assert " 0px 0px" in earlier.value_of_css_property("clip-path") or browser.execute_script(
+        "return parseFloat(arguments[0].style.clipPath.split(' ')[1]) < innerWidth / 2", earlier
+    )
+    wipe.send_keys(keys.ARROW_LEFT)
+    assert wipe.get_attribute("value") == "99"
+    assert caption(browser) == "attempt 2, rejected", "the key was the slider's"
+    find(browser, "#viewer [data-move='-1']").click()
+    find(browser, "#viewer [data-move='-1']").click()
+    eventually(browser, lambda: caption(browser), "First frame")
+    assert not earlier.is_displayed()
+    press(browser, keys.ARROW_LEFT)  # the row of pictures is a ring
+    eventually(browser, lambda: caption(browser), "real end frame")
     press(browser, keys.ESCAPE)
     eventually(browser, find(browser, "#viewer").is_displayed, False)
     # Focus follows the picture last seen.
@@ -245,6 +257,9 @@ def test_the_list_is_searched_filtered_and_paged(browser, reports):
     assert find(browser, "#episode-24").is_displayed()
     browser.back()
     eventually(browser, lambda: rows(browser), both)
+    find(browser, "#query").clear()
+    click(browser, shown(browser, "table a")[0])
+    eventually(browser, lambda: find(browser, "#query").get_attribute("value"), "task 0 fold")
     find(browser, "#query").send_keys(" nothing like it")
     eventually(browser, lambda: rows(browser), [])
     eventually(browser, find(browser, "#nothing").is_displayed)

@@ -72,7 +72,7 @@ def test_the_sub_goal_changes_where_its_segment_does_and_ends_with_it(shown):
     assert values(path, "lanes/phase", "StateChange:state", "frame") == [(0, "reach"), (4, "grasp")]
     words = [text for _, text in values(path, "subgoal/words", "TextDocument:text", "frame")]
     assert "0.0–0.6 s" in words[0]
-    assert "tried in vain" in words[1]
+    assert "failed attempt" in words[1]
     assert "attempt 1: rejected" in words[1]
     assert words[2] == ""
 

@@ -80,8 +80,8 @@ def test_a_plan_keeps_words_and_numbers(planned):
     assert board.steps[0].attempts[0].verdict.probability == SURE
     assert board.steps[2].goal_image.size == (144, 96), "it starts from the first one's own picture"
     assert [p and p.size for p in board.goal_images()] == [(64, 48), None, (64, 48)], "the frame's size"
-    with PIL.Image.open(out / "preview.gif") as preview:
-        assert (preview.n_frames, preview.size) == (3, (64, 48))
+    with PIL.Image.open(out / "make-tea.gif") as shown:
+        assert shown.n_frames == 4, "the first frame, two pictures, and a step in words"
     page = (out / "index.html").read_text()
     assert page.count(SAID) == 1
     assert "In words only" in page
@@ -173,7 +173,7 @@ def test_an_episode_has_words_between_its_pictures(annotated, tmp_path):
     assert {("subtask", "boil"), ("plan", "1. fill\n2. boil\n3. pour")} <= told
     page = show(out, tmp_path / "report").read_text()
     assert "In words only" in page
-    assert "steps text" in page
+    assert "<dt>text</dt>" in page
 
 
 @pytest.mark.parametrize(("keep", "kept"), [("best", 0), ("last", 1)])

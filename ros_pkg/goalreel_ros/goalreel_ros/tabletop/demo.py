@@ -15,8 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import av
-import numpy as np
 import rclpy
 import typer
 from rclpy.executors import SingleThreadedExecutor
@@ -25,9 +23,9 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
+from goalreel.annotator.report.film import write_film
 from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, lay_out
 from goalreel.cli.errors import one_line_errors
-from goalreel.datasets.video import ffmpeg_url
 from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.msg import StoryboardStep
@@ -73,16 +71,7 @@ class Film:
 
     def write(self, path: Path) -> None:
         """Write the film as MP4 (H.264)."""
-        pages = [self._page(frame).pixels for frame in self.frames]
-        height = max(len(page) for page in pages) // 2 * 2
-        with av.open(ffmpeg_url(path), "w", format="mp4") as file:
-            stream = file.add_stream("h264", rate=self.fps, options={"crf": "20"})
-            stream.width, stream.height, stream.pix_fmt = WIDTH, height, "yuv420p"
-            for page in pages:
-                fitted = np.full((height, WIDTH, 3), 255, np.uint8)
-                fitted[: len(page)] = page[:height]
-                file.mux(stream.encode(av.VideoFrame.from_ndarray(fitted, format="rgb24")))
-            file.mux(stream.encode())
+        write_film((self._page(frame) for frame in self.frames), path, self.fps)
 
     def strip(self) -> Image:
         """Lay out each goal image beside the camera frame at the end of its sub-goal."""
