@@ -15,7 +15,6 @@ from typing import Any
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.report.cards import EpisodeView
-from goalreel.annotator.report.film import write_films
 from goalreel.annotator.report.write import write_report
 from goalreel.chat.interleave import MARK
 from goalreel.claims import attributed, makers
@@ -182,8 +181,7 @@ def write_plan(
     instruction = board.task.instruction
     view = EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)
     about = dict(models) | ({} if examination is None else {"examination": examination.line})
-    write_report([view], out, title=instruction, summary={}, about=about)
-    write_films(view, out)
+    write_report([view], out, title=instruction, summary={}, about=about, films=True)
 
 
 def _plan(

@@ -77,6 +77,8 @@ def no_dataset(root: Path) -> str:
             download = f"hf download {name} --repo-type dataset --local-dir {root.name}"
             return f"{name}: no such folder; if it is a dataset on the Hugging Face Hub: {download}"
         return f"{name}: no such folder"
+    if (root / "storyboard.json").is_file():
+        return f"{name}: a storyboard of goalreel plan, not a dataset: look at {root / 'index.html'}"
     files = [root] if root.is_file() else list(itertools.islice(root.rglob("*"), _LOOKED_AT))
     if not files:
         return f"{name}: the folder is empty"

@@ -54,19 +54,23 @@ def index() -> str:
 
 
 def public_names() -> str:
-    """List the public names by their modules; mkdocstrings reads their docstrings from the source."""
-    modules = defaultdict(list)
+    """List the public names as `goalreel` exports them; mkdocstrings reads their docstrings."""
+    kinds = defaultdict(list)
     for name in dir(goalreel):
-        modules[getattr(goalreel, name).__module__].append(name)
+        value = getattr(goalreel, name)
+        is_error = isinstance(value, type) and issubclass(value, Exception)
+        kinds["Errors" if is_error else "Types" if isinstance(value, type) else "Functions"].append(value)
     lines = [
         "# Python, every name",
         "",
         "`import goalreel` is the whole public API. [Examples](../how-to/use-from-python.md).",
         "",
     ]
-    for module, names in sorted(modules.items()):
-        lines += [f"## {module}", ""]
-        lines += [f"::: {module}.{name}\n" for name in sorted(names)]
+    for kind in ("Functions", "Types", "Errors"):
+        lines += [f"## {kind}", ""]
+        for value in kinds[kind]:
+            name = value.__name__
+            lines += [f"::: {value.__module__}.{name}", f"    options: {{heading: goalreel.{name}}}", ""]
     return "\n".join(lines)
 
 

@@ -33,19 +33,15 @@ def film_name(board: Storyboard) -> str:
     return (name if len(name) <= NAME else name[:NAME].rpartition("-")[0] or name[:NAME]) or "storyboard"
 
 
-def film_names(board: Storyboard) -> dict[str, str]:
-    """The files that `write_films` makes, by their kind; empty without a picture."""
-    pictured = board.task.image is not None or any(board.goal_images())
-    return {kind: f"{film_name(board)}.{kind.lower()}" for kind in ("GIF", "MP4") if pictured}
-
-
-def write_films(view: EpisodeView, out: Path) -> None:
-    """Write a storyboard as a GIF and as a film into a folder, named after its task."""
-    files = film_names(view.storyboard)
-    if files:
-        pages = list(_pages(view))
-        write_gif(pages, out / files["GIF"])
-        write_film((page for page in pages for _ in range(round(SECONDS * RATE))), out / files["MP4"], RATE)
+def write_films(view: EpisodeView, out: Path) -> dict[str, str]:
+    """Write a storyboard as GIF and MP4 into a folder; return their names by kind, none without a picture."""
+    pages = list(_pages(view))
+    if not any((view.storyboard.task.image, *view.storyboard.goal_images())):
+        return {}
+    files = {kind: f"{film_name(view.storyboard)}.{kind.lower()}" for kind in ("GIF", "MP4")}
+    write_gif(pages, out / files["GIF"])
+    write_film((page for page in pages for _ in range(round(SECONDS * RATE))), out / files["MP4"], RATE)
+    return files
 
 
 def page(title: str, cells: Iterable[Cell]) -> Image:

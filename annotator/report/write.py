@@ -27,7 +27,7 @@ from goalreel.annotator.report.cards import (
     ticks,
     when,
 )
-from goalreel.annotator.report.film import film_names
+from goalreel.annotator.report.film import write_films
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.critics.examination import word
 from goalreel.files import find
@@ -109,11 +109,18 @@ class _Report:
     """A report being written: one page of episodes in memory, and a row of the list for each episode."""
 
     def __init__(
-        self, out: Path, title: str, summary: Mapping[str, str], about: Mapping[str, str], *, sheets: bool
+        self,
+        out: Path,
+        title: str,
+        summary: Mapping[str, str],
+        about: Mapping[str, str],
+        *,
+        sheets: bool,
+        films: bool,
     ) -> None:
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        self._out, self._title, self._sheets = out, title, sheets
+        self._out, self._title, self._sheets, self._films = out, title, sheets, films
         self._jinja = _templates(_HERE)
         values: dict[str, Any] = self._jinja.globals
         values |= {
@@ -148,7 +155,7 @@ class _Report:
         board, first, seconds = view.storyboard, view.storyboard.task.image, view.length / view.fps
         words = {view.word, *(word(step, view.examination) for step in board.steps)}
         alone = view.instruction == self._title
-        films = film_names(board) if alone else {}
+        films = write_films(view, self._out) if self._films else {}
         entry = self._render(
             "episode.html.j2",
             view=view,
@@ -251,20 +258,23 @@ def write_report(
     summary: Mapping[str, str],
     about: Mapping[str, str] = MappingProxyType({}),
     sheets: bool = True,
+    films: bool = False,
 ) -> Path:
     """Write the report of `episodes` into the folder `out` and return its `index.html`.
 
     A report written there before is replaced; other files in `out` are left alone. `summary` is shown
     as names and values at the top, and `about`, such as the models, at the end. Without `sheets` no contact
-    sheets (`sheets/episode_000003.png`) are written, which takes most of the time of a large report.
+    sheets (`sheets/episode_000003.png`) are written, which takes most of the time of a large report. With
+    `films` each episode is also a GIF and an MP4, named after its task.
 
     Raises:
         OSError: `out` cannot be written.
     """
+    out.mkdir(parents=True, exist_ok=True)
     for pattern in _OURS:
         for stale in find(out, pattern):
             stale.unlink()
-    report = _Report(out, title, summary, about, sheets=sheets)
+    report = _Report(out, title, summary, about, sheets=sheets, films=films)
     for view in episodes:
         report.add(view)
     return report.finish()

@@ -16,24 +16,12 @@ if TYPE_CHECKING:
     from goalreel.annotator.job import Summary
 
 EPILOG = (
+    "More: docs/how-to/annotate.md.\n\n"
     "Examples:\n\n"
-    "- `goalreel annotate pusht --out pusht-goals`\n\n"
     "- `goalreel annotate droid --out droid-goals --camera exterior_1 --episodes 0-9,12`\n\n"
     "- `goalreel annotate g1 --out g1-goals --layout gripper=20:26,position=7:14 --granularity phase`\n\n"
-    "- `goalreel annotate droid --out droid-goals --details motion,pose`\n\n"
-    "- `goalreel annotate labelled --out labelled-goals --planner rows`\n\n"
     "- `goalreel annotate droid --out droid-carried --examples droid-goals`, of which some are reviewed\n\n"
-    "- `goalreel annotate droid --out droid-goals`, again: goes on after a stop, and where droid grew\n\n"
-    "- `goalreel annotate droid --out droid-goals --preset api --planner openai:MODEL@http://HOST:8000/v1`, "
-    "and so for the editor and the critic: goes on at another HOST\n\n"
-    "- `goalreel annotate droid --out droid-goals --retry rejected`\n\n"
-    "- `goalreel annotate droid --out droid-more --preset watch --planner watch:openai:MODEL@URL "
-    "--critic openai:MODEL@URL --examples 3`: it watches three episodes of each instruction\n\n"
-    "- `goalreel annotate droid --out droid-goals --shard 2/8`, on eight machines, then "
-    "`goalreel build droid-goals`\n\n"
-    "- `goalreel annotate droid --out droid-goals --ray --workers 4 --preset server`\n\n"
-    "- `goalreel annotate droid --out droid-goals --config droid.yaml`, with `layout: gripper=6` and "
-    "the like in the file\n\n"
+    "- `goalreel annotate droid --out droid-goals --preset watch --planner watch:openai:MODEL@URL`\n\n"
     "- `goalreel annotate run.mcap --out run-goals --state-topic /joint_states --task 'open the drawer'`"
 )
 
@@ -41,8 +29,8 @@ EPILOG = (
 @with_options(
     config_file=True,
     shown=(
-        *("preset", "planner", "editor", "critic", "camera", "granularity", "layout"),
-        *("examples", "details", "episodes", "retry", "config", "json_output"),
+        *("preset", "planner", "camera", "granularity", "layout", "examples", "details"),
+        *("episodes", "retry", "json_output"),
     ),
     models=PresetOptions("hindsight"),
     options=FieldOptions(Options, without=("labelled",)),
@@ -103,8 +91,9 @@ def annotate(
             options = with_answers(options, source)
         with progress_bars(plans=not json_output) as progress:
             robot = options.recorded(source).robot
-            for finding in robot.findings if robot else ():
-                typer.echo(str(finding), err=True)
+            if robot and robot.findings:
+                typer.echo("The robot as its numbers show it (otherwise: --layout, --camera):", err=True)
+                typer.echo("\n".join(f"  {finding}" for finding in robot.findings), err=True)
             summary = annotate_dataset(source, out, None, options, run, preset=preset, progress=progress)
         if push_to_hub and not summary.clean:
             typer.echo(f"Not uploaded to {push_to_hub}: a step failed, or is left to do", err=True)

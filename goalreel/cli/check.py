@@ -8,7 +8,7 @@ import typer
 
 from goalreel.annotator.options import parse_episodes
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import Episodes, Json
+from goalreel.cli.options import Episodes, Json, complete_cameras
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +49,11 @@ def check(
     ],
     episodes: Episodes = None,
     camera: Annotated[
-        str | None, typer.Option(help="Camera of the goal images. [default: one that stands still]")
+        str | None,
+        typer.Option(
+            help="Camera of the goal images. [default: one that stands still]",
+            autocompletion=complete_cameras,
+        ),
     ] = None,
     layout: Annotated[
         str | None, typer.Option(help="As for annotate, such as gripper=6,position=0:3,closed=high.")
@@ -139,7 +143,7 @@ def _show(report: "CheckReport") -> None:
         then = " with the arguments below" if seen.arguments else ""
         cameras = (f"{slot} gets {key or 'no camera'}{then}" for slot, key in seen.inputs.items())
         rows["Policy"] += [("", line) for line in (f"{seen.policy} reads {seen.words}", *cameras)]
-    rows["Robot"] += [(f.confidence, f"{f.field} {f.value or '-'}: {f.reason}") for f in report.robot]
+    rows["Robot"] += [(f.confidence, f"{f.found}: {f.reason}") for f in report.robot]
     if report.camera:
         rows["Dataset"].append(("", f"goal images from {report.camera}"))
     if report.sampled:

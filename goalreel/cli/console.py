@@ -256,8 +256,6 @@ def show_summary(summary: "Summary") -> None:
         table.add_row("whole task judged by", checked)
     if summary.examination is not None:
         table.add_row("critic examined", summary.examination.line)
-    for finding in summary.robot.findings if summary.robot else ():
-        table.add_row(finding.field, f"{finding.value or '-'} ({finding.confidence}: {finding.reason})")
     for form, episodes in summary.labels.items():
         table.add_row("labels", f"{form}: those of {episodes} episode{'s' if episodes != 1 else ''}")
     for one in summary.measured:

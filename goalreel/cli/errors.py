@@ -1,5 +1,6 @@
 """Errors that a person can mend end in one line on stderr and an exit status, bugs in a traceback."""
 
+import json
 import logging
 import re
 import traceback
@@ -8,6 +9,7 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
+from typer._click.globals import get_current_context  # Typer exports it nowhere else
 
 from goalreel.errors import UserError, first_line
 
@@ -22,25 +24,34 @@ BUG = "this is a bug in goalreel: please report it with the lines above"
 def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
     """Wrap a command: bad input, a broken dataset, a dead server or a missing package ends it in one line.
 
-    With --verbose the trace of such an error is logged too. Anything else is a bug, and shown with its trace.
+    With --json stdout has it too, as `error`, and with --verbose the log its trace. Anything else is a bug,
+    and shown with its trace.
     """
     try:
         yield
     except (UserError, OSError) as e:
         log.info("traceback of this error:", exc_info=e)
-        fail(first_line(e))
+        _end(first_line(e))
     except ModuleNotFoundError as e:
         from goalreel.extras import absent
 
         log.info("traceback of this error:", exc_info=e)
-        fail(absent(e) or _bug(e))
+        _end(absent(e) or _bug(e))
     except KeyboardInterrupt:
-        fail(interrupted, status=130)
+        _end(interrupted, status=130)
     except (typer.Exit, typer.Abort):
         raise
     except Exception as e:  # noqa: BLE001  (whatever it is, it is shown whole, with where to report it)
         is_memory = isinstance(e, MemoryError) or _MEMORY.search(str(e))
-        fail(MEMORY if is_memory else _bug(e))
+        _end(MEMORY if is_memory else _bug(e))
+
+
+def _end(message: str, status: int = 1) -> NoReturn:
+    """End a command that has no result; with --json its JSON holds the error alone."""
+    context = get_current_context(silent=True)
+    if context is not None and context.params.get("json_output"):
+        typer.echo(json.dumps({"error": message}))
+    fail(message, status)
 
 
 def _bug(error: Exception) -> str:

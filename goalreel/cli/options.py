@@ -18,10 +18,12 @@ import typer
 
 from goalreel.annotator.options import WorkerOptions
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.errors import InputError
+from goalreel.errors import DatasetError, InputError
 from goalreel.files import read_mapping
 from goalreel.models.presets import FIELDS, LIVE, PRESET_HELP, ModelChoice, Preset
+from goalreel.models.presets import names as preset_names
 from goalreel.settings import Settings, bound_of, kind_of, mark_of
+from goalreel.terms import ROLES, Role
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -81,7 +83,8 @@ class PresetOptions:
         """Return an option for the preset, and one for each field that can replace the preset's."""
         options = []
         if self.preset is not None:
-            options.append(_parameter("preset", Annotated[str, typer.Option(help=PRESET_HELP)], self.preset))
+            option = typer.Option(help=PRESET_HELP, autocompletion=COMPLETED["preset"])
+            options.append(_parameter("preset", Annotated[str, option], self.preset))
         for name in FIELDS:
             info = Preset.model_fields[name]
             matters = name not in self.without and (not self.only or name in self.only)
@@ -181,8 +184,39 @@ def _option(
         metavar=mark_of(info, "metavar"),
         show_default=default is not False,
         rich_help_panel=panel or mark_of(info, "panel"),
+        autocompletion=COMPLETED.get(name),
     )
     return _parameter(name, Annotated[kind | None if default is None else kind, option], default)
+
+
+def complete_cameras(ctx: typer.Context) -> list[str]:
+    """List the cameras of the dataset on the command line, for completion by a shell."""
+    from goalreel.datasets.info_file import read_info
+
+    try:  # while an option is typed, what stands before it is not taken apart yet
+        features = read_info(Path([*ctx.args, str(ctx.params.get("dataset"))][0]))["features"]
+    except (DatasetError, LookupError, TypeError):
+        return []
+    return [name for name, feature in features.items() if feature.get("dtype") in ("video", "image")]
+
+
+def _complete_models(role: Role) -> Callable[[], list[str]]:
+    def names() -> list[str]:
+        """Names, and kinds up to the colon behind which the model is named."""
+        from goalreel.models.registry import forms
+
+        heads = [form.partition(":") for form in forms(role, recordings=True)]
+        return [head + colon for head, colon, _ in heads if head.islower()]
+
+    return names
+
+
+COMPLETED: Mapping[str, Callable[..., list[str]]] = {
+    "preset": preset_names,
+    "camera": complete_cameras,
+    **{role: _complete_models(role) for role in ROLES},
+}
+"""Option -> its values, for completion by a shell."""
 
 
 def _parameter(name: str, annotation: Any, default: object) -> inspect.Parameter:

@@ -17,7 +17,6 @@ from goalreel.annotator.corpus.boards import CRITIC, StoredBoard, scorer_of
 from goalreel.annotator.corpus.make import CorpusReport, RecipeConfig, make_from_storyboards
 from goalreel.annotator.plan import write_plan
 from goalreel.annotator.report.cards import EpisodeView
-from goalreel.annotator.report.film import film_names
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import write_report
 from goalreel.critics.examination import Examination
@@ -64,10 +63,10 @@ def export_bytes(
         write_plan(board, out, names, examination)
         if name == "storyboard.zip":
             return Path(shutil.make_archive(f"{out}-zip", "zip", folder, "storyboard")).read_bytes()
-        film = film_names(board).get("GIF")
-        if film is None:
+        films = find(out, "*.gif")
+        if not films:
             raise InputError("this storyboard has no picture yet")
-        return (out / film).read_bytes()
+        return films[0].read_bytes()
 
 
 def add_to_corpus(

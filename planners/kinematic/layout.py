@@ -43,8 +43,13 @@ class Finding(BaseModel):
     answers: tuple[str, ...] = Field(default=(), exclude=True)
     """Answers to choose from where it is unknown, one of which is right: `closed=low`, `closed=high`."""
 
+    @property
+    def found(self) -> str:
+        """Field and value as `--layout` takes them."""
+        return f"{self.field}={self.value}" if self.value else f"{self.field} not found"
+
     def __str__(self) -> str:
-        return f"{self.field} {self.value or '-'} ({self.confidence}): {self.reason}"
+        return f"{self.found} ({self.confidence}): {self.reason}"
 
 
 class Layout(BaseModel):

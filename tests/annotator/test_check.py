@@ -30,7 +30,7 @@ def test_the_table_says_the_same(video_dataset, tmp_path):
     text = " ".join(goalreel("check", root).split())
     for title in ("Robot", "Dataset", "Episodes", "Instructions"):
         assert title in text
-    assert "gripper 3: named gripper" in text
+    assert "gripper=3: named gripper" in text
     assert "warning episode 1: meta/episodes says 8 frames, and there are 9" in text
     assert text.endswith("nothing is broken; warnings: 1")
 

@@ -14,7 +14,7 @@ import pytest
 
 from goalreel.annotator.report import sheet as typeset
 from goalreel.annotator.report.cards import EpisodeView, bars, ticks
-from goalreel.annotator.report.film import film_names
+from goalreel.annotator.report.film import film_name
 from goalreel.annotator.report.sheet import _laid, contact_sheet
 from goalreel.annotator.report.write import PAGE_BYTES, PAGE_EPISODES, PAGE_STEPS, write_report
 from goalreel.image import Image
@@ -353,10 +353,7 @@ def test_a_page_about_one_storyboard_says_its_instruction_once(tmp_path):
     ).read_text()
     assert text.partition("<body>")[2].count(">stack the blocks<") == 1
     assert text.index("attempt 2, accepted") < text.index(f'<dd dir="auto">{about["planner"]}</dd>')
-    assert list(film_names(board(0, "Stack the red!")).values()) == [
-        "stack-the-red.gif",
-        "stack-the-red.mp4",
-    ]
+    assert film_name(board(0, "Stack: the red!")) == "stack-the-red"
 
 
 def test_a_rewritten_prompt_shows_what_is_new(tmp_path):

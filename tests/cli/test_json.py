@@ -1,7 +1,12 @@
 """Every command that prints results has --json: one JSON object on stdout, and nothing else there."""
 
+import json
+
 import pytest
 from support.cli import commands, results
+from typer.testing import CliRunner
+
+from goalreel.cli.main import app
 
 WITHOUT_RESULTS = {
     ("node",): "runs until it is stopped",
@@ -28,6 +33,12 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
     assert results("show", out, "--out", index.parent) == {"report": str(index)}
     table = tmp_path / "steps.csv"
     assert results("export", out, "--to", "table", "--out", table)["rows"] > 0
+
+
+def test_a_users_error_is_json_too(tmp_path):
+    done = CliRunner().invoke(app, ["show", str(tmp_path / "absent"), "--json"])
+    assert done.exit_code == 1
+    assert json.loads(done.stdout) == {"error": f"{tmp_path / 'absent'}: no such folder"}
 
 
 @pytest.mark.lab

@@ -55,7 +55,7 @@ def test_every_command_has_its_examples_as_lines_of_a_shell():
     assert "- `goalreel" not in page
     assert "Examples:\n\n```sh\ngoalreel doctor\n" in page
     annotate = page.partition("\n## goalreel annotate\n")[2].partition("\n## ")[0]
-    assert "\ngoalreel annotate droid --out droid-goals --shard 2/8  # on eight machines, then " in annotate
+    assert "--examples droid-goals  # of which some are reviewed\n" in annotate
     assert "| `--fps <int>` | Frames a second." in annotate
     assert annotate.count("[docs/how-to/models.md]") == 3
     assert "\n### goalreel eval tabletop\n" in page
