@@ -18,7 +18,7 @@ from goalreel.wording import verdict_text
 WIDTH, CELL, GIF_WIDTH = 1280, 560, 960
 """Pixels: the width of a film, of a picture in it at least, and of a GIF."""
 SECONDS, RATE = 2.5, 4
-"""How long a picture of a storyboard stands still; frames a second of its film."""
+"""Time for which a picture of a storyboard stands still; frames a second of its film."""
 NAME = 60
 """Characters of a file's name."""
 

@@ -156,7 +156,7 @@ def test_predicted_goals_that_resemble_nothing_are_unaligned(models, video_datas
         assert all(s.segment is None and s.unaligned for s in steps)
         assert steps[0].goal_image.frame.startswith("images/"), "a predicted picture, not a recorded frame"
     page = Path(goalreel("show", out).strip().removeprefix("Look at "))
-    assert "steps unaligned" in page.read_text()
+    assert "<dt>not found in the recording</dt>" in page.read_text()
     assert "Not found in the recording: " in "".join(p.read_text() for p in page.parent.rglob("*.html"))
 
     (data,) = (out / "data").glob("*/*.parquet")

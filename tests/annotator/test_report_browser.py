@@ -184,7 +184,7 @@ def test_a_click_enlarges_and_keys_move(browser, reports):
     earlier, wipe = find(browser, "#viewer .before"), find(browser, "#viewer input")
     assert earlier.get_attribute("src") == find(browser, "#episode-0 .start img").get_attribute("src")
     wipe.send_keys(keys.END)  # by keyboard: all of the picture before
-    right = "return parseFloat(arguments[0].style.clipPath.split(' ')[1])"
+    right = "return parseFloat(getComputedStyle(arguments[0]).clipPath.split(' ')[1] || 0)"
     assert browser.execute_script(right, earlier) < image.size["width"] / 2
     wipe.send_keys(keys.ARROW_LEFT)
     assert wipe.get_attribute("value") == "99"
