@@ -389,7 +389,7 @@ def test_what_a_recording_shows_has_no_attempts_and_a_dataset_its_shape(tmp_path
     view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": tuple(steps)}))
     page = Reader(write_report([view, plain(1)], tmp_path, title="x", summary={}, sheets=False))
     assert [
-        text for text in ("seed 0", "prompt 0", "ttempt") if text in page.text.partition("lift block 1")[0]
+        text for text in ("seed 0", "prompt 0", "Attempt") if text in page.text.partition("lift block 1")[0]
     ] == []
     cells = re.findall(r"<td>([^<]*)<", (tmp_path / "index.html").read_text())
     assert cells[:4] == ["2", "1 to 2", "2 s", "1 of 3"]
