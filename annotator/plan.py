@@ -8,6 +8,7 @@ OUT/examination/        the critic's answers to control questions
 OUT/answers/            what the models said, so that a killed run goes on where it stopped
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
@@ -31,10 +32,11 @@ from goalreel.models.journal import Journal
 from goalreel.models.load import as_folder, check_first, choose_models
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.storyboard_io import save_storyboard
+from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.terms import check_controls
 from goalreel.types import ROLES, Critic, DoneStep, Editor, Failure, Plan, Planner, Role, Storyboard, Task
 
+log = logging.getLogger(__name__)
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 """Suffixes of picture files."""
 
@@ -150,23 +152,44 @@ def plan_task(
 
     Args:
         task: the instruction with its pictures (`make_task`).
-        out: the folder; run again with the same arguments to resume.
+        out: the folder; run again with the same arguments to resume. A storyboard that is there gives way to
+            one of the same task, unless models fail at that and did not before.
         models: a preset's (`goalreel.load_models`), or your own.
         on_rejected: whether to go on after a step without an accepted picture.
         observe: is called with every request and its answer.
 
     Raises:
+        InputError: `out` holds the storyboard of another task.
         DatasetError: another run is writing there, or the disk is full.
         UserError, OSError: a model cannot be loaded.
     """
     if out is None:
         return _plan(task, models, on_rejected, observe)
+    old = _stored(task, out)
     with exclusive(out / "answers", out):
         examiner = models.examiner(out / EXAMINATION)
         board = _plan(task, models, on_rejected, observe, examiner, Journal(out / "answers"))
+        if board.degraded and old is not None and not old.degraded:
+            log.warning("%s: the storyboard that was there is kept: the new one failed", out)
+            return board
         names = models.provenance.display_names()
         write_plan(board, out, names, read_examination(out / EXAMINATION))
     return board
+
+
+def _stored(task: Task, out: Path) -> Storyboard | None:
+    """Read the storyboard of a task that a folder holds; None where it holds none.
+
+    Raises:
+        InputError: it is of another task, or cannot be read.
+    """
+    if not (out / "storyboard.json").is_file():
+        return None
+    old = load_storyboard(out)
+    if old.task.model_copy(update={"id": task.id, "seed": task.seed}) != task:
+        other = "another picture" if old.task.instruction == task.instruction else "another task"
+        raise InputError(f"{out}: made from {other} (“{old.task.instruction}”): choose another --out")
+    return old
 
 
 def write_plan(
@@ -266,7 +289,7 @@ def plan(
 
     Raises:
         InputError: the instruction is missing, marks and pictures differ in number, a picture cannot be read,
-            or there is no such preset or model.
+            `out` holds the storyboard of another task, or there is no such preset or model.
         DatasetError: another run is writing to `out`, or the disk is full.
         TypeError: an argument has another type.
         UserError, OSError: a model cannot be loaded.

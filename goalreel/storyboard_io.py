@@ -1,17 +1,22 @@
 """A storyboard as a folder: `storyboard.json`, and `images/` with all its pictures."""
 
+import re
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from goalreel.errors import InputError
-from goalreel.files import check_file, write_bytes
+from goalreel.files import check_file, find, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
+
+_PICTURE = re.compile(r"first\.png|(given|done)_\d+\.png|step_\d+_attempt_\d+\.png")
 
 
 def save_storyboard(board: Storyboard, folder: Path | str) -> None:
     """Write a storyboard into a folder: `images/` first, so that `storyboard.json` names no missing picture.
+
+    Pictures of a storyboard that was there before go.
 
     Raises:
         DatasetError: the disk is full.
@@ -21,6 +26,10 @@ def save_storyboard(board: Storyboard, folder: Path | str) -> None:
         write_bytes(folder / name, picture.png())
     text = board.model_dump_json(indent=1, context={"put_image": names.__getitem__})
     write_bytes(folder / "storyboard.json", text.encode())
+    kept = set(names.values())
+    for path in find(folder / "images", "*.png"):
+        if _PICTURE.fullmatch(path.name) and f"images/{path.name}" not in kept:
+            path.unlink()
 
 
 def load_storyboard(folder: Path | str) -> Storyboard:

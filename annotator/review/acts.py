@@ -193,9 +193,9 @@ class Acts:
         return f"Accepted without looking: {_count(len(done))}. Their steps stay checked by nobody."
 
     def _undo(self, rows: list[QueueRow], by: str) -> str:
-        act = _last_act(rows)
+        act = _last_act([row for row in rows if row.act and row.act[2] == by])
         if act is None:
-            raise InputError("there is no act to take back")
+            raise InputError("there is no act of yours to take back")
         ours = [row for row in rows if row.act and row.act[0] == act]
         done = [row for row in ours if self._add(row, by, UndoChange())]
         self._weigh(ours)

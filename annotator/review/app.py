@@ -6,7 +6,7 @@ Pictures have an ETag, so that a browser fetches the same one once.
 import socket
 from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache, partial
+from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -139,6 +139,7 @@ def _acts(request: Request) -> Acts:
 
 
 type OpenSession = Annotated[ReviewSession, Depends(_session)]
+type OpenActs = Annotated[Acts, Depends(_acts)]
 type Rendering = Annotated[Rerenderer, Depends(_rendering)]
 type Filters = Annotated[ListQuery, Query()]
 
@@ -165,19 +166,19 @@ def episodes(session: OpenSession, query: Filters) -> Json:
 
 
 @api.get("/tasks")
-def tasks(acts: Annotated[Acts, Depends(_acts)]) -> list[Json]:
+def tasks(acts: OpenActs) -> list[Json]:
     """Say of each instruction how far its episodes are labelled, and what can be done."""
     return acts.tasks()
 
 
 @api.get("/acts")
-def progress(acts: Annotated[Acts, Depends(_acts)]) -> tuple[int, int]:
+def progress(acts: OpenActs) -> tuple[int, int]:
     """Tell how many episodes the act in progress has carried steps over to, and how many it is for."""
     return acts.progress
 
 
 @api.post("/acts")
-def act(acts: Annotated[Acts, Depends(_acts)], request: ActRequest) -> Json:
+def act(acts: OpenActs, request: ActRequest) -> Json:
     """Act on many episodes; what the answer tells is on the disk."""
     return {"told": acts.do(**dict(request)), "tasks": acts.tasks()}
 
@@ -200,12 +201,24 @@ def history(
 
 
 @api.post("/episodes/{index}/events")
-def change(session: OpenSession, index: EpisodeIndex, request: ChangeRequest, query: Filters) -> Response:
-    """Make a change: 200 when it is on the disk, 409 where another change came first."""
+def change(
+    session: OpenSession, acts: OpenActs, index: EpisodeIndex, request: ChangeRequest, query: Filters
+) -> Response:
+    """Make a change: 200 when it is on the disk, 409 where another change came first.
+
+    An undo that names a change of an act on many episodes takes the whole act back.
+    """
     event = request.event
     if event.kind == "frame" and event.camera not in session.cameras:
         raise HTTPException(422, f"there is no camera {event.camera}")
-    work = partial(session.change, index, request.revision, request.by, event)
+
+    def work() -> Reviewed:
+        act = session.queue[index].act
+        if event.kind == "undo" and event.of and act and act[2] == request.by:
+            acts.do("undo", session.queue[index].instruction, request.by)
+            return session.look(index)
+        return session.change(index, request.revision, request.by, event)
+
     return _respond(session, index, query, work)
 
 

@@ -1,10 +1,11 @@
-"""Two curves below the time line: how closed the hand is, and how fast the arm moves."""
+"""What lies below the time line: how closed the hand is, how fast the arm moves, and where events may be."""
 
 import numpy as np
 
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.motion import read_arms
 from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.watch.planner import proposed
 from goalreel.types import Recording
 
 type Points = list[tuple[int, float]]
@@ -22,6 +23,14 @@ def curves(recording: Recording, layout: Layout | None) -> dict[str, Points]:
     hand = {} if motion.closed is None else {"gripper": _points(motion.closed)}
     top = float(motion.speed.max(initial=0.0))
     return hand | ({"speed": _points(motion.speed / top)} if top > 0 else {})
+
+
+def candidates(recording: Recording, layout: Layout | None) -> list[int]:
+    """List the frames at which the motion shows an event; none where the recording cannot be cut."""
+    try:
+        return [proposal.frame for proposal in proposed(recording, layout)]
+    except Unsegmentable:
+        return []
 
 
 def _points(values: np.ndarray) -> Points:

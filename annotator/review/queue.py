@@ -15,13 +15,15 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
-from typing import Annotated, Literal, NamedTuple
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, NamedTuple
 
 from pydantic import Field
 
+from goalreel.boards.step import UndoChange
 from goalreel.claims import PICTURE_CHECKS
 from goalreel.critics.examination import Examination, worst_word
-from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion
+from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion, told
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.progress import OnProgress
@@ -55,6 +57,15 @@ class Progress(NamedTuple):
     left_s: float | None
 
 
+class Turn(NamedTuple):
+    """A change that its maker can take back, or make again."""
+
+    at: datetime
+    """The time of the change, or at which it was taken back."""
+    number: int
+    words: str
+
+
 class EpisodeFacts(NamedTuple):
     """The reasons for doubt about one episode."""
 
@@ -79,6 +90,8 @@ class ListQuery(Frozen):
     q: Annotated[str, Field(max_length=200)] = ""
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=200)] = 24
+    by: Annotated[str, Field(max_length=80)] = ""
+    """Who asks: undo and redo are of their own changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +122,10 @@ class QueueRow:
     """Steps may be carried over to it: a person has said nothing of those that it has."""
     carried: bool = False
     """Its steps are carried over, without a doubt of their own, and nobody has given a verdict."""
-    act: tuple[str, datetime] | None = None
-    """The act on many episodes that its last change was part of."""
+    act: tuple[str, datetime, str] | None = None
+    """The act on many episodes that its last change was part of, its time, and whose it is."""
+    own: Mapping[str, tuple["Turn | None", "Turn | None"]] = MappingProxyType({})
+    """What each person would take back here, and make again."""
     moved: tuple[int, ...] = ()
     """Frames from each boundary that was carried over to the nearest one that a person left or made."""
     times: tuple[datetime, ...] = ()
@@ -245,6 +260,18 @@ class ReviewQueue:
         following = (row.episode for row in (*rows[len(earlier) :], *earlier) if row.verdict is None)
         return earlier[-1].episode if earlier else None, next(following, None)
 
+    def turns(self, by: str) -> dict[str, dict[str, Any] | None]:
+        """Describe what undo and redo of a person would do, in whatever episode that is."""
+        own = [(row.episode, row.own[by]) for row in self.rows() if by in row.own]
+        undo = max(((turn, e) for e, (turn, _) in own if turn), default=None)
+        redo = max(((turn, e) for e, (_, turn) in own if turn), default=None)
+        if undo and redo and redo[0].at < undo[0].at:  # something new was done since
+            redo = None
+        return {
+            kind: found and {"episode": found[1], "number": found[0].number, "words": found[0].words}
+            for kind, found in (("undo", undo), ("redo", redo))
+        }
+
     def names(self) -> list[str]:
         """The step names of the dataset, the most frequent first, at most NAMES."""
         names = Counter(name for row in self._rows.values() for name in row.names)
@@ -297,10 +324,26 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         refused=review.refused,
         open=review.verdict is None and not _touched(review),
         carried=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
-        act=(act, done[-1].at) if done and (act := act_of(done[-1])) else None,
+        act=(act, done[-1].at, done[-1].by) if done and (act := act_of(done[-1])) else None,
+        own=_own(reviewed),
         moved=tuple(moved),
         times=tuple(own),
     )
+
+
+def _own(reviewed: Reviewed) -> dict[str, tuple[Turn | None, Turn | None]]:
+    """Find what each person would take back, and make again; an act on many is made again as an act."""
+    replay, names = reviewed.replay, reviewed.names
+    found: dict[str, tuple[Turn | None, Turn | None]] = {}
+    for by in {entry.by for entry in (*replay.done, *replay.undone)}:
+        undo, redo = replay.own(by), replay.own(by, redo=True)
+        turns = (e for e in reversed(replay.lines) if e.by == by and isinstance(e.change, UndoChange))
+        back = next(turns, None) if redo and not act_of(redo) else None
+        found[by] = (
+            Turn(undo.at, undo.number, told(undo, names)) if undo else None,
+            Turn(back.at, redo.number, told(redo, names)) if back and redo else None,
+        )
+    return found
 
 
 def act_of(entry: LogEntry) -> str | None:
@@ -321,7 +364,7 @@ def _carried(reviewed: Reviewed) -> CarrySteps | None:
 def _touched(review: Review) -> bool:
     """Tell whether a person has said or changed anything of the steps that there are."""
     own = review.corrected and review.taken != "carry"
-    return own or any(step.edited or step.issues for step in review.steps)
+    return own or any(step.edited or step.issues or step.accepted for step in review.steps)
 
 
 def _in_doubt(review: Review) -> bool:

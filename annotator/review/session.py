@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.report.cards import claim_lines
-from goalreel.annotator.review.curves import curves
+from goalreel.annotator.review.curves import candidates, curves
 from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, unmoved
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
@@ -23,6 +23,7 @@ from goalreel.critics.examination import word
 from goalreel.critics.examiner import read_examination
 from goalreel.datasets.corrections.board import has_followed
 from goalreel.datasets.corrections.events import (
+    AcceptStep,
     CopySteps,
     Correction,
     GiveVerdict,
@@ -39,8 +40,6 @@ from goalreel.datasets.source import Source
 from goalreel.details import Details
 from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.layout import Unsegmentable
-from goalreel.planners.watch.planner import proposed
 from goalreel.progress import OnProgress
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
 from goalreel.wording import background_note, verdict_text
@@ -73,6 +72,7 @@ class ReviewSession:
         self.episode: Callable[[int], Episode] = lru_cache(CACHE_SIZE)(source.episode)
         """Opens a recorded episode; it raises DatasetError where that cannot be read."""
         self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), self.layout))
+        self._events = lru_cache(CACHE_SIZE)(lambda index: candidates(self.episode(index), self.layout))
 
     @classmethod
     def open(
@@ -129,6 +129,10 @@ class ReviewSession:
         """Make a change; as `Reviews.change`. A verdict that says of no screen is one without looking."""
         if isinstance(event, GiveVerdict) and event.looked is None and not event.unseen:
             event = event.model_copy(update={"looked": Looked()})
+        if isinstance(event, AcceptStep):
+            review = self.look(index).review
+            if not (event.looked.enough and review.steps[review.place(event.step)].shown_in(event.looked)):
+                raise InputError("its goal image was hardly on the screen: look at it, then accept it")
         if isinstance(event, CopySteps):
             event = event.model_copy(update={"steps": self._steps_of(event.episode, index)})
         return self.reviews.change(index, self.queue[index].frames, revision, by, event)
@@ -200,6 +204,7 @@ class ReviewSession:
             "reasons": row.doubt.reasons,
             "cameras": [self._camera(index, key) for key in self.cameras],
             "curves": self._curves(index),
+            "events": self._events(index),
             "verdict": review.verdict,
             "by": review.by,
             "unseen": review.unseen,
@@ -211,8 +216,7 @@ class ReviewSession:
                 _step(index, step, corrected) | {"word": word(corrected, self.examination)}
                 for step, corrected in steps
             ],
-            "can_undo": bool(reviewed.replay.done),
-            "can_redo": bool(reviewed.replay.undone),
+            **self.queue.turns(query.by or self._reviewer),
             "previous": previous,
             "next": following,
         }
@@ -249,8 +253,8 @@ class ReviewSession:
 
 def history_view(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> Json:
     """List the last changes, leaving out the `offset` newest; `changes` counts all of them."""
-    names = {step.id: step.step.name for step in reviewed.review.steps}
-    lines = reviewed.replay.history(partial(describe, names=names), offset=offset, limit=limit)
+    told = partial(describe, names=reviewed.names)
+    lines = reviewed.replay.history(told, offset=offset, limit=limit)
     return {"changes": len(reviewed.replay.changes), "history": lines}
 
 
@@ -272,6 +276,7 @@ def _step(episode: int, step: ReviewStep, corrected: StoryboardStep) -> Json:
         "details": words.details or Details(),
         "issues": step.issues,
         "chosen": step.chosen,
+        "accepted": step.accepted,
         "edited": sorted(step.edited),
         "attempts": [
             _attempt(episode, step, number)
@@ -329,9 +334,8 @@ def _unmoved_counter(source: Source, records: Records) -> Callable[[int, Storybo
 
     def count(index: int, board: Storyboard) -> int:
         try:
-            proposals = proposed(source.episode(index), layout)
-        except (UserError, Unsegmentable):  # an episode that cannot be read or cut is reviewed all the same
+            return unmoved(board, candidates(source.episode(index), layout), slack)
+        except UserError:  # an episode that cannot be read is reviewed all the same
             return 0
-        return unmoved(board, [proposal.frame for proposal in proposals], slack)
 
     return count

@@ -12,7 +12,7 @@ from goalreel.types import Alignment, Attempt, Failure, Plan, Step, Storyboard, 
 type Why = Literal["accepted", "chosen", "wrong_picture", "kept_out"]
 """The reason why a goal image is right (the first two), or is not used."""
 _TOLD: Mapping[Why, str] = {
-    "accepted": "A person accepted the episode.",
+    "accepted": "A person accepted it.",
     "chosen": "A person chose it.",
     "wrong_picture": "A person: wrong picture.",
     "kept_out": "A person keeps the step from the dataset.",

@@ -217,6 +217,14 @@ class GiveVerdict(Frozen):
         return self.unseen or (self.looked is not None and not self.looked.enough)
 
 
+class AcceptStep(Frozen):
+    """Say that one step as it is now is right, after a look at it; a change of the step takes that back."""
+
+    kind: Literal["accept"] = "accept"
+    step: StepId
+    looked: Looked = Looked()
+
+
 # Plain unions: of nested aliases pydantic names no field at fault.
 StepEdit = (
     MoveBoundary
@@ -234,7 +242,7 @@ StepEdit = (
     | BlankGoal
 )
 """A person's change of what the steps are."""
-PageCorrection = StepEdit | FlagIssue | GiveVerdict | UndoChange | RedoChange
+PageCorrection = StepEdit | FlagIssue | AcceptStep | GiveVerdict | UndoChange | RedoChange
 """Everything that a page may ask for; the others are the server's own to add."""
 Correction = PageCorrection | AddRendering | CarrySteps
 
@@ -260,6 +268,7 @@ _TOLD: Mapping[str, str] = {
     "frame": "has frame {frame} as its goal image",
     "blank": "left without a goal image",
     "render": "rendered again",
+    "accept": "accepted",
     "verdict": "the verdict “{verdict}”",
 }
 
@@ -284,6 +293,11 @@ def describe(change: Correction, names: Mapping[str, str]) -> str:
     if change.step is None:
         return f"the episode: {told}"
     return f"{f'“{names[change.step]}”' if change.step in names else 'a step that is gone'} {told}"
+
+
+def told(entry: "LogEntry", names: Mapping[str, str]) -> str:
+    """Describe the change of a line for a reader."""
+    return "" if isinstance(entry.change, BeginLog) else describe(entry.change, names)
 
 
 class LogEntry(Frozen):

@@ -1,6 +1,7 @@
 """Reviewing the episodes of one OUT: looking, changing, and what it comes to."""
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
@@ -18,6 +19,16 @@ LOGS = 16
 """Logs that are held in memory, so that of a long one only new lines are read."""
 
 
+_COUNTED: Mapping[str, str] = {
+    **{"move": "boundary moved", "place": "step placed", "split": "step split", "merge": "steps merged"},
+    **{"insert": "step inserted", "delete": "step deleted", "rename": "words set", "outcome": "outcome set"},
+    **{"describe": "detail set", "copy": "steps copied", "carry": "steps carried over"},
+    **dict.fromkeys(("choose", "frame", "blank"), "goal image chosen"),
+    **{"issue": "issue flagged or mended", "accept": "step accepted", "render": "picture drawn"},
+}
+_VERDICT = {"accept": "accepted", "reject": "rejected", "unsure": "left unsure"}
+
+
 @dataclass(frozen=True)
 class Reviewed:
     """An episode as it is, and how it came to that."""
@@ -29,6 +40,11 @@ class Reviewed:
     def revision(self) -> int:
         """The number that a change has to name: 0 where nobody has changed anything."""
         return len(self.replay.lines)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The names of its steps by id."""
+        return {step.id: step.step.name for step in self.review.steps}
 
 
 @dataclass(frozen=True)
@@ -43,6 +59,22 @@ class Reviews:
     def episodes(self) -> list[int]:
         """List the episodes that a person has said something of."""
         return [e for e in logged_episodes(self.records.folder) if self.records.is_corrected(e)]
+
+    def tally(self) -> Counter[str]:
+        """Count what people said and changed that counts for the records as they are, by its words."""
+        counts = Counter[str]()
+        for episode in self.episodes():
+            review = self.records.review(episode)
+            said = [review.verdict, *review.issues, *(s.issues or s.accepted for s in review.steps)]
+            if not (review.corrected or any(said)):
+                continue
+            counts["episodes"] += 1
+            done = self.records.corrections(episode).read().replay.done
+            counts.update(_COUNTED[entry.change.kind] for entry in done if entry.change.kind in _COUNTED)
+            if review.verdict:
+                how = ", without looking" if review.unseen else ""
+                counts[f"episode {_VERDICT[review.verdict]}{how}"] += 1
+        return counts
 
     def look(self, episode: int, length: int) -> Reviewed:
         """Read an episode of `length` frames as it is now.

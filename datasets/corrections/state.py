@@ -37,6 +37,8 @@ class ReviewStep(EditedStep[Attempt]):
     taken: frozenset[int] = frozenset()
     """The attempts that are frames which a person took."""
     issues: tuple[events.Issue, ...] = ()
+    accepted: bool = False
+    """A person who looked has accepted this step, whatever they say of the episode."""
 
     @property
     def doubts(self) -> tuple[str, ...]:
@@ -143,13 +145,16 @@ class Review(EditedBoard[ReviewStep]):
         return self.verdict == "accept" and not self.unseen
 
     def accepts(self, step: ReviewStep) -> bool:
-        """Return whether a person has accepted the episode with this step, after they saw it."""
-        return self.accepted and not step.issues and (self.looked is None or step.id in self.looked)
+        """Return whether a person has accepted this step, or the episode with it, after they saw it."""
+        if step.issues or self.verdict == "reject":
+            return False
+        return step.accepted or (self.accepted and (self.looked is None or step.id in self.looked))
 
     @property
     def labelled(self) -> bool:
         """A person made its steps, or accepted them, and has nothing against them."""
-        made = self.accepted or (self.verdict is None and self.corrected and self.taken is None)
+        own = self.corrected and self.taken is None
+        made = self.accepted or (self.verdict is None and (own or all(s.accepted for s in self.steps)))
         steps = bool(self.steps) and all(
             step.segment
             and not step.issues
@@ -279,6 +284,10 @@ def after(review: Review | None, entry: events.LogEntry) -> Review:
         case events.GiveVerdict(looked=looked):
             shown = None if looked is None else frozenset(s.id for s in review.steps if s.shown_in(looked))
             return review.updated(verdict=change.verdict, by=entry.by, unseen=change.blind, looked=shown)
+        case events.AcceptStep(step=step, looked=looked):
+            place = review.place(step)
+            accepted = looked.enough and review.steps[place].shown_in(looked)
+            return review.replaced(place, review.steps[place].updated(accepted=accepted))
         case events.CarrySteps(refused=str(refused)):
             return review.updated(refused=refused)
         case events.FlagIssue(step=step):
@@ -288,11 +297,14 @@ def after(review: Review | None, entry: events.LogEntry) -> Review:
             flagged = flagged.updated(issues=_flagged(flagged.issues, change))
             return review.replaced(review.place(step), flagged)
     changed = _changed(review, change, f"r{entry.revision}")
+    same = set(map(id, review.steps))
+    steps = (s if id(s) in same or not s.accepted else s.updated(accepted=False) for s in changed.steps)
     taken = change.kind if isinstance(change, events.CopySteps | events.CarrySteps) else None
     if change.kind in ("choose", "frame", "blank", "render"):  # they leave the steps what they are
         taken = review.taken
     opinion = {"verdict": None, "by": None, "unseen": False, "looked": None}
-    return changed.updated(corrected=True, failure=None, taken=taken, refused=None, **opinion)
+    said = {"corrected": True, "failure": None, "taken": taken, "refused": None}
+    return changed.updated(steps=tuple(steps), **said, **opinion)
 
 
 def _changed(
@@ -422,7 +434,8 @@ def _flagged(issues: tuple[events.Issue, ...], flag: events.FlagIssue) -> tuple[
 
 def _renewed(old: ReviewStep, new: ReviewStep) -> ReviewStep:
     issues = tuple(issue for issue in old.issues if issue != "wrong_picture" or old.goal == new.goal)
-    return new.updated(id=old.id, edited=old.edited, issues=issues)
+    same = (old.goal, old.step.instruction) == (new.goal, new.step.instruction)
+    return new.updated(id=old.id, edited=old.edited, issues=issues, accepted=old.accepted and same)
 
 
 def _outline(step: ReviewStep) -> tuple[Segment | None, str, str]:

@@ -3,8 +3,8 @@
 A line is on the disk, with its newline, before anybody hears that it is saved. What a killed write left of a
 line is no line, and the next one takes its place.
 
-A line is a fact (what a model or a record said), or a person's change. Undo takes back the last change that
-stands, redo makes the one again that was taken back last; both are lines too, so nothing leaves a log.
+A line is a fact (what a model or a record said), or a person's change. Undo takes back one's own last change
+that stands, redo makes the one again that was taken back last. Both are lines too: nothing leaves a log.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,6 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from goalreel.boards.step import RedoChange, UndoChange
 from goalreel.boards.words import reference_of, stand_in
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import append_lines, whole_lines
@@ -25,7 +26,7 @@ STATES = 500
 
 
 class Change(Protocol):
-    """A person's change; `undo` and `redo` are the kinds of those of changes."""
+    """A person's change."""
 
     @property
     def kind(self) -> str: ...
@@ -67,7 +68,7 @@ class Replay[E: Line, S]:
         self._apply = apply
         self.lines: list[E] = []
         self.done: list[E] = []
-        """The changes that stand, in order."""
+        """The changes that stand, by number."""
         self.undone: list[E] = []
         """The changes that were taken back, and can be made again, the last one last."""
         self._standing: set[int] = set()
@@ -120,12 +121,30 @@ class Replay[E: Line, S]:
             after._add(line)
         return after
 
+    def own(self, by: str, *, redo: bool = False) -> E | None:
+        """Find the change that a person would take back now, or make again."""
+        lines = self.undone if redo else self.done
+        return next((line for line in reversed(lines) if line.person and line.person[0] == by), None)
+
+    def steps_back(self, by: str, describe: Callable[[Any], str]) -> dict[str, dict[str, Any] | None]:
+        """Describe what `undo` and `redo` of a person would do; None where there is nothing."""
+        found = {"undo": self.own(by), "redo": self.own(by, redo=True)}
+        return {
+            kind: {"number": line.number, "words": describe(line.person[1])} if line and line.person else None
+            for kind, line in found.items()
+        }
+
     def is_saved(self, seen: int, by: str, change: Change) -> bool:
         """Tell whether the change of somebody who has seen `seen` lines is here: its answer was lost.
+
+        An undo or redo that names its line rests on no other line.
 
         Raises:
             ConflictError: another person's change, or another change, came first.
         """
+        if isinstance(change, UndoChange | RedoChange) and change.of is not None:
+            over = self.undone if isinstance(change, UndoChange) else self.done
+            return change.of in (line.number for line in over)
         if self._first_after(seen) == (by, change):
             return True
         self.check(seen)
@@ -145,20 +164,35 @@ class Replay[E: Line, S]:
         return next((line.person for line in self.lines[seen:] if line.person is not None), None)
 
     def _add(self, line: E) -> None:
-        kind = None if line.person is None else line.person[1].kind
         self.lines.append(line)
-        if kind in ("undo", "redo"):
-            out, into = (self.done, self.undone) if kind == "undo" else (self.undone, self.done)
-            if not out:
-                raise InputError(f"there is nothing to {kind}")
-            line = out.pop()
-            into.append(line)
-            self._standing ^= {line.number}
-        elif kind is not None:
+        by, change = line.person or ("", None)
+        if isinstance(change, UndoChange | RedoChange):
+            line = self._turned(by, change)
+            try:
+                self._fold(line.number)
+            except InputError as e:
+                raise InputError(f"later changes rest on that one: {e}") from e
+            return
+        if change is not None:
             self.done.append(line)
             self._standing.add(line.number)
-            self.undone.clear()
+            self.undone = [other for other in self.undone if other.person and other.person[0] != by]
         self._fold(line.number)
+
+    def _turned(self, by: str, change: "UndoChange | RedoChange") -> E:
+        """Take back, or make again, a person's own change."""
+        undo = isinstance(change, UndoChange)
+        line = self.own(by, redo=not undo)
+        if line is None:
+            raise InputError(f"there is nothing to {change.kind}")
+        if change.of not in (None, line.number):
+            raise InputError(f"change {change.of} is not your last one any more: look at it as it is now")
+        out, into = (self.done, self.undone) if undo else (self.undone, self.done)
+        out[:] = [other for other in out if other is not line]
+        into.append(line)
+        self.done.sort(key=lambda other: other.number)
+        self._standing ^= {line.number}
+        return line
 
     def _fold(self, number: int) -> None:
         """Make the states from line `number` on anew."""

@@ -27,14 +27,19 @@ class ChooseAttempt(Frozen):
     attempt: Annotated[int, Field(ge=0, lt=2**31)]
 
 
-class UndoChange(Frozen):
-    """Take back the last change that stands."""
+class _Turn(Frozen):
+    of: Annotated[int | None, Field(ge=1, lt=2**31, exclude_if=lambda of: of is None)] = None
+    """The number of the change; None: whichever it is."""
+
+
+class UndoChange(_Turn):
+    """Take back one's own last change that stands."""
 
     kind: Literal["undo"] = "undo"
 
 
-class RedoChange(Frozen):
-    """Make the change again that was taken back last."""
+class RedoChange(_Turn):
+    """Make one's own change again that was taken back last."""
 
     kind: Literal["redo"] = "redo"
 

@@ -122,15 +122,21 @@ def build(
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import build_records
         from goalreel.cli.console import print_json, progress_bars
+        from goalreel.datasets.corrections.reviews import Reviews
+        from goalreel.datasets.records import FOLDER, Records
         from goalreel.datasets.health.issues import spell
 
         with progress_bars() as progress:
             missing = build_records(out, source, records or (), progress, overwrite=overwrite)
+        brought = Reviews(Records(out / FOLDER, source="")).tally()
         if missing:
             typer.echo(f"not annotated, so without goal images: {spell(missing)}", err=True)
         if json_output:
-            print_json({"out": str(out), "missing": missing})
+            print_json({"out": str(out), "missing": missing, "corrections": brought})
         else:
+            told = ", ".join(f"{count} × {what}" for what, count in brought.items() if what != "episodes")
+            found = f"Brought in, from {brought['episodes']} of the episodes: {told}."
+            typer.echo(found if brought else "There were no corrections to bring in.")
             typer.echo(f"Look at it:  goalreel show {out}")
         if missing:
             raise typer.Exit(1)

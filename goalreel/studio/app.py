@@ -130,9 +130,9 @@ async def history(
 
 
 @router.get("/{job_id}", responses=responses(404))
-async def fetch_board(board: BoardHere, record: bool = True) -> Json:
-    """Fetch the state; with `record` the whole record, its pictures inline."""
-    view = board_view(board)
+async def fetch_board(board: BoardHere, record: bool = True, by: Who = "person") -> Json:
+    """Fetch the state for the person `by`; with `record` the whole record, its pictures inline."""
+    view = board_view(board, by)
     if record and not board.state.needs_plan:
         stored = await _record(board)
         view["storyboard"] = await asyncio.to_thread(partial(stored.model_dump, mode="json"))
@@ -179,16 +179,16 @@ async def edit_board(
         edit = edit.model_copy(update={"image": await asyncio.to_thread(board.folder.store, image)})
     try:
         if board.replay.is_saved(body.after, body.by, edit):
-            return board_view(board)
+            return board_view(board, body.by)
     except ConflictError as e:
         response.status_code = 409
         error = {"message": str(e), "type": "invalid_request_error", "param": None, "code": "conflict"}
-        return {"error": error, "by": e.by, "state": board_view(board)}
+        return {"error": error, "by": e.by, "state": board_view(board, body.by)}
     board.append(PersonsChange(by=body.by, edit=edit))
     boards.look_again(board)
-    if edit.kind in ("draw", "continue"):
+    if edit.kind in ("draw", "continue") or (edit.kind == "instruct" and board.state.next_open() is None):
         boards.begin(board)
-    return board_view(board)
+    return board_view(board, body.by)
 
 
 @router.post("/{job_id}/resume", status_code=202, responses=responses(404))

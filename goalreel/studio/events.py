@@ -6,14 +6,14 @@ Pictures are names of files beside the log. In a `Task` or an `Attempt` a stand-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from goalreel.boards.step import ChooseAttempt, DeleteStep, RedoChange, UndoChange
 from goalreel.boards.words import Phrase, StepId
 from goalreel.claims import UNKNOWN
 from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
-from goalreel.terms import OnRejected, Role
+from goalreel.terms import OnRejected, Role, check_controls
 from goalreel.types import Attempt, Failure, Step, Task, Verdict
 
 type BoardStatus = JobStatus | Literal["interrupted"]
@@ -87,8 +87,18 @@ class ContinueEdit(Frozen):
     done: Annotated[int, Field(ge=0, lt=1000)]
 
 
+class TaskEdit(Frozen):
+    """Another instruction. A plan that is there stays; where there is none it is made anew."""
+
+    kind: Literal["instruct"] = "instruct"
+    instruction: Annotated[
+        str, Field(min_length=1, max_length=20_000, pattern=r"\S"), AfterValidator(check_controls)
+    ]
+
+
 type BoardEdit = Annotated[
     WordsEdit
+    | TaskEdit
     | AddEdit
     | DeleteStep
     | MoveEdit
@@ -106,6 +116,7 @@ _TOLD: Mapping[str, str] = {
     "delete": "removed a step",
     "move": "moved a step",
     "continue": "went on from a later picture, after {done} steps",
+    "instruct": "set the task to “{instruction}”",
     "undo": "took back a change",
     "redo": "made a change again",
 }

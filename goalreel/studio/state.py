@@ -15,6 +15,7 @@ from goalreel.boards.step import (
     UndoChange,
 )
 from goalreel.boards.words import stand_in
+from goalreel.chat.interleave import MARK
 from goalreel.errors import InputError
 from goalreel.planners.rows import labelled_step, one_wording
 from goalreel.studio import events
@@ -307,6 +308,12 @@ def _with_change(state: StudioState, edit: events.BoardEdit, number: int) -> Stu
             return _added(state, edit, number)
         case events.ContinueEdit():
             return _continued(state, edit, number)
+        case events.TaskEdit(instruction=instruction):
+            if instruction.count(MARK) != len(state.task.images):
+                raise InputError(f"the instruction needs {len(state.task.images)} marks {MARK}, as before")
+            again = {} if state.steps else {"failure": None, "plan_round": number}
+            task = state.task.model_copy(update={"instruction": instruction})
+            return state.updated(task=task, **again)
     place = state.place(edit.step)
     step = state.steps[place]
     match edit:

@@ -28,8 +28,8 @@ def picture_url(board: str) -> Url:
     return lambda name: None if name is None else f"/v1/storyboards/{board}/pictures/{name}"
 
 
-def board_view(board: "StudioBoard") -> Json:
-    """Describe the state of a storyboard, without the record."""
+def board_view(board: "StudioBoard", by: str = "person") -> Json:
+    """Describe the state of a storyboard, without the record; undo and redo are those of the person `by`."""
     state, task, url = board.state, board.state.task, picture_url(board.id)
     record, examination = storyboard_of(state), board.examination
     running = (datetime.now(UTC) - state.started).total_seconds() if state.started else 0.0
@@ -62,8 +62,7 @@ def board_view(board: "StudioBoard") -> Json:
         "end_checked": NOBODY if record is None else record.end_checked,
         "end_doubt": "" if record is None else reader_text(record.end_doubt),
         "asked": asked(task.instruction, [step.step for step in state.steps]) if state.steps else [],
-        "can_undo": bool(board.replay.done),
-        "can_redo": bool(board.replay.undone),
+        **board.replay.steps_back(by, events.describe),
         "history": board.replay.history(events.describe),
         "examination": None if examination is None else examination.summary(),
         "steps": [_step(state, place, url, waiting or {}, examination) for place in range(len(state.steps))],

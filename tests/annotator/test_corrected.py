@@ -63,7 +63,7 @@ def ends(out: Path) -> list[list[int]]:
 def test_build_writes_what_the_person_made_of_it(reviewed, video_dataset):
     out, review = reviewed
     before = told(out)
-    goalreel("build", out)
+    assert "Brought in, from 1 of the episodes: " in (said := goalreel("build", out)), said
     rows = [(r["timestamp"], r["content"]) for r in told(out)[1][1] if r["style"] == "subtask"]
     assert told(out) != before
     assert rows == [(review.steps[0].segment.start / Source.open(video_dataset).fps, "take the block")]

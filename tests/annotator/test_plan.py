@@ -6,6 +6,7 @@ from support.steady import Steady
 
 import goalreel
 from goalreel.drivers import run
+from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
@@ -71,3 +72,30 @@ def test_pictures_outside_the_folder_are_refused(name, tmp_path):
     path.write_text(path.read_text().replace("images/first.png", name))
     with pytest.raises(ValueError, match="no picture"):
         goalreel.load_storyboard(tmp_path / "in")
+
+
+def test_a_folder_keeps_the_storyboard_of_its_task_and_no_picture_of_another(tmp_path, caplog):
+    def plan(instruction: str = "tidy up", model: Steady | None = None, image: Image = TASK.image, **more):
+        model = model or Steady(3, 128)
+        models = ModelSet(model, model, model)
+        return goalreel.plan(image, instruction, out=tmp_path, models=models, **more)
+
+    def files() -> dict[str, bytes]:
+        names = ("storyboard.json", "index.html", "images/*.png", "preview.gif")
+        return {str(p): p.read_bytes() for name in names for p in tmp_path.glob(name)}
+
+    made = plan()
+    before = files()
+    with pytest.raises(InputError, match=r"made from another task \(“tidy up”\): choose another --out"):
+        plan("bake a cake")
+    with pytest.raises(InputError, match="another picture"):
+        plan(image=Image(np.ones((24, 32, 3), np.uint8)))
+    assert files() == before
+    assert plan(model=Fails(3, 128), seed=1).degraded
+    assert "is kept" in caplog.text
+    assert files() == before
+    assert plan(seed=1) != made  # the same task once more
+    fewer = made.model_copy(update={"steps": made.steps[:1]})
+    goalreel.save_storyboard(fewer, tmp_path)
+    assert not list(tmp_path.glob("images/step_02*"))
+    assert goalreel.load_storyboard(tmp_path) == fewer

@@ -1,5 +1,6 @@
 """The review page over HTTP: what it shows, what it changes, whom it refuses."""
 
+import csv
 import json
 import shutil
 import socket
@@ -231,13 +232,52 @@ def test_every_kind_of_change_shows_in_the_answer_and_another_process_takes_it_b
     assert "take it" in page.get("/api/dataset").json()["names"]
     later = client(out)
     episode = done(later, 2, *[{"kind": "undo"}] * 10)
-    assert (spans(episode), episode["can_undo"], episode["can_redo"]) == (
-        [(0, 4), (4, 8), (8, 12)],
-        False,
-        True,
-    )
+    assert spans(episode) == [(0, 4), (4, 8), (8, 12)]
+    turns = later.get("/api/episodes/0", params={"by": "ann"}).json()
+    told = {"episode": 2, "number": 2, "words": "“reach the block” ends at frame 6"}
+    assert (turns["undo"], turns["redo"]) == (None, told)
     assert all(line["undone"] for line in episode["history"])
     assert spans(done(later, 2, {"kind": "redo"})) == [(0, 6), (6, 8), (8, 12)]
+
+
+def test_undo_follows_a_persons_last_change_wherever_it_was(page, out):
+    def turn(kind: str, by: str) -> dict | None:
+        return page.get("/api/episodes/1", params={"by": by}).json()[kind]
+
+    done(page, 2, {"kind": "move", "step": "0", "edge": "end", "frame": 6})
+    done(page, 0, {"kind": "verdict", "verdict": "accept"})
+    post(page, 0, {"kind": "rename", "step": "1", "name": "of bob"}, by="bob")
+    undo = turn("undo", "ann")
+    assert (undo["episode"], undo["words"]) == (0, "the verdict “accept”")
+    assert turn("undo", "bob")["words"] == "words set to “of bob”"
+    assert turn("undo", "eve") is None
+    for _ in range(2):  # the second time its answer was lost
+        answer = post(page, 0, {"kind": "undo", "of": undo["number"]}, revision=0)
+        assert (answer.status_code, answer.json()["steps"][1]["name"]) == (200, "of bob")
+    assert (turn("undo", "ann")["episode"], turn("redo", "ann")["episode"]) == (2, 0)
+    answer = post(page, 0, {"kind": "undo", "of": 3})
+    assert (answer.status_code, answer.json()["detail"]) == (422, "there is nothing to undo")
+    post(page, 0, {"kind": "redo", "of": undo["number"]})
+    assert turn("redo", "ann") is None
+    done(page, 1, {"kind": "blank", "step": "0"})
+    assert turn("undo", "ann")["episode"] == 1
+
+
+def test_a_step_is_accepted_and_the_page_says_what_the_export_has(page, out, tmp_path):
+    answer = post(page, 0, {"kind": "accept", "step": "1", "looked": {"seconds": 3.0}})
+    assert (answer.status_code, "look at it" in answer.json()["detail"]) == (422, True)
+    seen = {"seconds": 3.0, "frames": [[0, 20]], "pictures": {"0": 1.0, "1": 1.0}}
+    now = done(page, 0, {"kind": "accept", "step": "1", "looked": seen})
+    assert [s["accepted"] for s in now["steps"]] == [False, True, False]
+    assert (now["verdict"], now["history"][-1]["words"]) == (None, "“grasp the block” accepted")
+    done(page, 1, {"kind": "move", "step": "0", "edge": "end", "frame": 3})
+    done(page, 1, {"kind": "verdict", "verdict": "accept"})
+    goalreel("export", out, "--to", "table", "--out", tmp_path / "steps.csv")
+    with (tmp_path / "steps.csv").open() as file:
+        exported = [(int(r["episode"]), r["word"]) for r in csv.DictReader(file)]
+    shown = [(e, s["word"]) for e in range(3) for s in page.get(f"/api/episodes/{e}").json()["steps"]]
+    assert shown == exported
+    assert [w for e, w in shown if e == 1] == ["verified"] * 3
 
 
 def test_a_verdict_leads_to_the_next_one_that_nobody_reviewed(page):

@@ -248,7 +248,7 @@ def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(pag
         page.press("z")
         page.eventually(lambda: len(page.spans()), left)
         page.settled()
-    assert page.find("[data-act=undo]").get_attribute("disabled")
+    assert not (page.attribute("[data-act=undo]", "title") or "").startswith(f"episode {page.index}:")
     for left in (4, 3):
         page.shifted("z")
         page.eventually(lambda: len(page.spans()), left)
@@ -453,12 +453,28 @@ def test_the_list_leads_through_what_nobody_reviewed(driver, served):
     page.sees("h1", f"Episode {last[0]}")
     for key, verdict in (("a", "accept"), ("r", "reject"), ("u", "unsure")):
         now = last.pop(0)
+        page.sees("[data-act=accept]", f"Accept episode {now}")
         time.sleep(1.2)
         page.press(key)
+        page.sees("#said", f"Episode {now} {verdict.removesuffix('e')}")
+        if verdict == "accept":  # it stays there until it is told to go on
+            assert page.text("h1") == f"Episode {now}"
+            page.press("n")
+        elif verdict == "reject":
+            page.press("n")
+            page.sees("h1", f"Episode {last[0]}")
+            page.click("[name=onwards]")
         page.sees("h1", f"Episode {last[0]}")
         told = served.episode(now)
         assert (told["verdict"], told["unseen"]) == (verdict, False)
     assert served.episode(EPISODES - 4)["not_shown"] == ["1", "2"], "only the first step was open"
+    # Undo takes back the last act where it was, and goes there.
+    page.press("z")
+    page.sees("#said", f"Taken back, episode {last[0] - 1}: the verdict “unsure”.")
+    page.sees("h1", f"Episode {last[0] - 1}")
+    page.press("u")
+    page.sees("h1", f"Episode {last[0]}")
+    page.click("[name=onwards]")
     driver.back()
     page.sees("h1", f"Episode {last[0] - 1}")
     page.sees(".title", "unsure by ann")
@@ -480,12 +496,14 @@ def test_presses_without_looking_verify_nothing(driver, served, unused):
     page = Page(driver, served)
     page.load(f"{served.url}/#/episode/{first[0]}?order=index&status=unreviewed")
     page.sees("h1", f"Episode {first[0]}")
+    page.click("[name=onwards]")
     shown = []
     for _ in range(3):
         shown.append(int(page.text("h1").removeprefix("Episode ")))
         page.press("a")
         page.eventually(lambda: page.text("h1") != f"Episode {shown[-1]}")
     page.sees("#said", "accepted without looking: it was hardly on the screen")
+    page.click("[name=onwards]")
     for index in shown:
         episode = served.episode(index)
         assert (episode["verdict"], episode["unseen"]) == ("accept", True)
@@ -500,8 +518,20 @@ def test_pictures_below_the_recording_of_a_small_screen_are_seen_too(driver, ser
         page.script("document.querySelector('.step-item.open .pair').scrollIntoView({block: 'center'})")
         assert page.script("return document.querySelector('#cameras').getBoundingClientRect().bottom < 0")
         time.sleep(0.6)
+    # A step alone, by its button; a rename takes that back; then the whole episode.
+    page.click("[data-act=vouch]")
+    page.sees("#said", f"Step 3 of episode {page.index} accepted.")
+    assert [step["accepted"] for step in served.episode(page.index)["steps"]] == [False, False, True]
+    page.click("#said [data-act=undo]")
+    page.sees("#said", f"Taken back, episode {page.index}: “put it in the bowl” accepted")
+    page.click(".step-head[data-step='2']")
+    page.shifted("a")
+    page.eventually(lambda: page.step(2)["accepted"])
     page.press("a")
     page.eventually(lambda: served.episode(page.index)["verdict"], "accept")
+    page.sees("#said", f"Episode {page.index} accepted, 3 steps.")
+    page.accessible()
+    assert page.overflow() <= 0
     told = served.episode(page.index)
     assert (told["unseen"], told["not_shown"]) == (False, [])
 
@@ -539,14 +569,27 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
         one.eventually(lambda: len(one.spans()), 2)
         one.script("document.dispatchEvent(new Event('visibilitychange'))")
         one.eventually(lambda: len(one.all(".step-item")), 2)
-        # An undo that comes second takes nothing of the other's back.
+        # An undo takes back one's own change, and nothing of the other's.
         two.click(".step-item.open [data-issue=wrong_object]")
         two.settled()
         one.press("z")
-        one.sees("#banner", "Somebody was first")
+        one.eventually(lambda: len(one.spans()), 3)
+        assert ["wrong_object"] in [step["issues"] for step in one.server.episode(index)["steps"]]
+        # Words of a form that was open while the other changed them: the second is asked.
+        step = one.step(0)
+        one.press(Keys.ENTER)
+        one.press("by ann")
+        rename = {"kind": "rename", "step": step["id"], "name": "by bob"}
+        seen = one.server.episode(index)["revision"]
+        url = f"{served.url}/api/episodes/{index}/events"
+        httpx.post(url, json={"revision": seen, "by": "bob", "event": rename}, timeout=60)
+        one.script("document.dispatchEvent(new Event('visibilitychange'))")
+        one.sees(".step-name", "by bob")
+        one.press(Keys.ENTER)
+        one.sees("#banner", "a change by bob came first")
         one.click("[data-act=again]")
         one.settled()
-        assert ["wrong_object"] in [step["issues"] for step in one.server.episode(index)["steps"]]
+        assert one.step(0)["name"] == "by ann"
 
 
 def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, tmp_path):

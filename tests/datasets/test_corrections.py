@@ -18,6 +18,7 @@ from goalreel.boards.log import ConflictError
 from goalreel.boards.words import reference_of, stand_in
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.events import (
+    AcceptStep,
     AddRendering,
     BeginLog,
     BlankGoal,
@@ -28,6 +29,7 @@ from goalreel.datasets.corrections.events import (
     GiveVerdict,
     InsertStep,
     LogEntry,
+    Looked,
     MergeSteps,
     MoveBoundary,
     PlaceStep,
@@ -344,15 +346,60 @@ def test_undo_and_redo_have_no_end_and_survive_a_restart(records, person):
     with pytest.raises(InputError, match="nothing to undo"):
         person.does(UndoChange())
     other = Person(records, "ben")
-    for state in states[1:]:
-        assert other.does(RedoChange()) == state
     with pytest.raises(InputError, match="nothing to redo"):
         other.does(RedoChange())
+    anew = Person(records)
+    for state in states[1:]:
+        assert anew.does(RedoChange()) == state
+    with pytest.raises(InputError, match="nothing to redo"):
+        anew.does(RedoChange())
     person.does(UndoChange(), BlankGoal(step="0"))
     assert not person.reviews.look(0, LENGTH).replay.undone
     entries = records.corrections(0).read().replay.lines
     assert [e.by for e in entries[1:6]] == ["ann"] * 5
     assert len(entries) == 1 + 5 + 5 + 5 + 2  # nothing is ever removed from a log
+
+
+def test_each_person_takes_back_their_own_last_change_and_none_of_another(records, person):
+    other = Person(records, "ben")
+    person.does(RenameStep(step="0", name="of ann"))
+    other.does(MoveBoundary(step="1", edge="end", frame=6), RenameStep(step="2", name="of ben"))
+    named = person.does(UndoChange())
+    assert [s.step.name for s in named.steps][::2] == ["reach the block", "of ben"]
+    assert spans(other.does(UndoChange(), UndoChange())) == [(0, 4), (4, 8), (8, 12)]
+    assert spans(other.does(RedoChange())) == [(0, 4), (4, 6), (6, 12)]
+    assert person.does(RedoChange()).steps[0].step.name == "of ann"
+    person.does(SplitStep(step="2", frame=10))
+    added = person.reviews.look(0, LENGTH).review.steps[3].id
+    other.does(RenameStep(step=added, name="first half"))
+    held = person.reviews.look(0, LENGTH).revision
+    with pytest.raises(InputError, match="later changes rest on that one: there is no step"):
+        person.does(UndoChange())
+    assert person.reviews.look(0, LENGTH).revision == held
+    with pytest.raises(InputError, match="change 2 is not your last one any more"):
+        person.does(UndoChange(of=2))
+
+
+def test_a_step_is_accepted_alone_until_it_is_changed(records, person, board):
+    records.commit(0, board(LENGTH, ("rejected",) * 3, doubts=["two hands move"]))
+    seen = Looked(seconds=2.0, pictures={"1": 0.5})
+    review = person.does(AcceptStep(step="1", looked=seen), AcceptStep(step="2", looked=seen))
+    assert [s.accepted for s in review.steps] == [False, True, False], "the third was not on the screen"
+    outline = records.outline(0)
+    assert [(s.status, bool(s.step.doubts)) for s in outline.steps] == [
+        ("rejected", True),
+        ("accepted", False),
+        ("rejected", True),
+    ]
+    assert [s.claims.what.checked for s in outline.steps].count("person") == 1
+    assert not review.labelled
+    assert person.does(RenameStep(step="2", name="put it down")).steps[1].accepted
+    assert not person.does(MoveBoundary(step="0", edge="end", frame=3)).steps[1].accepted
+    assert person.does(UndoChange()).steps[1].accepted
+    seen = Looked(seconds=2.0, pictures={"0": 0.5, "1": 0.5, "2": 0.5})
+    assert person.does(*(AcceptStep(step=s, looked=seen) for s in "02")).labelled
+    person.does(GiveVerdict(verdict="reject"))
+    assert {s.segment for s in records.outline(0).steps} == {None}
 
 
 def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, person, monkeypatch):

@@ -149,6 +149,19 @@ def test_an_end_that_the_critic_refuses_or_cannot_judge_is_not_complete(tmp_path
     assert (now["complete"], now["end_checked"], now["end_doubt"]) == (True, "nobody", "")
 
 
+def test_the_task_is_edited_and_its_end_judged_again(client):
+    now = made(client)
+    judged = now["history"], now["end_checked"]
+    changed = edit(client, now, "instruct", instruction="#two then #one")
+    now = finished(client, now["id"])
+    assert (now["instruction"], len(now["steps"]), now["end_checked"]) == ("#two then #one", 2, judged[1])
+    assert now["history"][0]["words"] == "set the task to “#two then #one”"
+    assert edit(client, now, "instruct", 422, instruction="like <image>")["error"]["message"].endswith(
+        "before"
+    )
+    assert edit(client, now, "undo")["instruction"] == "#one and #two"
+
+
 def test_a_persons_word_stands_over_the_critics_for_the_picture_before_that_they_saw(client):
     now = made(client)
     first, second = now["steps"]
@@ -183,7 +196,7 @@ def test_steps_are_added_moved_and_removed_and_each_change_can_be_taken_back(cli
     for expected in ([first, second, added["id"]], [first, added["id"], second], [first, second]):
         now = edit(client, now, "undo")
         assert [step["id"] for step in now["steps"]] == expected
-    assert (now["can_undo"], now["can_redo"]) == (False, True)
+    assert (now["undo"], now["redo"]["words"]) == (None, "added “close the drawer”")
     assert edit(client, now, "undo", 422)["error"]["message"] == "there is nothing to undo"
     now = edit(client, now, "redo")
     assert [step["id"] for step in now["steps"]] == [first, added["id"], second]

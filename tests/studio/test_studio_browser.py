@@ -233,6 +233,29 @@ def test_words_steps_and_their_order_are_changed_and_all_of_it_is_undone(page, s
     assert len(page.all("#history .undone")) == 2
 
 
+def test_the_task_is_edited_in_place_and_badges_leave_the_picture_free(page, studio):
+    now = made(studio.client)
+    page.resize(*WIDTHS["narrow"])
+    page.open(now["id"])
+    page.settled("accepted", "accepted")
+    page.press("t")
+    page.eventually(page.focused, "instruction")
+    page.press("#two and #one")
+    edit(studio.client, state(studio.client, now["id"]), "instruct", instruction="#by Ada")
+    page.sees("h1", "#by Ada")
+    page.click("form[data-form=task] .primary")
+    page.sees("#banner", "a change by Ada came first")
+    page.click("[data-act=again]")
+    page.sees("h1", "#two and #one")
+    page.press("z")
+    page.sees("h1", "#by Ada")
+    covers = """
+    const box = (css) => document.querySelector(css).getBoundingClientRect();
+    return box(".reel [data-act=select] .badge").top >= box(".reel [data-act=select] img").bottom - 1"""
+    assert page.script(covers)
+    page.driver.get_log("browser")  # the conflict
+
+
 def test_pictures_are_drawn_again_chosen_accepted_and_refused(page, studio):
     now = made(studio.client)
     page.open(now["id"])
@@ -345,7 +368,7 @@ def test_two_browsers_see_each_other_and_lose_nothing(page, studio, tmp_path):
         hidden = "Object.defineProperty(document, 'hidden', { value: arguments[0], configurable: true });"
         hidden += "document.dispatchEvent(new Event('visibilitychange'));"
         page.script(hidden, True)
-        edit(studio.client, state(studio.client, now["id"]), "undo")
+        edit(studio.client, state(studio.client, now["id"]), "undo", by="Bob")
         other.sees(".reel", "Ada's name")
         assert "Bob's name" in page.text(".reel")
         page.script(hidden, False)
@@ -386,7 +409,7 @@ def test_a_killed_server_loses_nothing(driver, tmp_path):
         page.eventually(lambda: page.text("#banner"), "")
         # The stream is back, too.
         with httpx.Client(base_url=server.url, timeout=60) as client:
-            edit(client, state(client, board), "undo")
+            edit(client, state(client, board), "undo", by="person")
         page.settled("accepted", "accepted")
     finally:
         server.kill()

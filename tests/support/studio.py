@@ -92,11 +92,13 @@ def made(client: httpx.Client, **more: object) -> dict:
     return finished(client, submit(client, **more))
 
 
-def edit(client: httpx.Client, now: dict, kind: str, status: int = 200, **fields: object) -> dict:
+def edit(
+    client: httpx.Client, now: dict, kind: str, status: int = 200, by: str = "Ada", **fields: object
+) -> dict:
     """Make a change to a state that was seen, and return the answer; a picture is judged after a look."""
     if kind == "judge":
         fields = {"seconds": 3.0} | fields
-    body = {"after": now["number"], "by": "Ada", "edit": {"kind": kind, **fields}}
+    body = {"after": now["number"], "by": by, "edit": {"kind": kind, **fields}}
     answer = client.post(f"/v1/storyboards/{now['id']}/edits", json=body)
     assert answer.status_code == status, answer.text
     return answer.json()

@@ -69,6 +69,7 @@ const STEP = {
   outcome: (step, { outcome }) => ({ ...step, outcome }),
   choose: (step, { attempt }) => ({ ...step, chosen: attempt }),
   blank: (step) => ({ ...step, chosen: null }),
+  accept: (step) => ({ ...step, accepted: true }),
 };
 
 const toggled = (issues, { issue, on }) => [...issues.filter((other) => other !== issue), ...(on ? [issue] : [])];

@@ -1,13 +1,13 @@
 // The page of one episode: what is selected and on show, and who is told of what.
 
-import { boundaries, drafted, seen, stepAt, timed } from "./boundaries.js";
+import { boundaries, drafted, number, seen, stepAt, timed } from "./boundaries.js";
 import { COMMANDS, NEW, command } from "./commands.js";
 import { Looked } from "./looked.js";
 import { Player } from "./player.js";
 import { goalOf } from "./steps.js";
 import { draggable, setPlayhead, timeline } from "./timeline.js";
 import { controls, draw, ends, page } from "./view.js";
-import { UNSEEN, VERDICT, described } from "./words.js";
+import { ONWARDS, UNSEEN, VERDICT, described, onwards } from "./words.js";
 import { fill, find } from "/common/dom.js";
 import { EditedPage } from "/common/page.js";
 import { count, otherWords, say } from "/common/parts.js";
@@ -21,7 +21,7 @@ export class EpisodeView extends EditedPage {
       commands: COMMANDS,
       command,
       changes: {
-        send: (event, revision) => post(`${this.address}/events?${query}`, { revision, by: by(), event }),
+        send: ({ at: index = episode.episode, ...event }, revision) => post(`/api/episodes/${index}/events?${this.asked}`, { revision, by: by(), event }),
         seen: () => this.saved.revision,
         take: (now) => this.#take(now),
         now: () => this.saved,
@@ -40,6 +40,7 @@ export class EpisodeView extends EditedPage {
       ended: () => this.draw(),
     });
     this.on(holder, "focusin", ({ target }) => target.dataset.act === "select" && this.select(target.dataset.step));
+    this.on(holder, "change", ({ target }) => target.name === "onwards" && localStorage.setItem(ONWARDS, target.checked ? "on" : ""));
     this.on(window, "resize", () => this.draw());
     this.on(document, "visibilitychange", () => document.hidden || attempt(() => this.#refresh(), () => {}));
     draggable(find("#timeline", holder), {
@@ -74,16 +75,27 @@ export class EpisodeView extends EditedPage {
     return this.rendering?.busy ?? false;
   }
 
-  // Answers may overtake one another.
+  // The list that the episode was chosen from, and whose undo is asked for.
+  get asked() {
+    return `${this.query}&${new URLSearchParams({ by: this.by() })}`;
+  }
+
+  // Answers may overtake one another; one about another episode tells what can be undone now.
   #take(episode) {
-    if (episode.revision >= this.saved.revision) this.saved = episode;
+    if (episode.episode !== this.saved.episode) Object.assign(this.saved, { undo: episode.undo, redo: episode.redo });
+    else if (episode.revision >= this.saved.revision) this.saved = episode;
+  }
+
+  turned(what, words) {
+    super.turned(what, words);
+    if (what.episode !== this.saved.episode) this.go(`#/episode/${what.episode}?${this.query}`);
   }
 
   // What somebody else saved meanwhile; kept out while a change of ours waits.
   async #refresh() {
     if (this.unsaved) return;
-    const now = await ask(`${this.address}?${this.query}`);
-    if (this.unsaved || now.revision === this.saved.revision) return;
+    const now = await ask(`${this.address}?${this.asked}`);
+    if (this.unsaved) return;
     this.#take(now);
     this.draw();
   }
@@ -138,23 +150,36 @@ export class EpisodeView extends EditedPage {
     super.selectBy(way);
   }
 
-  change(event) {
+  change(event, { seen = null } = {}) {
     const again = (last) => event.kind === "move" && ["kind", "step", "edge"].every((part) => last[part] === event[part]);
-    const saved = this.changes.make(event, { replaces: again });
+    const saved = this.changes.make(event, { replaces: again, seen });
     this.draw();
     return saved;
   }
 
   async verdict(verdict) {
     const saved = await this.change({ kind: "verdict", verdict, looked: this.looked.told });
-    const { next, unseen, not_shown: missed } = this.saved;
     if (!saved || this.leaving.signal.aborted) return;
-    const first = `Episode ${this.saved.episode}: `;
-    if (unseen) say(`${first}${VERDICT[verdict]}${UNSEEN}: it was hardly on the screen.`);
-    else if (verdict === "accept" && missed.length) say(`${first}${count(missed.length, "step")} of it ${missed.length === 1 ? "was" : "were"} not on the screen, and nobody has checked ${missed.length === 1 ? "it" : "them"}.`);
-    else if (next === null) say("That was the last one that nobody had reviewed.");
-    if (next === null) return;
-    this.go(`/episode/${next}?${this.query}`);
+    const { episode, next, unseen, not_shown: missed, steps } = this.saved;
+    const were = missed.length === 1 ? "was" : "were";
+    const notes = [
+      unseen ? `${VERDICT[verdict]}${UNSEEN}: it was hardly on the screen` : `${VERDICT[verdict]}, ${count(steps.length, "step")}`,
+      !unseen && verdict === "accept" && missed.length > 0 && `${missed.length} of them ${were} not on the screen, and ${were} checked by nobody`,
+      next === null && "it was the last one that nobody had reviewed",
+    ];
+    say(`Episode ${episode} ${notes.filter(Boolean).join("; ")}.`, { undo: true });
+    if (onwards() && next !== null) this.onwards();
+  }
+
+  // The next episode that nobody has reviewed.
+  onwards() {
+    if (this.saved.next === null) return say("There is no other one that nobody has reviewed.");
+    this.go(`/episode/${this.saved.next}?${this.query}`);
+  }
+
+  async vouch(step) {
+    const saved = await this.change({ kind: "accept", step: step.id, looked: this.looked.told });
+    if (saved) say(`Step ${number(this.saved, step)} of episode ${this.saved.episode} accepted.`, { undo: true });
   }
 
   // It pauses: playing on to the next step would take the form away from under the hands.
@@ -193,13 +218,13 @@ export class EpisodeView extends EditedPage {
   }
 
   async #reword(given) {
-    const { step } = this;
+    const { step, overtaken: seen } = this;
     this.shut();
     if (!step || !given.name.trim()) return false;
     const words = otherWords(step, given);
     const rename = { kind: "rename", step: step.id, name: step.name, ...words };
     const changes = [...(Object.keys(words).length ? [rename] : []), ...described(step, given)];
-    const making = changes.map((change) => this.change(change));
+    const making = changes.map((change, at) => this.change(change, { seen: at ? null : seen }));
     const next = timed(this.episode).find((other) => other.name === NEW);
     if (step.name === NEW && next) {
       this.select(next.id);
@@ -219,7 +244,7 @@ export class EpisodeView extends EditedPage {
       if (error.status === 409) this.#take(error.body.state);
       this.rendering = { prompt, error: error.message };
     };
-    const now = await attempt(() => post(`${this.address}/render?${this.query}`, { revision, by: this.by(), step, prompt }), failed);
+    const now = await attempt(() => post(`${this.address}/render?${this.asked}`, { revision, by: this.by(), step, prompt }), failed);
     if (now) {
       this.#take(now);
       this.rendering = this.form = null;

@@ -6,11 +6,11 @@ import { find } from "/common/dom.js";
 import { nameField, person, startPage } from "/common/page.js";
 import { ask } from "/common/server.js";
 
-async function load(address) {
+async function load(address, shared) {
   const [path, search] = address.replace(/^#/, "").split("?");
   const query = queue(new URLSearchParams(search ?? ""));
   const index = /^\/episode\/(\d+)$/.exec(path)?.[1];
-  return { query, episode: index === undefined ? null : await ask(`/api/episodes/${index}?${query}`) };
+  return { query, episode: index === undefined ? null : await ask(`/api/episodes/${index}?${query}&${new URLSearchParams({ by: person(shared.reviewer) })}`) };
 }
 
 function show(holder, { query, episode }, { go, replace }, dataset) {

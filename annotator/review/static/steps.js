@@ -49,7 +49,7 @@ function body(view, step, at) {
     step.doubts.map((doubt) => h("p", { class: "note" }, `In doubt: ${doubt}.`)),
     view.form === "rename" ? form(step) : words(step),
     h("div", { class: "pair", "data-key": "pair" }, goal(step, at), ending(view, step, at)),
-    actions(view, step),
+    actions(view, step, at),
     view.form === "render" && render(view, step),
     attempts(step, at),
     issues(step),
@@ -115,8 +115,9 @@ function ending({ episode, camera }, step, at) {
   );
 }
 
-function actions({ dataset, busy }, step) {
+function actions({ dataset, busy }, step, at) {
   return h("p", { class: "buttons", "data-key": "actions" },
+    button("vouch", `Accept step ${at}`, "⇧A", { class: "verdict accept", "aria-pressed": step.accepted, "aria-keyshortcuts": "Shift+A" }),
     button("edit", "Edit words", "Enter"),
     button("frame", "Take this frame", "F"),
     button("rerender", "Render again", "G", {

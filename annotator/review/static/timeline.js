@@ -77,9 +77,10 @@ function curves(episode) {
         viewBox: `0 -0.06 ${episode.length} 1.12`, preserveAspectRatio: "none", role: "img",
         "aria-label": `Curves of ${lines.map(([name]) => name).join(" and ")}`,
       },
+      (episode.events ?? []).map((at) => h("line", { class: "tick", x1: at, x2: at, y1: -0.06, y2: 1.06, "vector-effect": "non-scaling-stroke" })),
       drawn,
     ),
-    h("p", { class: "legend" }, names),
+    h("p", { class: "legend" }, names, episode.events?.length > 0 && h("span", { class: "tick" }, "an event by the motion")),
   );
 }
 

@@ -4,7 +4,7 @@ import { boundaries } from "./boundaries.js";
 import { fill, find, h } from "/common/dom.js";
 import { badge, button, count, folded, history, undoButtons, unsaved, zoom } from "/common/parts.js";
 import { steps } from "./steps.js";
-import { ISSUE, UNSEEN, VERDICT, camera as short, doubt, frameUrl, seconds } from "./words.js";
+import { ISSUE, UNSEEN, VERDICT, camera as short, doubt, frameUrl, onwards, seconds } from "./words.js";
 
 const SMALL = 240;
 
@@ -46,14 +46,15 @@ function head(view) {
     ),
     folded(episode.instruction, (text) => h("p", { class: "instruction" }, text)),
     h("div", { class: "bar-of-buttons" },
-      verdictButton(episode, "accept", "Accept", "A"),
+      verdictButton(episode, "accept", `Accept episode ${episode.episode}`, "A"),
       verdictButton(episode, "reject", "Reject", "R"),
       verdictButton(episode, "unsure", "Unsure", "U"),
+      h("label", { class: "check" }, h("input", { type: "checkbox", name: "onwards", checked: onwards() }), "then go to the next"),
       h("span", { class: "between" }),
       undoButtons(episode),
       h("span", { class: "between" }),
       turn(view, episode.previous, "← Previous"),
-      turn(view, episode.next, "Next unreviewed →"),
+      turn(view, episode.next, "Next unreviewed →", "N"),
       button("sheet", "Keys", "?"),
     ),
   ];
@@ -66,10 +67,10 @@ const SAVING = { saved: "Saved", saving: "Saving …", failed: "Not saved", conf
 const verdictButton = (episode, verdict, words, key) =>
   button(verdict, words, key, { class: `verdict ${verdict}`, "aria-pressed": episode.verdict === verdict });
 
-const turn = ({ query }, index, words) =>
+const turn = ({ query }, index, words, key) =>
   index === null
     ? h("span", { class: "muted off" }, words)
-    : h("a", { class: "turn", href: `#/episode/${index}?${query}` }, words);
+    : h("a", { class: "turn", href: `#/episode/${index}?${query}`, "aria-keyshortcuts": key }, words, key && h("kbd", {}, key));
 
 function cameras({ episode, camera }) {
   return episode.cameras.map((one) =>

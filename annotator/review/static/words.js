@@ -1,6 +1,9 @@
 // How things are told: the same words for eyes and for screen readers.
 
 export const VERDICT = { accept: "accepted", reject: "rejected", unsure: "unsure" };
+// Whether a verdict leads to the next episode; kept in this browser.
+export const ONWARDS = "goalreel onwards";
+export const onwards = () => localStorage.getItem(ONWARDS) === "on";
 export const UNSEEN = " without looking";
 export const ISSUE = {
   wrong_object: "wrong object", wrong_time: "wrong time", missing: "a step is missing",

@@ -1,7 +1,7 @@
 // What every page does: views by address, keys, clicks, forms, and words that are typed and not saved.
 
 import { fill, find, h, onceAFrame } from "./dom.js";
-import { enlargeOnClick, say } from "./parts.js";
+import { enlargeOnClick, say, turned } from "./parts.js";
 import { Changes, attempt } from "./server.js";
 
 const NAME = "goalreel person";
@@ -15,6 +15,7 @@ export function nameField(usual, props) {
   input.addEventListener("change", () => {
     localStorage.setItem(NAME, input.value.trim());
     input.value = person(usual);
+    dispatchEvent(new Event("hashchange")); // what can be undone is another person's now
   });
   return h("label", props, "You are ", input);
 }
@@ -63,9 +64,9 @@ export async function startPage({ first, load, show, home }) {
   await route();
 }
 
-const WRITES = "input, textarea, select, [contenteditable]";
+const WRITES = "form input, input:not([type=checkbox]), textarea, select, [contenteditable]";
 
-export const pressed = (target) => target.closest("button, a, summary");
+export const pressed = (target) => target.closest("button, a, summary, [type=checkbox]");
 
 // The command that a key press stands for, as {act, ...}; null where the press is for a form, a dialog or the browser,
 // or stands for nothing. `sheet` has groups of lines of keys, words, and {key: act}. `special` is asked first, and answers
@@ -112,14 +113,18 @@ class Drafts {
     return names.map((name) => name.slice(this.prefix.length).split(" ")).map(([form, step]) => ({ form, step }));
   }
 
-  keep(form) {
-    sessionStorage.setItem(this.#key(form.dataset), JSON.stringify(Object.fromEntries(new FormData(form))));
+  // `opened` is what was there when the form was opened.
+  keep(form, opened) {
+    const fields = Object.fromEntries(new FormData(form));
+    sessionStorage.setItem(this.#key(form.dataset), JSON.stringify({ fields, opened }));
   }
 
+  // Returns what was there when the words were typed; undefined where none were.
   fill(form) {
-    const fields = form && JSON.parse(sessionStorage.getItem(this.#key(form.dataset)));
+    const kept = form && JSON.parse(sessionStorage.getItem(this.#key(form.dataset)));
     // A field may be gone since: a step that is done has no failure.
-    for (const [name, text] of Object.entries(fields ?? {})) if (form.elements[name]) form.elements[name].value = text;
+    for (const [name, text] of Object.entries(kept?.fields ?? {})) if (form.elements[name]) form.elements[name].value = text;
+    return kept?.opened;
   }
 
   drop(given) {
@@ -143,6 +148,8 @@ export class EditedPage {
   draw = onceAFrame(() => this.redraw(), this.leaving.signal);
   selected = null;
   form = null;
+  // What the open form rests on: the last line of the log, and the words of the step.
+  opened = null;
 
   constructor(holder, owner, { commands, command, changes }) {
     Object.assign(this, { holder, commands, command });
@@ -151,7 +158,8 @@ export class EditedPage {
     this.on(document, "keydown", (event) => this.#key(event));
     this.on(holder, "click", (event) => this.clicked(event, event.target.closest("[data-act]")));
     this.on(holder, "submit", (event) => this.#submit(event));
-    this.on(holder, "input", (event) => event.target.form?.dataset.form && this.drafts.keep(event.target.form));
+    this.on(document.getElementById("said"), "click", ({ target }) => target.closest("[data-act]") && this.turn("undo"));
+    this.on(holder, "input", (event) => event.target.form?.dataset.form && this.drafts.keep(event.target.form, this.opened));
     this.on(window, "beforeunload", (event) => this.unsaved && event.preventDefault());
   }
 
@@ -211,8 +219,32 @@ export class EditedPage {
     this.form = form;
     this.redraw();
     const place = find(`form[data-form="${form}"]`, this.holder);
-    this.drafts.fill(place);
+    this.opened = this.drafts.fill(place) ?? { number: this.changes.seen(), words: this.words };
     return place;
+  }
+
+  // The words that the open form changes.
+  get words() {
+    const { step } = this;
+    return step && JSON.stringify([step.name, step.instruction, step.prompt]);
+  }
+
+  // What a change of these words rests on, where somebody else has changed them since the form was opened: the server
+  // asks what is to be done.
+  get overtaken() {
+    return this.opened && this.words !== this.opened.words ? this.opened.number : null;
+  }
+
+  // Takes back this person's own last change, wherever it was, or makes it again.
+  async turn(kind) {
+    let what = null;
+    const saved = await this.changes.make((now) => (what = now[kind]) && { kind, of: what.number, ...("episode" in what && { at: what.episode }) });
+    if (saved) this.turned(what, `${kind === "undo" ? "Taken back" : "Made again"}, ${turned(what)}.`);
+    else if (!what) say(`There is nothing of yours to ${kind}.`);
+  }
+
+  turned(what, words) {
+    say(words);
   }
 
   shut() {
@@ -236,8 +268,8 @@ const COMMON = {
   previous: (view) => view.selectBy(-1),
   next: (view) => view.selectBy(1),
   cancel: (view) => view.cancel(),
-  undo: (view) => view.changes.make({ kind: "undo" }),
-  redo: (view) => view.changes.make({ kind: "redo" }),
+  undo: (view) => view.turn("undo"),
+  redo: (view) => view.turn("redo"),
   again: (view) => view.changes.again(),
   discard(view) {
     view.drafts.clear();

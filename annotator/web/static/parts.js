@@ -22,9 +22,10 @@ export const zoom = (src, alt, caption) =>
   );
 
 let waiting;
-export function say(text) {
+// With `undo` a button beside the words takes back what they tell.
+export function say(text, { undo = false } = {}) {
   const line = document.getElementById("said");
-  line.textContent = text;
+  line.replaceChildren(text, ...(undo ? [button("undo", "Undo", "Z")] : []));
   line.hidden = !text;
   clearTimeout(waiting);
   if (text) waiting = setTimeout(() => say(""), 6000);
@@ -89,9 +90,11 @@ export function folded(text, line) {
   return h("details", { class: "fold", "data-keep": "open", "data-key": "said" }, h("summary", {}, line(said)));
 }
 
-export const undoButtons = ({ can_undo, can_redo }) => [
-  button("undo", "Undo", "Z", { disabled: !can_undo, "data-key": "undo" }),
-  button("redo", "Redo", "⇧Z", { disabled: !can_redo, "aria-keyshortcuts": "Shift+Z", "data-key": "redo" }),
+// What one's own last change was, in whatever episode: undo and redo touch nobody else's.
+export const turned = ({ episode, words }) => (episode === undefined ? words : `episode ${episode}: ${words}`);
+export const undoButtons = ({ undo, redo }) => [
+  button("undo", "Undo", "Z", { disabled: !undo, "data-key": "undo", title: undo && turned(undo) }),
+  button("redo", "Redo", "⇧Z", { disabled: !redo, "aria-keyshortcuts": "Shift+Z", "data-key": "redo", title: redo && turned(redo) }),
 ];
 
 export const alert = (name, ...lines) => h("div", { class: "note banner", role: "alert", "data-key": name }, lines);
@@ -100,9 +103,9 @@ export const alert = (name, ...lines) => h("div", { class: "note banner", role: 
 const TOLD = {
   add: "a new step, “{name}”", blank: "a step without a goal image", change: "other words of a step", choose: "attempt {number} as the goal image",
   continue: "the plan from a later picture", delete: "a step taken out", describe: "{detail}: “{text}”", draw: "a step drawn again",
-  frame: "frame {frame} as the goal image", insert: "a new step at frame {start}", issue: "what is wrong", judge: "attempt {number} judged",
-  merge: "two steps joined", move: "a step moved", outcome: "the outcome “{outcome}”", place: "a step placed at frame {start}",
-  rename: "the words “{name}”", split: "a split at frame {frame}", verdict: "the verdict “{verdict}”",
+  frame: "frame {frame} as the goal image", instruct: "the task “{instruction}”", insert: "a new step at frame {start}", issue: "what is wrong", judge: "attempt {number} judged",
+  accept: "a step accepted", merge: "two steps joined", move: "a step moved", outcome: "the outcome “{outcome}”", place: "a step placed at frame {start}",
+  undo: "a change taken back", redo: "a change made again", rename: "the words “{name}”", split: "a split at frame {frame}", verdict: "the verdict “{verdict}”",
 };
 
 const told = (change) => {

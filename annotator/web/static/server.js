@@ -120,11 +120,7 @@ export class Changes {
 
   // Sends again what was not saved, on top of what others have saved meanwhile.
   again() {
-    if (this.problem?.kind === "conflict") {
-      this.#seeTheirs();
-      // It was to take back a change of one's own; the last one is theirs now.
-      while (["undo", "redo"].includes(this.#queue[0]?.change?.kind)) this.#drop(this.#queue[0], false);
-    }
+    if (this.problem?.kind === "conflict") this.#seeTheirs();
     this.problem = null;
     this.#send();
   }

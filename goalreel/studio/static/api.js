@@ -12,7 +12,7 @@ export const cameraFrame = (topic) => ask(`/v1/frames/ros?${new URLSearchParams(
 
 export const storyboards = (query, signal) => ask(`/v1/storyboards?${query}`, { signal });
 export const submit = (task) => post("/v1/storyboards", task);
-export const state = (id) => ask(at(id, "?record=false"));
+export const state = (id, by) => ask(at(id, `?${new URLSearchParams({ record: "false", by })}`));
 export const edit = (id, after, by, change) => post(at(id, "/edits"), { after, by, edit: change });
 export const resume = (id) => post(at(id, "/resume"), {});
 export const cancel = (id) => post(at(id, "/cancel"), {});

@@ -18,7 +18,6 @@ export class BoardView extends EditedPage {
   #again = false;
   #picker = null;
   #reached = null;
-  #opened = null;
   attempt = null;
   live = true;
   gone = false;
@@ -32,6 +31,7 @@ export class BoardView extends EditedPage {
         send: (change, after) => api.edit(state.id, after, by(), change),
         seen: () => this.state.number,
         take: (now) => this.#take(now),
+        now: () => this.state,
       },
     });
     Object.assign(this, { studio, state, by, go, id: state.id });
@@ -87,6 +87,10 @@ export class BoardView extends EditedPage {
     return this.state.steps;
   }
 
+  get words() {
+    return this.form === "task" ? this.state.instruction : super.words;
+  }
+
   // The attempt on show: the one that the person looks at, else the goal image, else the last one.
   get shown() {
     const { step } = this;
@@ -123,7 +127,7 @@ export class BoardView extends EditedPage {
     };
     do {
       this.#again = false;
-      const now = await attempt(() => api.state(this.id), failed);
+      const now = await attempt(() => api.state(this.id, this.by()), failed);
       if (now) this.#take(now);
     } while (this.#again && !this.leaving.signal.aborted);
     this.#asking = false;
@@ -188,7 +192,6 @@ export class BoardView extends EditedPage {
 
   open(form) {
     this.follows = false;
-    this.#opened = { number: this.state.number, words: wordsOf(this.step) };
     const place = super.open(form);
     if (form === "continue") this.#picker = new Picker(find("#later", place), { studio: this.studio, changed: (scene) => this.#later(scene) });
     const field = find("textarea, input:not([type=file]):not([hidden]), button", place);
@@ -226,9 +229,7 @@ export class BoardView extends EditedPage {
     if (!changes) return false;
     const before = new Set(this.steps.map(({ id }) => id));
     const kept = this.selected;
-    // Words of a step that somebody else has changed since the form was opened: the server asks what is to be done.
-    const overtaken = ["words", "draw"].includes(form) && wordsOf(this.step) !== this.#opened.words;
-    const seen = overtaken ? this.#opened.number : null;
+    const seen = ["words", "draw", "task"].includes(form) ? this.overtaken : null;
     this.shut();
     const saved = await Promise.all(changes.map((change, at) => this.changes.make(change, { seen: at ? null : seen })));
     if (!saved.every(Boolean)) return false;
@@ -259,5 +260,4 @@ export class BoardView extends EditedPage {
   }
 }
 
-const wordsOf = (step) => step && JSON.stringify([step.name, step.instruction, step.prompt]);
 const longer = (one, other) => (other.length > one.length ? other : one);

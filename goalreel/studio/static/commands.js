@@ -1,6 +1,7 @@
 // What each command does to the storyboard on show, and the keys for it. `view` is the BoardView.
 
 import * as api from "./api.js";
+import { dataUrl } from "./picker.js";
 import { START } from "./words.js";
 import { fill, h } from "/common/dom.js";
 import { commandOf, pressed } from "/common/page.js";
@@ -25,6 +26,7 @@ const SHEET = [
     ["N", "go on from a later picture", { n: "continue" }],
   ]],
   ["Storyboard", [
+    ["T", "edit the task", { t: "task" }],
     ["S", "stop; what is there is kept", { s: "stop" }],
     ["C", "go on: draw what is open", { c: "resume" }],
     ["Z  Shift + Z", "undo, redo"],
@@ -71,6 +73,14 @@ export const COMMANDS = {
   words: form("words"),
   draw: form("draw"),
   add: (view) => view.open("add"),
+  task: (view) => view.open("task"),
+  // The same picture and task once more, by models that can draw it.
+  async remake({ state, go }, { preset }) {
+    const { instruction, seed, max_attempts } = state;
+    const image = state.image && (await fetch(state.image).then((answer) => answer.blob()).then(dataUrl));
+    const made = await attempt(() => api.submit({ instruction, image, seed, max_attempts, preset }), refused);
+    if (made) go(`#/storyboard/${made.id}`);
+  },
   continue: (view) => view.open("continue"),
   delete: needsStep(async (view, { step }) => {
     const { steps } = view.state;

@@ -36,6 +36,12 @@ export function addForm(view) {
   );
 }
 
+export const taskForm = ({ state }) =>
+  editForm("task", "task", "The task", primary("Save the task"),
+    field("What should the robot do?", area("instruction", 2, state.instruction, { maxlength: 20_000, required: true })),
+    h("p", { class: "muted" }, state.steps.length ? "The steps stay as they are; the end is judged again." : "The plan is made anew."),
+  );
+
 export function continueForm(view) {
   const at = placeOf(view) + 1;
   const done = ({ name }, place) => h("option", { value: place + 1, selected: place + 1 === at }, `up to step ${place + 1}: ${name}`);
@@ -51,6 +57,7 @@ export function continueForm(view) {
 export const changesOf = (form, view, given, pressed) => CHANGES[form](view, given, pressed);
 
 const CHANGES = {
+  task: ({ state }, { instruction }) => (instruction.trim() === state.instruction ? [] : [{ kind: "instruct", instruction: instruction.trim() }]),
   words({ step }, given, pressed) {
     const words = otherWords(step, given);
     return [

@@ -23,7 +23,7 @@ async function first() {
 
 async function load(address) {
   const id = /^#\/storyboard\/([\w-]+)$/.exec(address)?.[1];
-  return { state: id ? await api.state(id) : null };
+  return { state: id ? await api.state(id, person("person")) : null };
 }
 
 function show(holder, { state }, { go }, { studio, examples }) {

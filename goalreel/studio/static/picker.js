@@ -206,7 +206,7 @@ async function drawn(source, limits) {
   }
 }
 
-const dataUrl = (blob) =>
+export const dataUrl = (blob) =>
   new Promise((done) => {
     const reader = new FileReader();
     reader.onload = () => done(reader.result);

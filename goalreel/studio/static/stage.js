@@ -3,7 +3,7 @@
 import { h } from "/common/dom.js";
 import { badge, button, scores, zoom } from "/common/parts.js";
 import { drawForm, wordsForm } from "./forms.js";
-import { EDITED, OUTCOME, STATUS, caution, parsed, worth } from "./words.js";
+import { EDITED, OUTCOME, STATUS, caution, parsed, unavailable, worth } from "./words.js";
 
 // Where it starts from; while the plan is written, with what the Planner has written so far.
 export function scene(view) {
@@ -14,13 +14,17 @@ export function scene(view) {
   ];
 }
 
-function given({ state }) {
+function given({ state, studio }) {
   const { done, seed, max_attempts, failure } = state;
   const hint = failure && caution(state.models);
+  const others = studio.presets.filter(({ name, available }) => available && name !== state.preset && name !== "nano");
   return [
     h("h2", { "data-key": "title" }, failure ? "There is no plan" : "Where it starts"),
     failure && h("p", { class: "note", "data-key": "failure" }, failure.message),
     hint && h("p", { "data-key": "hint" }, hint),
+    hint && others.length > 0 &&
+      h("p", { class: "buttons", "data-key": "presets" }, "Make it with ", others.map(({ name, models }) => button("remake", name, null, { "data-preset": name, title: models.editor }))),
+    hint && !others.length && unavailable(studio.presets, "No other preset can be used here"),
     done.length > 0 && [
       h("p", { "data-key": "done" }, "Done already:"),
       h("ol", { "data-key": "done list" }, done.map(({ instruction }) => h("li", { dir: "auto" }, instruction))),

@@ -7,7 +7,7 @@ import { searches } from "/common/page.js";
 import { Rows, badge, count } from "/common/parts.js";
 import { attempt } from "/common/server.js";
 import { Picker } from "./picker.js";
-import { BOARD, caution } from "./words.js";
+import { BOARD, caution, unavailable } from "./words.js";
 
 const MAX_INSTRUCTION = 20_000;
 const MAX_ATTEMPTS = 10;
@@ -141,17 +141,6 @@ function chosen(studio) {
     h("p", { class: "muted", "data-key": "names" }, names.join(" · ")),
     caution(models) && h("p", { class: "muted", "data-key": "caution" }, caution(models)),
   ];
-}
-
-function unavailable(presets) {
-  const away = presets.filter(({ available }) => !available);
-  return (
-    away.length > 0 &&
-    h("details", { id: "unavailable" },
-      h("summary", {}, `${count(away.length, "preset")} cannot be used here`),
-      h("dl", {}, away.map(({ name, reason }) => [h("dt", {}, name), h("dd", { class: "muted" }, reason)])),
-    )
-  );
 }
 
 const example = ({ name, instruction, picture }, number) =>

@@ -3,7 +3,7 @@
 import * as api from "./api.js";
 import { fill, find, h } from "/common/dom.js";
 import { alert, badge, button, folded, history, undoButtons, unsaved } from "/common/parts.js";
-import { addForm, continueForm } from "./forms.js";
+import { addForm, continueForm, taskForm } from "./forms.js";
 import { scene, stage } from "./stage.js";
 import { START, STATUS, seconds, standing, waitingFor, worth } from "./words.js";
 
@@ -28,6 +28,7 @@ function head(view) {
   return [
     folded(state.instruction, (text) => h("h1", { "data-key": "said" }, text)),
     h("div", { class: "bar-of-buttons", "data-key": "bar" },
+      button("task", "Edit the task", "T", { "data-key": "task" }),
       // Nothing to take back, no buttons for it.
       state.history.length > 0 && undoButtons(state),
       button("continue", "Go on from a later picture", "N", { disabled: !state.steps.length, "data-key": "continue" }),
@@ -107,7 +108,7 @@ function reel(view) {
         h(
           "button",
           { type: "button", class: "frame", "data-act": "start", "data-step": START, "aria-current": selected === START ? "step" : null },
-          h("span", { class: "window" }, thumb(state.image)),
+          thumb(state.image),
           h("span", { class: "caption" }, "Start"),
         ),
       ),
@@ -130,7 +131,8 @@ function frame(step, at, { selected, active }) {
         type: "button", class: `frame ${status.replace(" ", "-")}${busy ? " busy" : ""}`, "data-act": "select", "data-step": step.id,
         "aria-current": step.id === selected ? "step" : null, "aria-label": `Step ${at + 1}: ${step.name}, ${busy ? "at work" : STATUS[status]}`,
       },
-      h("span", { class: "window" }, thumb(goal?.picture), busy ? badge("drawn", step.activity ?? "next") : badge(status, STATUS[status])),
+      thumb(goal?.picture),
+      busy ? badge("drawn", step.activity ?? "next") : badge(status, STATUS[status]),
       h("span", { class: "caption" }, h("b", {}, String(at + 1)), " ", h("span", { dir: "auto" }, step.name)),
     ),
   );
@@ -143,7 +145,7 @@ export function draw(view) {
   into("banner", banner(view));
   into("work", ...work(view));
   into("reel", ...reel(view));
-  into("forms", view.form === "add" && addForm(view), view.form === "continue" && continueForm(view));
+  into("forms", view.form === "add" && addForm(view), view.form === "task" && taskForm(view), view.form === "continue" && continueForm(view));
   into("stage", ...(view.step ? stage(view) : scene(view)));
   const past = find("#history", view.holder);
   past.hidden = !view.state.history.length;

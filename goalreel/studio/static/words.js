@@ -1,12 +1,25 @@
 // How things are told: the same words for eyes and for screen readers.
 
+import { h } from "/common/dom.js";
 import { count } from "/common/parts.js";
 
 // What a newcomer should know of models, or "".
 export const caution = ({ planner }) =>
   planner?.includes("nano")
-    ? "These small models know one simulated table and nothing else. For your own pictures, choose others, or start the studio with another --preset."
+    ? "These small models know one simulated table and nothing else: they cannot draw your own pictures. Choose others, or start the studio with another --preset."
     : "";
+
+// The presets that cannot be used here, and why.
+export function unavailable(presets, words) {
+  const away = presets.filter(({ available }) => !available);
+  return (
+    away.length > 0 &&
+    h("details", { id: "unavailable", "data-key": "unavailable", "data-keep": "open" },
+      h("summary", {}, words ?? `${count(away.length, "preset")} cannot be used here`),
+      h("dl", {}, away.map(({ name, reason }) => [h("dt", {}, name), h("dd", { class: "muted" }, reason)])),
+    )
+  );
+}
 
 // What is selected where no step is: the scene that the storyboard starts from.
 export const START = "start";
