@@ -123,8 +123,8 @@ def build(
         from goalreel.annotator.annotate import build_records
         from goalreel.cli.console import print_json, progress_bars
         from goalreel.datasets.corrections.reviews import Reviews
-        from goalreel.datasets.records import FOLDER, Records
         from goalreel.datasets.health.issues import spell
+        from goalreel.datasets.records import FOLDER, Records
 
         with progress_bars() as progress:
             missing = build_records(out, source, records or (), progress, overwrite=overwrite)

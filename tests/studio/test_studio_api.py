@@ -151,10 +151,10 @@ def test_an_end_that_the_critic_refuses_or_cannot_judge_is_not_complete(tmp_path
 
 def test_the_task_is_edited_and_its_end_judged_again(client):
     now = made(client)
-    judged = now["history"], now["end_checked"]
-    changed = edit(client, now, "instruct", instruction="#two then #one")
+    judged = now["end_checked"]
+    edit(client, now, "instruct", instruction="#two then #one")
     now = finished(client, now["id"])
-    assert (now["instruction"], len(now["steps"]), now["end_checked"]) == ("#two then #one", 2, judged[1])
+    assert (now["instruction"], len(now["steps"]), now["end_checked"]) == ("#two then #one", 2, judged)
     assert now["history"][0]["words"] == "set the task to “#two then #one”"
     assert edit(client, now, "instruct", 422, instruction="like <image>")["error"]["message"].endswith(
         "before"
