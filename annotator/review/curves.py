@@ -1,4 +1,4 @@
-"""What lies below the time line: how closed the hand is, how fast the arm moves, and where events may be."""
+"""The curves below the time line (how closed the hand is, how fast the arm moves), and the events of the motion."""
 
 import numpy as np
 

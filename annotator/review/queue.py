@@ -91,7 +91,7 @@ class ListQuery(Frozen):
     offset: Annotated[int, Field(ge=0)] = 0
     limit: Annotated[int, Field(ge=1, le=200)] = 24
     by: Annotated[str, Field(max_length=80)] = ""
-    """Who asks: undo and redo are of their own changes."""
+    """The person who asks: undo and redo are of their own changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,7 @@ class QueueRow:
     act: tuple[str, datetime, str] | None = None
     """The act on many episodes that its last change was part of, its time, and whose it is."""
     own: Mapping[str, tuple["Turn | None", "Turn | None"]] = MappingProxyType({})
-    """What each person would take back here, and make again."""
+    """The change that each person would take back here, and the one they would make again."""
     moved: tuple[int, ...] = ()
     """Frames from each boundary that was carried over to the nearest one that a person left or made."""
     times: tuple[datetime, ...] = ()
