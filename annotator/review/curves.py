@@ -1,4 +1,4 @@
-"""The curves below the time line (how closed the hand is, how fast the arm moves), and the events of the motion."""
+"""Curves below the time line (how closed the hand is, how fast the arm moves), and events of the motion."""
 
 import numpy as np
 
