@@ -25,7 +25,6 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.show import show
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.files import find, read_json
 from goalreel.models.load import load
 from goalreel.subgoal_camera import DEFAULT_FORM, in_form
 
@@ -100,22 +99,6 @@ def test_the_goal_images_are_the_accepted_frames(annotated):
                 assert np.abs(shown - goal).mean() < 6
 
 
-def test_a_second_run_does_nothing(video_dataset, annotated, tmp_path):
-    out = shutil.copytree(annotated, tmp_path / "out")
-    before = contents(out)
-    summary = annotate(video_dataset, out)
-    assert (summary.annotated, summary.resumed, summary.steps.total()) == (0, 3, 0)
-    assert summary.dataset_steps["observed"] > 0, "what earlier runs made counts too"
-    assert contents(out) == before
-
-    page = review_page(out, video_dataset)
-    step = page.get("/api/episodes/0").json()["steps"][0]["id"]
-    change(page, 0, kind="blank", step=step)
-    again = annotate(video_dataset, out)
-    assert again.clean, "a picture that a person took away is no failure"
-    assert 0 < again.dataset_steps.total() < summary.dataset_steps.total()
-
-
 def test_files_that_are_being_written_are_not_there_yet(video_dataset, annotated, tmp_path):
     """In both folders, a half of each file as a kill leaves it."""
     root, out = shutil.copytree(video_dataset, tmp_path / "in"), shutil.copytree(annotated, tmp_path / "out")
@@ -156,30 +139,6 @@ def test_file_systems_without_a_call(name, code, video_dataset, annotated, tmp_p
     monkeypatch.undo()
     shutil.rmtree(tmp_path / "out" / FOLDER / "corrections")
     assert contents(tmp_path / "out") == contents(annotated)
-
-
-def test_a_folder_that_cannot_be_listed_is_not_empty(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        find(tmp_path / "none")
-    (tmp_path / "stats.json").write_text(f"[{-(2**63)}, {2**64 - 1}]")
-    assert read_json(tmp_path / "stats.json") == [-(2**63), 2**64 - 1]
-
-
-def test_a_second_pass_over_one_episode_leaves_the_others_untouched(annotated, tmp_path):
-    from lerobot.datasets.lerobot_dataset import LeRobotDataset
-
-    out = tmp_path / "again"
-    summary = annotate(annotated, out, Options(granularity="phase", replace_rows=True), episodes=[2])
-    assert summary.camera == "observation.images.front", "never the sub-goal camera itself"
-    one, two = LeRobotDataset("local/a", root=annotated), LeRobotDataset("local/b", root=out)
-    pairs = [(one[i], two[i]) for i in range(len(one))]
-    changed = {
-        int(a["episode_index"])
-        for a, b in pairs
-        if a["language_persistent"] != b["language_persistent"] or (a[KEY] != b[KEY]).any()
-    }
-    assert changed == {2}
-    show(out, tmp_path / "report")
 
 
 def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path, caplog):

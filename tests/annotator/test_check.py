@@ -15,15 +15,6 @@ from goalreel.annotator.readings import Reading, read_steps, write_steps
 from goalreel.errors import DatasetError, InputError
 
 
-def test_a_healthy_dataset(video_dataset):
-    report = results("check", video_dataset, "--layout", "gripper=3,closed=low")
-    assert (report["broken"], report["warnings"], report["episodes"], report["fps"]) == (0, 0, 3, 10)
-    assert report["camera"] == "observation.images.front"
-    assert {f["field"]: f["value"] for f in report["robot"]}["gripper"] == "3"
-    assert report["sampled"] == report["named"] + report["silent"] == 3
-    assert public.check(video_dataset).count("broken") == 0
-
-
 def test_the_table_says_the_same(video_dataset, tmp_path):
     root = shutil.copytree(video_dataset, tmp_path / "data")
     column(EPISODES, "length", lambda _: [12, 8, 15])(root)

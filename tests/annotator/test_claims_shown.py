@@ -5,7 +5,6 @@ import json
 import shutil
 from collections import Counter
 
-import pyarrow.parquet as pq
 import pytest
 from support.review import change, review_page
 
@@ -16,7 +15,6 @@ from goalreel.annotator.report.sheet import Cell, contact_sheet
 from goalreel.annotator.report.write import write_report
 from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.records import FOLDER, Records
-from goalreel.planners.kinematic.description import HAND_MOTIONS
 
 INSTRUCTION = "See that the block gets into the bowl"
 DOUBT = "no rule reads the whole instruction"
@@ -43,18 +41,6 @@ def run(video_dataset, tmp_path_factory):
 @pytest.fixture(scope="module")
 def boards(run):
     return dict(read_storyboards(run[0]))
-
-
-def test_the_dataset_has_the_instruction_word_for_word_and_the_motion_of_the_hand(run):
-    """A task a frame was asked for, and there is none but the instruction."""
-    out, _ = run
-    assert set(pq.read_table(out / "meta/tasks.parquet")["task"].to_pylist()) == {INSTRUCTION}
-    tables = [pq.read_table(path) for path in sorted((out / "data").rglob("*.parquet"))]
-    rows = [
-        row for table in tables for frame in table["language_persistent"].to_pylist() for row in frame or ()
-    ]
-    assert {row["style"] for row in rows} == {"motion"}
-    assert {row["content"] for row in rows} <= {*HAND_MOTIONS, INSTRUCTION}
 
 
 def test_records_and_the_summary_have_them(run, boards):

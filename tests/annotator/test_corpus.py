@@ -171,25 +171,6 @@ def test_the_planner_s_thoughts_are_kept_shown_and_learned(tmp_path):
     assert unified_row(told, "t", rejected=False)["markup"].startswith(f"<gthink>\n{thoughts}\n</gthink>")
 
 
-def test_a_second_run_changes_nothing_and_another_order_is_refused(tmp_path):
-    boards = kept(2)
-    marker = Marker()
-    order = RecipeConfig(NamedScorer("m", marker))
-    make_from_storyboards(boards, order, tmp_path / "out")
-    before, asked = contents(tmp_path / "out"), len(marker.asked)
-    make_from_storyboards(boards, order, tmp_path / "out")
-    assert contents(tmp_path / "out") == before
-    assert len(marker.asked) == asked == 8
-    for other, some in (
-        (RecipeConfig(NamedScorer("m", marker), seed=1), boards),
-        (RecipeConfig(NamedScorer("n", marker)), boards),
-        (order, boards[:1]),
-    ):
-        with pytest.raises(DatasetError, match="made with other options"):
-            make_from_storyboards(some, other, tmp_path / "out")
-    assert contents(tmp_path / "out") == before
-
-
 def test_two_runs_at_once_and_foreign_files_are_refused(tmp_path):
     stored(tmp_path / "in", 2)
     with exclusive(tmp_path / "out/.lock", tmp_path / "out"):

@@ -244,19 +244,6 @@ def test_a_killed_run_asks_no_model_twice(shards, sharded_dataset, tmp_path):
     assert not (tmp_path / "out" / LOCAL / "answers").exists()
 
 
-def test_remote_models_are_asked_aside_and_give_the_same_bytes(sharded_dataset, whole, tmp_path):
-    class Aside(Steady):
-        def edit(self, edits):
-            threads.add(threading.current_thread())
-            return super().edit(edits)
-
-    threads: set[threading.Thread] = set()
-    work(sharded_dataset, tmp_path / "out", Aside(), size=2, remote=["plan", "edit", "judge"])
-    assert threads
-    assert threading.current_thread() not in threads
-    assert contents(tmp_path / "out") == contents(whole)
-
-
 def test_models_without_a_name_go_by_their_classes(video_dataset, tmp_path):
     model = Steady()
     annotate(video_dataset, tmp_path / "out", ModelSet(model, model, model))
@@ -308,24 +295,6 @@ def test_a_bug_costs_one_episode_and_shows_itself(stage, bug, video_dataset, tmp
     assert len([r for r in caplog.records if r.exc_info]) == 1, "later requests of it are not asked"
     monkeypatch.undo()
     assert work(video_dataset, tmp_path / "out", Steady()).annotated == 1, "it is not taken for done"
-
-
-def test_models_go_on_while_an_episode_is_aligned(video_dataset, tmp_path, monkeypatch):
-    planned = threading.Event()
-
-    class Last(Steady):
-        def plan(self, tasks):
-            if any(task.id == "episode_000002" for task in tasks):
-                planned.set()
-            return super().plan(tasks)
-
-    def wait(*arguments):
-        assert planned.wait(60), "the last episode was not begun"
-        return align(*arguments)
-
-    monkeypatch.setattr(job, "align", wait)
-    summary = work(video_dataset, tmp_path / "out", Last())
-    assert (summary.annotated, summary.failures) == (3, {})
 
 
 class Memory(Steady):

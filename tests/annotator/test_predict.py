@@ -113,15 +113,6 @@ def test_plan_again_asks_nothing_but_new_weights(frame, models, server, tmp_path
     assert len(server.requests) == before
 
 
-def test_plan_from_text_alone(models, tmp_path):
-    out = tmp_path / "plan"
-    goalreel("plan", "how to tie a bowline", "--out", out, *models)
-    board = load(out)
-    assert board.task.image is None
-    assert board.steps[0].goal_image.size == (96, 96)
-    assert board.complete
-
-
 def test_a_dead_server_or_another_run_is_one_line(frame, models, tmp_path, retry_pauses):
     dead = ["--planner", "openai:planner@http://127.0.0.1:9/v1", *models[2:]]
     assert "no plan: " in fails("plan", frame, "tidy up", "--out", tmp_path / "p", *dead)

@@ -14,7 +14,6 @@ from support.cli import invoke
 from support.watcher import segments, text_of, watch
 
 from goalreel import Edit, Image, ModelSet, Options, annotate, open_dataset
-from goalreel.annotator.job import watching
 from goalreel.datasets.records import FOLDER
 from goalreel.models import presets
 from goalreel.models.load import load
@@ -124,15 +123,3 @@ def test_goals_are_rendered_towards_what_was_seen(video_dataset, tmp_path, monke
         "Reach and grasp, so that: reach and grasp is done. Keep everything else unchanged."
     }
     assert all(p.startswith("images/") for p in pictures(tmp_path / "out", 0))
-
-
-def test_what_a_run_will_cost(sharded_dataset, monkeypatch):
-    source = open_dataset(sharded_dataset)
-    given = Options().recorded(source)
-    assert given.watched == ("observation.images.front", "observation.images.wrist")
-    whole = watching(source, given, source.indices)
-    assert (whole.calls, whole.pictures) == (4, 4)
-    monkeypatch.setattr("goalreel.annotator.job.SAMPLE", 2)
-    reckoned = watching(source, given, source.indices)
-    assert abs(reckoned.text_tokens - whole.text_tokens) < 0.2 * whole.text_tokens
-    assert watching(source, given, []).calls == 0

@@ -107,21 +107,6 @@ def test_any_order_of_answers_gives_the_same_storyboards(salt, seed, n, remote, 
     }
 
 
-def test_every_remote_model_is_busy_at_once():
-    together = threading.Barrier(3)
-    awaited = {("plan", "t2"), ("edit", "t1"), ("judge", "t0")}
-
-    def before(stage: Stage, ids: list[str]) -> None:
-        if (stage, ids[0]) in awaited:
-            awaited.remove((stage, ids[0]))
-            together.wait(LONG)
-
-    model = Called(before)
-    got = list(run(tasks(3), model, model, model, max_attempts=1, limits=Limits(1, 3), remote=ALL))
-    assert len(got) == 3
-    assert not awaited
-
-
 def test_remote_models_go_on_while_a_local_one_works():
     judged = threading.Event()
 
@@ -161,31 +146,6 @@ def test_a_call_that_takes_long_holds_up_no_other_request_of_its_model():
         if len(got) == 4:
             others.set()
     assert got[-1] == "t0"
-
-
-def test_what_is_not_remote_is_asked_in_the_callers_thread():
-    asked: dict[Stage, set[int]] = {stage: set() for stage in ALL}
-    told: set[int] = set()
-    model = Called(lambda stage, ids: asked[stage].add(threading.get_ident()))
-    observe = lambda request, answer: told.add(threading.get_ident())  # noqa: E731
-    list(run(tasks(9), model, model, model, max_attempts=2, observe=observe, remote=["edit"]))
-    here = {threading.get_ident()}
-    assert asked["plan"] == asked["judge"] == told == here
-    assert asked["edit"]
-    assert not asked["edit"] & here
-
-
-def test_a_full_batch_goes_out_while_tasks_are_still_read():
-    asked = threading.Event()
-
-    def read() -> Iterator[Task]:
-        yield from tasks(4)[:2]
-        assert asked.wait(LONG)
-        yield from tasks(4)[2:]
-
-    model = Called(lambda stage, ids: asked.set())
-    assert len(list(run(read(), model, model, model, max_attempts=1, limits=Limits(2, 8), remote=ALL))) == 4
-    assert model.calls["plan"] == [2, 2]
 
 
 def test_whoever_has_the_most_steps_left_goes_first():
@@ -280,12 +240,3 @@ def test_who_stops_early_does_not_wait_for_a_call_that_hangs():
     assert not ended.is_set()
     gate.set()
     assert ended.wait(LONG)
-
-
-def test_threads_end_with_the_run():
-    before = set(threading.enumerate())
-    model = Called(lambda stage, ids: None)
-    list(run(tasks(3), model, model, model, max_attempts=1, remote=ALL))
-    for thread in set(threading.enumerate()) - before:
-        thread.join(LONG)
-        assert not thread.is_alive()

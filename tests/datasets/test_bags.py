@@ -111,14 +111,6 @@ def test_topics_of_many_rates_meet_on_one_time_line(tmp_path):
     assert episode.action[:, 0].tolist() == [(m + 100 + 50) // 40 for m in moments]
 
 
-def test_a_lower_rate_takes_the_newest_picture_and_the_state_of_its_moment(tmp_path):
-    bag = b.write_bag(tmp_path / "bag", b.robot(24, fps=30))
-    source = convert(bag, tmp_path / "out", "--task", "t", "--fps", 10, *TOPICS)
-    shown = numbers(source, 0)
-    assert shown == [1, 4, 7, 10, 13, 16, 19, 22, 23]
-    assert source.episode(0).state[:, 1].tolist() == [-i for i in shown]
-
-
 def test_frames_begin_when_every_topic_has_spoken(tmp_path):
     late = [s for s in b.robot(10) if s.topic != "/joint_states" or s.at > 290 * MS]
     source = convert(b.write_bag(tmp_path / "bag", late), tmp_path / "out", "--task", "t", *TOPICS)

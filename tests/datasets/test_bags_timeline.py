@@ -27,17 +27,6 @@ def test_frames_are_at_a_constant_rate_from_the_first_picture_to_the_last(camera
     assert (frames.pictures == as_of(camera, frames.moments)).all()
 
 
-@given(st.integers(2, 80), rates, st.data())
-def test_a_jittering_camera_at_the_datasets_rate_gives_every_picture_once(count, fps, data):
-    limit = SECOND // (2 * fps) - 1
-    jitter = data.draw(st.lists(st.integers(-limit, limit), min_size=count, max_size=count))
-    jitter[0] = 0
-    camera = np.arange(count) * SECOND // fps + np.array(jitter) + SECOND
-    frames = timeline(camera, fps, 0, FOREVER)
-    assert frames.pictures.tolist() == list(range(count))
-    assert frames.moments.tolist() == camera.tolist()
-
-
 def test_a_pause_of_the_camera_repeats_its_picture_while_time_goes_on():
     camera = np.array([0, 100, 600, 700]) * 1_000_000
     frames = timeline(camera, 10, 0, FOREVER)

@@ -295,18 +295,6 @@ def test_every_attempt_is_a_row_or_has_a_reason():
     assert not everything.rl
 
 
-def test_what_a_second_editor_drew_is_no_trend_of_the_first():
-    """Its good pictures would make rejected orders of the first look like the way to them."""
-    tries = [attempt("x", False), attempt("y", False), attempt("x", True)]
-    told = board(step("a", *tries))
-    marks = [(2, 2), (3, 3), (9, 9)]
-    assert [s.fault for s in select([seen(told, marks)]).steps] == [None]
-    names = ("model a", "model a", "model b")
-    tries = [a.model_copy(update={"by": name}) for a, name in zip(tries, names, strict=True)]
-    trends = select([seen(board(step("a", *tries)), marks)]).steps
-    assert [t.fault for t in trends] == ["low_quality", None]
-
-
 def test_the_documentation_explains_every_reason():
     _, _, table = text_of("docs/reference/corpus-format.md").partition("| reason | meaning |")
     assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(get_args(Reason.__value__))

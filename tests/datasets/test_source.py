@@ -121,18 +121,6 @@ def test_rows_are_found_in_any_order(root, video_dataset):
         assert np.array_equal(ours.timestamps, theirs.timestamps)
 
 
-def test_real_episodes(real_dataset):
-    source = Source.open(real_dataset)
-    camera = source.camera(None)
-    assert "wrist" not in camera
-    expected = lerobot_frames(real_dataset, camera, count=40)
-    for image, want in zip(source.episode(0).frames(camera, range(40)), expected, strict=True):
-        assert np.abs(image.pixels.astype(int) - want).mean() < 1
-    for episode in map(source.episode, source.indices):
-        episode.check(camera)
-        assert len(episode.state) == len(episode.timestamps) == len(episode)
-
-
 def test_cameras_by_short_name(video_dataset):
     source = Source.open(video_dataset)
     assert source.camera(None) == FRONT
@@ -380,15 +368,6 @@ def test_a_thin_camera_is_refused(kind, request, monkeypatch):
         DatasetError, match=r"episode 0: .*front.* an image of 48x48 pixels is too thin: crop"
     ):
         Source.open(request.getfixturevalue(kind)).episode(0).frames(FRONT, [0])
-
-
-def test_an_open_episode_is_found_by_its_id(video_dataset):
-    source = Source.open(video_dataset)
-    episode = source.episode(1)
-    assert source.recording("episode_000001") is episode
-    del episode
-    with pytest.raises(KeyError):
-        source.recording("episode_000001")
 
 
 STALE: dict[str, Callable[[list], list]] = {

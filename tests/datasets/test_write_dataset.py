@@ -140,34 +140,6 @@ def test_language_rows_are_those_of_lerobots_own_writer(pair, board, tmp_path):
             assert ours[name][0].as_py() == theirs[name][0].as_py(), "whose frames 0 have all rows"
 
 
-def test_recipes_find_the_subtask_of_every_frame(pair, board):
-    from lerobot.configs.recipe import MessageTurn, TrainingRecipe
-    from lerobot.datasets.language_render import render_sample
-
-    source, out = pair
-    dataset = load(out)
-    turns = [
-        MessageTurn(role="user", content="${task}", stream="high_level"),
-        MessageTurn(role="assistant", content="${subtask}", stream="high_level", target=True),
-    ]
-    recipe = TrainingRecipe(messages=turns)
-    length = Source.open(source).episode(0).timestamps.size
-    segments = [s.segment for s in board(length, **EPISODES[0]).steps]
-    for index in range(segments[-1].end):
-        item = dataset[index]
-        sample = render_sample(
-            recipe=recipe,
-            persistent=item["language_persistent"],
-            events=item["language_events"],
-            t=float(item["timestamp"]),
-            sample_idx=index,
-            task=item["task"],
-        )
-        at = next(i for i, s in enumerate(segments) if s.start <= index < s.end)
-        want = ("reach the block", "grasp the block", "put it in the bowl")[at]
-        assert sample["messages"][1]["content"] == want
-
-
 def test_statistics_are_lerobots(pair, board, tmp_path):
     """Against lerobot's own function over the same pictures as PNG files."""
     from lerobot.datasets.compute_stats import compute_episode_stats

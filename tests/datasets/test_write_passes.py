@@ -161,7 +161,6 @@ def test_another_disk_gets_copies(video_dataset, annotated, tmp_path, monkeypatc
     assert stamps(copied) == then
 
 
-STORY = "put the block in the bowl"
 STEPS = ("reach the block", "grasp the block", "put it in the bowl")
 UNSURE = ("accepted", "rejected", "rejected")
 SAID = {
@@ -344,17 +343,6 @@ def test_row_groups_of_in_and_out_do_not_change_the_rows(
     outs.append(annotated(video_dataset, tmp_path / "few", {1: {}}))
     assert [pq.ParquetFile(out / DATA).num_row_groups for out in outs] == [3, 3, 2]
     assert all(pq.read_table(out / DATA).equals(pq.read_table(outs[0] / DATA)) for out in outs)
-
-
-def test_goals_of_another_shape_are_letterboxed():
-    from goalreel.subgoal_camera import fit
-
-    white = np.full((20, 40, 3), 255, np.uint8)
-    shown = fit(white, (64, 64))
-    assert shown.shape == (64, 64, 3)
-    assert shown[16:48].min() == 255
-    assert shown[:16].max() == shown[48:].max() == 0
-    assert fit(white, (80, 40)).min() == 255
 
 
 # -- what somebody changed in OUT

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from support.faults import DATA, EPISODES, column, feature, info
-from support.killing import tree
 from support.recordings import load
 
 from goalreel import Options, annotate, load_models, open_dataset
@@ -120,19 +119,6 @@ def test_a_second_pass_gives_frames_their_instruction_back(video_dataset, annota
     other = {"statuses": ("accepted", "rejected", "rejected"), "instruction": TASK}
     second = annotated(first, tmp_path / "second", {0: other}, text=text)
     assert tasks(second)[:12] == [STEPS[0]] * 4 + [TASK] * 8
-
-
-def test_more_episodes_give_the_same_bytes_as_all_at_once(sharded_dataset, annotated, tmp_path):
-    """A new text in an early episode moves the indices of the others: their files follow."""
-    late = {2: {"names": (STEPS[0], "lift the block", "let go")}}
-    early = {0: {"names": ("open the hand", *STEPS[1:])}}
-    for out, episodes in (("grown", late), ("grown", early), ("once", early | late)):
-        annotated(sharded_dataset, tmp_path / out, episodes, text=PER_FRAME)
-    grown, once = (
-        {name: digest for name, digest in tree(tmp_path / out).items() if not name.startswith(".cache")}
-        for out in ("grown", "once")
-    )
-    assert grown == once
 
 
 def test_words_in_doubt_are_no_subtask_and_their_pictures_are_goals(video_dataset, annotated, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from goalreel.critics.difference import DifferenceCritic
-from goalreel.editors.hindsight import HindsightEditor, rank, sharpness
+from goalreel.editors.hindsight import HindsightEditor
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.types import Candidate, Edit, Segment
@@ -102,13 +102,6 @@ def test_what_cannot_be_shown_is_a_failure_and_the_rest_of_the_batch_is_not():
     assert "no recording 'gone'" in answers[1].message
     assert isinstance(answers[2], Image)
     assert "no camera" in HindsightEditor({"film": film}, "top").edit([edit((0, 10))])[0].message
-
-
-def test_ranking_one_picture_and_black_ones():
-    black = Image(np.zeros((8, 8, 3), np.uint8), "c#0")
-    assert rank([black]) == [black]
-    assert sharpness(black) == 0
-    assert [i.frame for i in rank([black, Image(black.pixels.copy(), "c#1")])] == ["c#1", "c#0"]
 
 
 @pytest.mark.parametrize(

@@ -412,28 +412,6 @@ def test_aborting_closes_a_connection_that_was_open_before(server):
     assert editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)]
 
 
-@pytest.mark.parametrize("name", ["openai:painter@{}/v1", "server:{}", "interleavethinker:{}"])
-def test_how_patiently_it_is_asked_is_an_option_of_its_name(server, name):
-    asked, gone = [], threading.Event()
-
-    def busy(path, fields):
-        asked.append(path)
-        return 503, {}, {}
-
-    def slow(path, fields):
-        asked.append(path)
-        gone.wait(60)
-        return 404, {}, {}
-
-    server.reply = busy
-    assert "503" in message(build_editor(f"{name.format(server.url)}?retries=1"))
-    assert len(asked) == 2
-    server.reply = slow
-    assert "no answer" in message(build_editor(f"{name.format(server.url)}?timeout_s=0.2"))
-    assert len(asked) == 3
-    gone.set()
-
-
 HANGING = """
 import sys
 from goalreel import Image, Plan, Step, Task, run

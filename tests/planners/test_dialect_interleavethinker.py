@@ -83,11 +83,6 @@ def test_a_plan_from_words_is_asked_with_the_narrative_prompt(clone):
     ]
 
 
-def test_a_plan_from_one_picture_has_it_first(clone):
-    task = Task(id="t", instruction="clear the table", image=picture(8))
-    assert asked(interleavethinker(clone), task) == ['Go on from "', (8, 6), '. clear the table".\n']
-
-
 def test_pictures_go_to_their_marks_and_the_scene_is_not_shown_twice(clone):
     task = Task(
         id="t",
@@ -345,11 +340,3 @@ def test_what_is_no_source_is_said(tmp_path):
     path.write_bytes(b"#" * (MAX_BYTES + 1))
     with pytest.raises(InputError, match="larger than 4 MB"):
         string_constants(path)
-
-
-def test_a_text_of_very_many_parts_is_said_to_be_none(tmp_path):
-    path = tmp_path / "source.py"
-    for parts in (1_500, 20_000):
-        path.write_text("X = " + " + ".join(["'a'"] * parts))
-        with pytest.raises(InputError, match="is no Python source"):
-            string_constants(path)

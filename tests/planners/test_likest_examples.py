@@ -7,7 +7,7 @@ import pytest
 
 from goalreel.annotator.annotate import open_dataset
 from goalreel.planners.examples.example import Example, digest_of, numbers_of
-from goalreel.planners.watch.planner import answer, likest, watch_cost
+from goalreel.planners.watch.planner import answer, likest
 from goalreel.types import Segment, Step
 
 ORDER = "Put the red block in the bowl."
@@ -52,14 +52,6 @@ def test_a_recording_is_known_by_its_numbers(recording, video_dataset):
     nothing = np.zeros((len(recording), 0), np.float32)
     timed = replace(recording, state=nothing, action=nothing)
     assert numbers_of(timed) != numbers_of(replace(timed, index=3)), "times alone tell too little"
-
-
-def test_what_it_takes_grows_with_them(recording):
-    cameras = ["observation.images.front"]
-    alone = watch_cost(recording, cameras)
-    shown = watch_cost(recording, cameras, examples=[example(3, ORDER)])
-    assert (shown.calls, shown.pictures) == (alone.calls, alone.pictures)
-    assert shown.text_tokens > alone.text_tokens + len(answer(example(3, ORDER))) / 4
 
 
 def test_an_answer_of_theirs_brings_no_picture():

@@ -99,12 +99,6 @@ def test_an_unreadable_look_is_none_too():
     assert VieScore(chat, replies=2).score([candidate()]) == [None]
 
 
-def test_the_thinking_is_the_reason_where_none_is_given():
-    reply = '<think>It is shut.</think>{"success": 8, "over_editing": 9}'
-    (scores,) = VieScore(ScriptedChat([reply], [CLEAN])).score([candidate()])
-    assert scores.semantics_reason == "It is shut."
-
-
 def test_an_order_never_passes_for_an_image_mark():
     chat = ScriptedChat([GOOD], [CLEAN])
     assert VieScore(chat).score([candidate(prompt="like <image>")])[0] is not None

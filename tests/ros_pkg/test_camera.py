@@ -18,15 +18,14 @@ from rclpy.time import Time
 from sensor_msgs.msg import CameraInfo, CompressedImage, RegionOfInterest
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
-from support.boards import record
 from support.studio import studio
 from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, BoardProgress, StepPanel
+from goalreel.streaming.board import Board, BoardProgress
 from goalreel.streaming.camera import FrameCounts
-from goalreel.types import Failure, Step
+from goalreel.types import Failure
 from goalreel_ros import cameras, diagnostics
 from goalreel_ros.cameras import COMPRESSED, NEWEST, RAW, CameraStamps, explain_silence, publishers
 from goalreel_ros.client.once import next_frame
@@ -214,16 +213,6 @@ def test_a_plan_that_lost_a_model_is_a_warning_of_the_task_and_of_the_models():
     assert diagnostics.models("loaded", "", whole.degraded)[:2] == (OK, "loaded")
 
 
-def test_goals_that_no_critic_accepted_are_among_the_values():
-    step = Step(name="a", instruction="b", prompt="c")
-    goals = (
-        StepPanel(0, record(step), 1, image_status="accepted"),
-        StepPanel(1, record(step), 1, image_status="rejected"),
-    )
-    _, _, values = diagnostics.task(BoardProgress(Board(state="executing", steps=goals)), "")
-    assert values["not accepted"] == "no critic accepted the goal of 1 of 2 steps"
-
-
 # -- the camera
 
 S, MS = 10**9, 10**6
@@ -285,12 +274,6 @@ def test_what_is_wrong_with_the_camera_goes_into_the_message():
     broken = replace(fresh, problem="16UC1 is depth")
     assert diagnostics.camera(broken, 1.0, "")[:2] == (ERROR, "16UC1 is depth")
     assert diagnostics.camera(fresh, 1.0, "", more={"latency [s]": "0.020"})[2]["latency [s]"] == "0.020"
-
-
-def test_what_the_engine_waits_for_is_among_the_values():
-    calls = ("waiting for the editor (server:URL) for 12 s",)
-    values = diagnostics.models("ready", "", "", waits=calls, waiting=2)[2]
-    assert (values["waiting for"], values["requests that wait"]) == (*calls, 2)
 
 
 def test_a_jump_of_simulated_time_makes_nothing_late():

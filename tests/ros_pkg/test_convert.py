@@ -43,7 +43,7 @@ from goalreel_interfaces.msg import (
 )
 from goalreel_ros import convert, diagnostics
 from goalreel_ros.client.__main__ import panel, picture
-from goalreel_ros.convert import from_duration, from_time, to_duration, to_time
+from goalreel_ros.convert import from_duration, from_time
 from goalreel_ros.overview import state
 from goalreel_ros.pictures import Jpegs, black, decode, raw
 
@@ -161,20 +161,6 @@ def test_a_received_picture_is_what_its_critic_said_of_it(board, jpegs):
         message = convert.storyboard(replace(board, steps=(panel,)), jpegs, 1)
         message.steps[0].image_status = StoryboardStep.IMAGE_REJECTED
         assert convert.received_storyboard(wired(message)).steps[0].image_status == worth
-
-
-def test_a_refused_picture_says_why(jpegs):
-    no = Attempt(prompt="p", seed=1, image=PICTURE, verdict=Verdict(success=False, reasoning="too far"))
-    panel = replace(SHOWN, image_status="rejected", record=record(STEP, no))
-    message = wired(convert.step(panel, "", jpegs, ModelNames("p", "e", "c")))
-    assert claims_of(message)["looks"] == ("model e", "model c", "too far")
-    assert convert.from_claims(message.claims) == panel.claims(ModelNames("p", "e", "c"))
-
-
-def test_a_board_that_never_changed_still_has_a_stamp(jpegs):
-    message = wired(convert.storyboard(Board(), jpegs, NOW))
-    assert from_time(message.header.stamp) == NOW
-    assert (message.state, list(message.steps)) == (Storyboard.STATE_EMPTY, [])
 
 
 class Native:
@@ -326,14 +312,6 @@ def test_compressed_pictures_that_are_some_and_that_are_none():
         assert "\n" not in str(refused.value)
 
 
-def test_durations():
-    for seconds in (0.0, 0.1, 1.5, -0.25, 86400.0):
-        duration = to_duration(seconds)
-        assert 0 <= duration.nanosec < 10**9
-        assert from_duration(duration) == pytest.approx(seconds)
-    assert from_time(to_time(NOW)) == NOW
-
-
 def printed(**fields: object) -> str:
     step = StoryboardStep(name="grasp", instruction="the gripper holds the block", **fields)
     console = Console(width=100)
@@ -356,14 +334,6 @@ def test_the_critics_numbers_are_shown_as_far_as_there_are_any(score, probabilit
         verdict=CriticVerdict.ACCEPTED, score=score, probability=probability, reasoning="so"
     )
     assert says in printed(critic=critic, prompt="close it", image_status=StoryboardStep.IMAGE_ACCEPTED)
-
-
-def test_a_step_in_words_has_no_picture_to_wait_for():
-    accepted = StoryboardStep.IMAGE_ACCEPTED
-    words = StoryboardStep.IMAGE_TEXT
-    assert "no picture: planned in words" in printed(auxiliary_text="Wait.", image_status=words)
-    assert "picture accepted" in printed(auxiliary_text="Wait.", prompt="p", image_status=accepted)
-    assert "picture none" in printed(auxiliary_text="Wait.", image_status=StoryboardStep.IMAGE_NONE)
 
 
 def test_who_made_and_who_checked_a_step_and_what_is_in_doubt_is_shown():

@@ -11,13 +11,11 @@ from support.places import ROOT
 
 from goalreel.errors import InputError
 from goalreel.models.load import load
-from goalreel.models.presets import ModelChoice
 from goalreel.streaming.board import ErrorCode
-from goalreel_ros import parameters
 from goalreel_ros.cameras import NEWEST
 from goalreel_ros.client.commander import SERVICES
 from goalreel_ros.node import GoalreelNode
-from goalreel_ros.parameters import FIXED, PARAMETERS, NodeOptions, check_names
+from goalreel_ros.parameters import FIXED, PARAMETERS, check_names
 from goalreel_ros.qos import subscription_qos
 
 INTERFACE = ROOT / "docs/reference/ros-interface.md"
@@ -113,26 +111,6 @@ def test_a_name_that_is_nearly_one_of_ours_is_refused_with_the_right_one(name):
 def test_names_of_other_nodes_are_only_told():
     given = ["use_sim_time", "robot_base_frame", "qos_overrides./image.subscription.depth", "preset"]
     assert list(check_names(given, {*PARAMETERS, "use_sim_time"})) == ["robot_base_frame"]
-
-
-def test_what_is_set_is_what_is_read(node):
-    node.set_parameters([Parameter("critic_period", value=0.5), Parameter("frame_id", value="mine")])
-    assert parameters.read_engine_settings(node).critic_period == 0.5
-    assert node.options == NodeOptions(frame_id="mine")
-    node.set_parameters([Parameter("critic_period", value=2.0), Parameter("frame_id", value="")])
-
-
-def test_a_parameter_that_is_unset_is_none_in_the_settings(node):
-    settings = parameters.read_engine_settings(node)
-    assert settings.task_timeout is None
-    assert settings.models == ModelChoice("nano")
-    changes = {"task_timeout": 5.0, "keep": "last", "confirm": "without", "max_attempts": 2}
-    node.set_parameters([Parameter(name, value=value) for name, value in changes.items()])
-    settings = parameters.read_engine_settings(node)
-    assert settings.task_timeout == 5
-    assert settings.models.overrides == {"keep": "last", "confirm": False, "max_attempts": 2}
-    node.set_parameters([Parameter(name, value=PARAMETERS[name].default) for name in changes])
-    assert parameters.read_engine_settings(node).models == ModelChoice("nano")
 
 
 def test_every_error_code_is_the_message_s():

@@ -35,7 +35,6 @@ from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.load import build_chat, build_planner, confirm_steps
-from goalreel.serving.loading import build_models
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure, Task
 
@@ -153,13 +152,6 @@ def test_a_client_that_hangs_up_takes_its_request_back(client, models):
         assert content(first.result()) == "first"
     assert content(say(client, "next")) == "next"
     assert chat.batches == [["first"], ["next"]]
-
-
-def test_a_model_that_cannot_be_called_is_503_in_one_line(client):
-    answer = say(client, "no backend")
-    assert answer.status_code == 503
-    assert message_of(answer) == "the card fell off the bus"
-    assert content(say(client, "and on")) == "and on"
 
 
 class Mute(EchoChat):
@@ -526,19 +518,3 @@ def closed_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
-
-
-def test_models_behind_servers_get_each_request_by_itself():
-    names = ("openai:m@http://127.0.0.1:9/v1", "server:http://127.0.0.1:9")
-    models = build_models(names[0], None, names[1])
-    assert models.remote == {"planner", "editor"}
-    chat = EchoChat()
-    chat.gate.clear()
-    there = Models(planner=chat, remote=frozenset({"planner"}))
-    with serving(there) as url, httpx.Client(base_url=url) as client, ThreadPoolExecutor(2) as pool:
-        asked = [pool.submit(say, client, text) for text in ("a", "b")]
-        for _ in asked:
-            assert chat.entered.acquire(timeout=60)
-        chat.gate.set()
-        assert sorted(content(future.result()) for future in asked) == ["a", "b"]
-    assert sorted(chat.batches) == [["a"], ["b"]]

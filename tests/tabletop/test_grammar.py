@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from goalreel.tabletop import splits
-from goalreel.tabletop.grammar import JOINS, MAX_GOALS, join, listed, sample_episode
+from goalreel.tabletop.grammar import MAX_GOALS, sample_episode
 from goalreel.tabletop.scene import (
     BOWL_FLOOR,
     COLOURS,
@@ -65,20 +65,6 @@ def test_every_kind_length_and_join_occurs():
     assert {b.name.split()[0] for e in episodes for b in e.scene.bowls} == set(COLOURS)
     assert len({e.scene.look.table for e in episodes}) > 3
     assert len({e.instruction for e in episodes}) > 290
-
-
-def test_clauses_join_into_readable_sentences():
-    assert {join(["put a", "put b", "put c"], style) for style in range(JOINS)} == {
-        "put a, then put b, then put c",
-        "first put a, then put b, and finally put c",
-        "put a; then put b; then put c",
-        "Put a. Then put b. Then put c",
-    }
-    assert join(["put a", "put b"], 1) == "first put a, then put b"
-    assert join(["put a"], 1) == "put a"
-    assert (
-        listed(["red block", "blue block", "green block"]) == "red block, the blue block and the green block"
-    )
 
 
 def test_splits_are_fixed_and_refuse_in_one_line():

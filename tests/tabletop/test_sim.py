@@ -13,11 +13,11 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 from goalreel.tabletop import splits
 from goalreel.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop, teleport
-from goalreel.tabletop.expert import LONGEST, PHASES, carry, rollout
+from goalreel.tabletop.expert import LONGEST, PHASES, rollout
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.mjcf import CAMERAS
 from goalreel.tabletop.readback import read_back, read_turns
-from goalreel.tabletop.scene import KINDS, SubGoal, find_spot
+from goalreel.tabletop.scene import KINDS, SubGoal
 
 SEEDS = splits.seeds("validation", 12, first=1000)
 
@@ -61,18 +61,6 @@ def test_a_snapshot_continues_bit_for_bit_and_in_another_environment_of_the_scen
         assert np.array_equal(other.render("side", 64), env.render("side", 64))
 
 
-def test_grasped_and_still_follow_the_expert(env):
-    goal = sample_episode(0).goals[0]
-    seen = {phase: [] for phase in PHASES}
-    for tick in rollout(env, (goal,)):
-        seen[tick.phase].append((env.grasped(goal.object), env.still(goal.object), env.holds(goal)))
-    assert not any(held for held, _, _ in seen["reach"])
-    assert all(held for held, _, _ in seen["move"])
-    assert not all(still for _, still, _ in seen["lift"])
-    assert all(still and holds for _, still, holds in seen["retreat"][2:])
-    assert not any(holds for phase in ("reach", "grasp", "lift") for _, _, holds in seen[phase])
-
-
 @pytest.mark.lab
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_expert_reaches_every_kind_of_goal(kind):
@@ -108,14 +96,6 @@ def test_teleport_makes_the_goal_hold_and_moves_nothing_else(seed):
             for name, at in env.layout().items():
                 if name != goal.object:
                     np.testing.assert_allclose(at, before[name], atol=1.5e-3)
-        assert all(map(env.holds, episode.goals))
-
-
-def test_teleport_builds_a_tower_that_the_solver_throws_off_when_it_is_set_down_exactly():
-    episode = sample_episode(950_035)
-    with Tabletop(episode.scene) as env:
-        for goal in episode.goals:
-            teleport(env, goal)
         assert all(map(env.holds, episode.goals))
 
 
@@ -210,19 +190,6 @@ def test_turns_read_off_a_picture_are_those_of_the_blocks(size, median, worst):
             guessed += [_apart(0.0, env.block_yaw(b)) for b in env.blocks]
     assert np.median(errors) < median < np.median(guessed)
     assert max(errors) < worst
-
-
-def test_carry_takes_a_block_to_a_spot_with_the_turn_asked_for():
-    episode = next(e for e in map(sample_episode, range(100)) if e.goals[0].kind == "behind")
-    with Tabletop(episode.scene) as env:
-        block = episode.goals[0].object
-        spot, _ = find_spot(env.layout(), episode.goals[0])
-        assert np.linalg.norm(env.layout()[block] - spot) > 0.05
-        for turn in (0.3, -0.2):
-            for action, _ in carry(env, block, lambda turn=turn: (spot, turn)):
-                env.step(action)
-            np.testing.assert_allclose(env.layout()[block], spot, atol=0.004)
-            assert _apart(env.block_yaw(block), turn) < 4
 
 
 def _apart(a: float, b: float) -> float:
