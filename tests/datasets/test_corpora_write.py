@@ -3,7 +3,6 @@
 import json
 import os
 import sys
-from pathlib import Path
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
@@ -191,34 +190,6 @@ def test_sharegpt_holds_every_message_and_image(rows, written):
         stored = [Image.decode((folder / path).read_bytes()) for path in one["images"]]
         assert stored == images == [row.source, row.candidate]
         assert (one["seed"], one["done"]) == (row.origin.seed, row.origin.done)
-
-
-def test_llama_factory_reads_a_corpus(rows, written, tmp_path, monkeypatch):
-    """Its own loader, of 0.9.5. It pins old packages, so it goes into a folder of its own:
-
-    pip install --no-deps --target out/llamafactory llamafactory==0.9.5 torchaudio omegaconf \\
-        antlr4-python3-runtime==4.9.3
-    PYTHONPATH=out/llamafactory pytest tests/datasets/test_corpora_write.py -k llama_factory
-    """
-    monkeypatch.setenv("DISABLE_VERSION_CHECK", "1")
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path))
-    loader = pytest.importorskip("llamafactory.data.loader", reason="needs llamafactory: see the docstring")
-    from llamafactory.data.parser import get_dataset_list
-    from llamafactory.hparams import DataArguments, ModelArguments
-    from transformers import TrainingArguments
-
-    folder = written["verdicts"][0] / "sharegpt"
-    (about,) = get_dataset_list(["goalreel_verdicts"], str(folder))
-    data = DataArguments(dataset_dir=str(folder), media_dir=str(folder), overwrite_cache=True)
-    model = ModelArguments(model_name_or_path="none", cache_dir=str(tmp_path))
-    dataset = loader._load_single_dataset(about, model, data, TrainingArguments(str(tmp_path / "run")))
-    assert len(dataset) == len(rows["verdicts"])
-    for row, one in zip(rows["verdicts"], dataset, strict=True):
-        (system, user, answer), images = messages_of(verdict_lesson(row))
-        assert one["_system"] == system["content"]
-        assert one["_prompt"] == [user]
-        assert one["_response"] == [answer]
-        assert [Image.decode(Path(path).read_bytes()) for path in one["_images"]] == images
 
 
 def test_edits_as_json(rows, written):

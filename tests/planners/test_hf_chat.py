@@ -383,12 +383,6 @@ def test_quantised_weights_answer(qwen, kind, held_as):
     assert isinstance(reply, str) or reply.cut_off
 
 
-def test_nf4_weights_answer(qwen):
-    pytest.importorskip("bitsandbytes")
-    chat = HfChat.load(qwen, quantize="nf4", max_new_tokens=4)
-    assert chat.model.get_memory_footprint() < 0.5 * qwen.joinpath("model.safetensors").stat().st_size
-
-
 @pytest.mark.parametrize(("kind", "package"), [("fp8", "torchao"), ("nf4", "bitsandbytes")])
 def test_a_missing_package_is_named(qwen, monkeypatch, kind, package):
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)

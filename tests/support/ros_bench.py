@@ -216,10 +216,6 @@ class Robot:
             timer, self._timer = self._timer, None
             self.beside.run(lambda: self.node.destroy_timer(timer))
 
-    def watchers(self) -> int:
-        """Count whom the raw camera reaches: each is found by itself, whatever else was found."""
-        return self._raw.get_subscription_count()
-
     def frame(self, encoding: str = "rgb8", size: tuple[int, int] = (64, 48), **fields: Any) -> RawImage:
         """The present scene as a message; `fields` replace what is right."""
         pixels = scene(self.colour, size)

@@ -2,12 +2,10 @@
 
 import subprocess
 import sys
-import warnings
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
-from rerun.error_utils import RerunWarning
 from rerun.experimental import RrdReader
 
 
@@ -31,16 +29,6 @@ def values(path: Path, entity: str, component: str, timeline: str = "") -> list[
             )
             found += zip(times, (v[0] if v else None for v in batch[component].to_pylist()), strict=True)
     return sorted(found, key=lambda pair: pair[0] or 0)
-
-
-def so_far(path: Path, entity: str, component: str, timeline: str = "") -> list[tuple[Any, Any]]:
-    """`values` of a file that is being written; none while its head is not there."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RerunWarning)  # that there is no index yet
-        try:
-            return values(path, entity, component, timeline)
-        except (OSError, RuntimeError, ValueError):  # no file, half a head, a layout alone
-            return []
 
 
 def entities(path: Path) -> dict[str, set[str]]:

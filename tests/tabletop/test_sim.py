@@ -7,7 +7,6 @@ os.environ.setdefault("MUJOCO_GL", "egl")
 import cv2
 import numpy as np
 import pytest
-from support import tabletop_measure as measure
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
@@ -16,7 +15,7 @@ from goalreel.tabletop.env import ACTION_NAMES, STATE_NAMES, Tabletop, teleport
 from goalreel.tabletop.expert import LONGEST, PHASES, rollout
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.mjcf import CAMERAS
-from goalreel.tabletop.readback import read_back, read_turns
+from goalreel.tabletop.readback import read_back, read_turns, shown
 from goalreel.tabletop.scene import KINDS, SubGoal
 
 SEEDS = splits.seeds("validation", 12, first=1000)
@@ -75,14 +74,6 @@ def test_the_expert_reaches_every_kind_of_goal(kind):
 
 
 @pytest.mark.lab
-def test_controls_fail_where_the_expert_succeeds():
-    for seed in SEEDS[:2]:
-        assert measure.run(seed).success
-        assert not measure.run(seed, measure.never_closing).success
-        assert not measure.run(seed, measure.random_actions(seed)).success
-
-
-@pytest.mark.lab
 @pytest.mark.parametrize("seed", SEEDS)
 def test_teleport_makes_the_goal_hold_and_moves_nothing_else(seed):
     episode = sample_episode(seed)
@@ -138,27 +129,34 @@ def test_pictures_from_every_camera(env):
         env.render("behind")
 
 
+def read_goals(seeds, size, change=lambda picture: picture):
+    """Shares of sub-goals that show before and after they are reached, and how far off blocks are read (m)."""
+    before, after, errors = [], [], []
+    for seed in seeds:
+        episode = sample_episode(seed)
+        with Tabletop(episode.scene) as env:
+            for goal in episode.goals:
+                before.append(shown(read_back(change(env.render("front", size)), episode.scene), goal))
+                teleport(env, goal)
+                found, truth = read_back(change(env.render("front", size)), episode.scene), env.layout()
+                after.append(shown(found, goal))
+                errors += [np.linalg.norm(truth[n] - found[n]) if n in found else 1.0 for n in env.blocks]
+    return np.mean(before), np.mean(after), errors
+
+
+def compressed(picture: np.ndarray) -> np.ndarray:
+    return cv2.imdecode(cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 85])[1], cv2.IMREAD_COLOR)
+
+
 @pytest.mark.lab
 @pytest.mark.parametrize("size", [96, 128])
-def test_goal_images_read_back_to_their_predicates(size):
-    reading = measure.measure_reading(SEEDS[:7], size)
-    yes, no = measure.right(reading.goals)
-    assert len(reading.goals[True]) > 15
-    assert (yes >= 0.97, no >= 0.99) == (True, True)
-    assert np.mean(measure.right(reading.predicates)) >= 0.95
-    assert reading.missing == 0
-    assert np.median(reading.errors) < 0.005
-
-
-@pytest.mark.lab
-def test_a_compressed_goal_image_reads_back_too():
-    def compress(picture: np.ndarray) -> np.ndarray:
-        return cv2.imdecode(
-            cv2.imencode(".jpg", picture, [cv2.IMWRITE_JPEG_QUALITY, 85])[1], cv2.IMREAD_COLOR
-        )
-
-    reading = measure.measure_reading(SEEDS[:3], change=compress)
-    assert np.mean(measure.right(reading.goals)) >= 0.95
+def test_goal_images_read_back_to_their_sub_goals(size):
+    before, after, errors = read_goals(SEEDS[:7], size)
+    assert before <= 0.01 < 0.97 <= after
+    assert np.median(errors) < 0.005
+    assert max(errors) < 1, "a block is not found"
+    before, after, _ = read_goals(SEEDS[:3], 128, compressed)
+    assert before <= 0.05 < 0.95 <= after
 
 
 def test_what_a_picture_does_not_show_is_not_read_and_what_is_no_picture_is_refused():
@@ -198,11 +196,11 @@ def _apart(a: float, b: float) -> float:
 
 
 @pytest.mark.slow
-def test_the_expert_succeeds_and_the_controls_do_not():
-    seeds = splits.seeds("validation", 200)
-    outcomes = [measure.run(seed) for seed in seeds]
-    assert sum(o.success for o in outcomes) >= 0.99 * len(seeds)
-    assert max(n for o in outcomes for _, n in o.visits) <= 20
-    assert sum(measure.run(seed, measure.never_closing).success for seed in seeds) <= 0.02 * len(seeds)
-    controls = (measure.run(seed, measure.random_actions(seed)) for seed in seeds)
-    assert sum(o.success for o in controls) <= 0.02 * len(seeds)
+def test_the_expert_succeeds():
+    reached = 0
+    for seed in splits.seeds("validation", 200):
+        episode = sample_episode(seed)
+        with Tabletop(episode.scene) as env:
+            assert all(rollout(env, episode.goals))
+            reached += all(map(env.holds, episode.goals))
+    assert reached >= 198
