@@ -130,7 +130,7 @@ def test_pictures_from_every_camera(env):
 
 
 def read_goals(seeds, size, change=lambda picture: picture):
-    """Shares of sub-goals that show before and after they are reached, and how far off blocks are read (m)."""
+    """Shares of sub-goals that show before and after they are reached, and how far off blocks are, in m."""
     before, after, errors = [], [], []
     for seed in seeds:
         episode = sample_episode(seed)
