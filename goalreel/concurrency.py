@@ -1,4 +1,4 @@
-"""Calls in threads, and the protocols of models that answer many callers at once."""
+"""Calls in threads."""
 
 import threading
 from collections import deque
@@ -8,9 +8,6 @@ from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
 from queue import Empty, SimpleQueue
-from typing import Protocol
-
-from goalreel.errors import BackendError
 
 
 def call_in_thread[Item, Result](
@@ -98,42 +95,3 @@ def _put_result[Item, Result](
         results.put((item, e))
     else:
         results.put((item, result))
-
-
-class WorkItem[Q, A](Protocol):
-    """A request, and whoever waits for its answer."""
-
-    @property
-    def request(self) -> Q:
-        """The request."""
-        ...
-
-    @property
-    def abandoned(self) -> bool:
-        """True if nobody waits any more."""
-        ...
-
-    def answer(self, answer: A | BackendError) -> None:
-        """Hand over the answer, or say why the model could not be called."""
-        ...
-
-
-class BatchEngine[Q, A](Protocol):
-    """An engine that answers requests in turns, one token in each; one thread uses it."""
-
-    @property
-    def busy(self) -> bool:
-        """True if there is a turn to take."""
-        ...
-
-    def room(self, limit: int) -> int:
-        """Return how many more requests to take, where `limit` may be under way."""
-        ...
-
-    def start(self, works: Sequence[WorkItem[Q, A]]) -> None:
-        """Take requests."""
-        ...
-
-    def step(self) -> int:
-        """Take a turn, and return how many requests were in it; abandoned ones are dropped."""
-        ...

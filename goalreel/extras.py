@@ -41,7 +41,7 @@ EXTRAS = {
         "serve models over HTTP, and the pages review and studio",
         ("fastapi", "prometheus_client", "starlette", "uvicorn"),
     ),
-    "ray": Extra("spread annotate, plan and serve over a Ray cluster", ("ray",)),
+    "ray": Extra("spread annotate and plan over a Ray cluster", ("ray",)),
     "prompts": Extra("write prompts from banks", ("datasketch",)),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
     "deepspeed": Extra("train on several GPUs with ZeRO", ("deepspeed",)),

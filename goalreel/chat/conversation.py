@@ -1,12 +1,11 @@
 """The seam between the agents and their chat models: conversations in, texts out, batch first."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 from typing import Any, Literal, Protocol, runtime_checkable
 
-from goalreel.concurrency import BatchEngine, WorkItem
 from goalreel.image import Image
 
 _SYSTEM_REFUSED = re.compile(
@@ -156,18 +155,6 @@ class ChatRequest:
     """Ask for the probabilities of the reply's tokens, too."""
     max_tokens: int | None = None
     """The length at which the reply is cut, if the model's own limit does not cut it before."""
-    stop: tuple[str, ...] = ()
-    """The reply may end with the first of these texts. A back end may also go on."""
-    on_text: Callable[[str], None] | None = None
-    """Is called in the model's thread with each piece of the reply; must be quick, and must not raise.
-
-    The pieces joined are the reply's text. A back end that writes no single tokens calls it once.
-    """
-    begin: Callable[[], Callable[[str], None] | None] | None = None
-    """Is called before each try at a reply, and gives what hears its pieces, as `reply_listener` has it.
-
-    For back ends that answer in calls; where one tells no piece, `on_text` is called.
-    """
 
 
 class Chat(Protocol):
@@ -199,17 +186,16 @@ class TokenChat(Chat, Protocol):
         ...
 
 
-type ReplyWork = WorkItem[ChatRequest, TokenReply | NoReply]
-type Decoder = BatchEngine[ChatRequest, TokenReply | NoReply]
-"""Answers many requests at once, a token at a time."""
-
-
 @runtime_checkable
-class DecodingChat(Chat, Protocol):
-    """A Chat that can answer many callers at once."""
+class RequestChat(Chat, Protocol):
+    """A Chat that answers requests with different limits in one call."""
 
-    def decoder(self) -> Decoder:
-        """Make what answers them."""
+    def answer(self, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
+        """Answer each request.
+
+        Raises:
+            goalreel.errors.BackendError: the model cannot be called at all.
+        """
         ...
 
 

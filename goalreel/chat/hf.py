@@ -4,7 +4,7 @@ Weights are read from safetensors only, and no code out of a checkpoint is run.
 """
 
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -12,33 +12,37 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import torch
 from jinja2 import TemplateError
-from transformers import LogitsProcessorList
+from transformers import LogitsProcessor, LogitsProcessorList
 
 from goalreel.chat.conversation import (
     ChatRequest,
     Conversation,
-    Decoder,
     NoReply,
     Reply,
-    ReplyWork,
+    Token,
     TokenReply,
     Usage,
     cut_off,
     token_reply,
 )
-from goalreel.chat.decoding import OUT_OF_MEMORY, Lane, LocalWork, RecordScores, ReplyRow, row_tokens
 from goalreel.chat.hf_model import ChatTemplate, load_checkpoint, sampling
 from goalreel.chat.world import World
 from goalreel.errors import BackendError, InputError, first_line
-from goalreel.progress import begin_reply
 from goalreel.torch_support import free_memory, threads_for
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel, ProcessorMixin
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
 
     from goalreel.torch_support import Quantize
 
 log = logging.getLogger(__name__)
+
+OUT_OF_MEMORY = NoReply("out of memory for this conversation alone: use smaller or fewer images")
+LIKELIEST = 5
+"""The alternatives that are kept of each token."""
+
+type TokenChances = tuple[list[int], list[float]]
+"""Ids and probabilities: the token that was written first, then the likeliest, of which it may be one."""
 
 
 class HfChat:
@@ -153,7 +157,7 @@ class HfChat:
         Raises:
             BackendError: the device failed.
         """
-        replies = self._replies([ChatRequest(c, on_text=begin_reply()) for c in conversations])
+        replies = self.answer([ChatRequest(c) for c in conversations])
         return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
     def complete_tokens(
@@ -164,10 +168,23 @@ class HfChat:
         Raises:
             BackendError: the device failed.
         """
-        return self._replies([ChatRequest(c, tokens=True) for c in conversations])
+        return self.answer([ChatRequest(c, tokens=True) for c in conversations])
+
+    def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
+        """Answer requests, each up to its own limit.
+
+        Raises:
+            BackendError: the device failed.
+        """
+        replies: list[TokenReply | NoReply] = []
+        with self._on_device(), threads_for([self.model]):
+            while len(replies) < len(requests):
+                # The size is read each time: running out of memory makes it smaller.
+                replies += self._attempt(requests[len(replies) : len(replies) + self.batch_size])
+        return replies
 
     @contextmanager
-    def on_device(self) -> Iterator[None]:
+    def _on_device(self) -> Iterator[None]:
         """Have the weights where the model computes.
 
         Raises:
@@ -186,92 +203,118 @@ class HfChat:
             self.model.to(home)  # pyrefly: ignore[bad-argument-type]
             free_memory()
 
-    def decoder(self) -> Decoder:
-        """Make what answers many callers at once (`goalreel.chat.decoder`)."""
-        from goalreel.chat.decoder import HfDecoder
-
-        return HfDecoder(self)
-
-    def row(self, work: ReplyWork) -> ReplyRow:
-        """Begin the reply to a request."""
-        return ReplyRow(work, self._generation["max_new_tokens"], self._text)
-
-    @torch.inference_mode()
-    def lane(self, rows: Sequence[ReplyRow]) -> Lane:
-        """Read the rows' conversations."""
-        inputs = self.template.inputs([row.work.request.conversation for row in rows])
-        # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
-        lane: Lane = self.model.generate(  # pyrefly: ignore[not-callable]
-            **inputs.to(self.model.device, self.model.dtype),
-            **self._generation,
-            logits_processor=LogitsProcessorList([RecordScores()]),
-            custom_generate=Lane,
-        )
-        lane.seat(rows)
-        return lane
-
-    @torch.inference_mode()
-    def step(self, lane: Lane) -> None:
-        """Write one token in each row of a lane, and answer the rows that have their last one."""
-        for row in lane.step():
-            row.answer(self._reply(row))
-
-    def attempt(self, rows: Sequence[ReplyRow], write: Callable[[Sequence[ReplyRow]], None]) -> None:
-        """Let `write` handle the rows; rows that fail are split, down to the one that causes it.
+    def _attempt(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
+        """Make one call; if it fails, two calls of half the requests each, down to the one that causes it.
 
         Raises:
             BackendError: the device failed.
         """
+        half = len(requests) // 2
         try:
-            write(rows)
-            return
+            return self._write(requests)
         except torch.OutOfMemoryError:
-            torch.cuda.empty_cache()
-            rows = [row for row in rows if not row.answered]
-            if len(rows) == 1:
-                rows[0].answer(OUT_OF_MEMORY)
-                return
-            self.batch_size = max(1, len(rows) // 2)
+            problem = OUT_OF_MEMORY
+            self.batch_size = max(1, half)
             log.warning("out of memory: going on with batches of %d", self.batch_size)
         except (ValueError, TemplateError) as e:
-            if len(rows) == 1:
-                rows[0].answer(NoReply(first_line(e)[:300], refused=True))
-                return
+            problem = NoReply(first_line(e)[:300], refused=True)
         except RuntimeError as e:
-            raise self.failure(e) from e
-        for row in rows:
-            row.restart()
-        half = len(rows) // 2
-        self.attempt(rows[:half], write)
-        self.attempt(rows[half:], write)
+            raise BackendError(f"the model failed on {self.model.device}: {first_line(e)[:300]}") from e
+        # Outside the handler, where the failed call's tensors are no longer held by the exception.
+        torch.cuda.empty_cache()
+        if not half:
+            return [problem]
+        return self._attempt(requests[:half]) + self._attempt(requests[half:])
 
-    def failure(self, error: RuntimeError) -> BackendError:
-        """Describe an error of the device."""
-        return BackendError(f"the model failed on {self.model.device}: {first_line(error)[:300]}")
+    @torch.inference_mode()
+    def _write(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
+        inputs = self.template.inputs([request.conversation for request in requests])
+        most = self._generation["max_new_tokens"]
+        limits = [min(most, request.max_tokens or most) for request in requests]
+        chances = _RecordChances() if any(request.tokens for request in requests) else None
+        # `generate` comes from GenerationMixin, which AutoModelForImageTextToText's models are too.
+        ids: torch.Tensor = self.model.generate(  # pyrefly: ignore[not-callable]
+            **inputs.to(self.model.device, self.model.dtype),
+            **(self._generation | {"max_new_tokens": max(limits)}),
+            logits_processor=LogitsProcessorList([] if chances is None else [chances]),
+        )
+        if chances is not None:
+            chances.add(ids)
+        new = ids[:, inputs["input_ids"].shape[1] :].tolist()
+        prompts = inputs["attention_mask"].sum(1).tolist()
+        ends = self.model.generation_config.eos_token_id
+        ends = {ends} if isinstance(ends, int) else {*(ends or ())}
+        replies: list[TokenReply | NoReply] = []
+        for row, (request, limit) in enumerate(zip(requests, limits, strict=True)):
+            end = next((n for n, token in enumerate(new[row][:limit], 1) if token in ends), None)
+            written = new[row][: end or limit]
+            text = self.processor.decode(written, skip_special_tokens=True).strip()
+            usage = Usage(prompts[row], len(written))
+            if end is None:
+                replies.append(cut_off(text, usage))
+            elif not text:
+                replies.append(NoReply("the model said nothing", usage=usage))
+            else:
+                steps = [step[row] for step in chances.steps[:end]] if chances and request.tokens else []
+                tokens = row_tokens(self.processor.tokenizer, steps) if steps else ()
+                replies.append(replace(token_reply(text, tokens), usage=usage))
+        return replies
 
-    def _replies(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        works = [LocalWork(request) for request in requests]
-        done = 0
-        with self.on_device(), threads_for([self.model]):
-            while done < len(works):
-                rows = [self.row(work) for work in works[done : done + self.batch_size]]
-                done += len(rows)
-                self.attempt(rows, self._write)
-        return [work.reply for work in works]
 
-    def _write(self, rows: Sequence[ReplyRow]) -> None:
-        lane = self.lane(rows)
-        while lane.rows:
-            self.step(lane)
+class _RecordChances(LogitsProcessor):
+    """Keeps how likely each step's tokens were, by the scores before temperature, top-k and top-p."""
 
-    def _reply(self, row: ReplyRow) -> TokenReply | NoReply:
-        text, usage = self._text(row.ids).strip(), Usage(row.prompt_tokens, len(row.ids))
-        if not row.ended:
-            return cut_off(text, usage)
-        if not text:
-            return NoReply("the model said nothing", usage=usage)
-        tokens = row_tokens(self.processor.tokenizer, row.chances) if row.chances else ()
-        return replace(token_reply(text, tokens), usage=usage)
+    def __init__(self) -> None:
+        self.steps: list[list[TokenChances]] = []
+        """For each step the chances of its token in each row."""
+        self._scores: torch.Tensor | None = None
 
-    def _text(self, ids: Sequence[int]) -> str:
-        return self.processor.decode(ids, skip_special_tokens=True)
+    def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Return the scores (rows, vocabulary) unchanged."""
+        self.add(input_ids)
+        self._scores = scores
+        return scores
+
+    def add(self, ids: torch.Tensor) -> None:
+        """Note the step that wrote the last of the `ids` (rows, length)."""
+        if self._scores is None:
+            return
+        tokens, chances = ids[:, -1:].to(self._scores.device), self._scores.softmax(-1)
+        likeliest, others = chances.topk(min(LIKELIEST, chances.shape[-1]))
+        all_ids = torch.cat([tokens, others], -1).tolist()
+        all_chances = torch.cat([chances.gather(1, tokens), likeliest], -1).tolist()
+        self.steps.append(list(zip(all_ids, all_chances, strict=True)))
+
+
+def row_tokens(tokenizer: "PreTrainedTokenizerBase", steps: Sequence[TokenChances]) -> list[Token]:
+    """Make the tokens of one reply, without the special ones."""
+    token_ids = sorted({token for ids, _ in steps for token in ids})
+    texts = dict(zip(token_ids, tokenizer.batch_decode([[i] for i in token_ids]), strict=True))
+    visible = tokenizer.batch_decode([[i] for i in token_ids], skip_special_tokens=True)
+    special = {i for i, text in zip(token_ids, visible, strict=True) if texts[i] and not text}
+    text_steps = [(ids, chances) for ids, chances in steps if ids[0] not in special]
+    pieces = _pieces(tokenizer, [ids[0] for ids, _ in text_steps])
+    return [_token(piece, *step, texts) for piece, step in zip(pieces, text_steps, strict=True)]
+
+
+def _token(piece: str, ids: Sequence[int], probabilities: Sequence[float], texts: dict[int, str]) -> Token:
+    """The sampled token has the text that it adds to the reply; tokens of one text count together."""
+    by_text: dict[str, float] = {}
+    for token, probability in dict(zip(reversed(ids), reversed(probabilities), strict=True)).items():
+        text = piece if token == ids[0] else texts[token]
+        by_text[text] = by_text.get(text, 0.0) + probability
+    return Token(piece, by_text)
+
+
+def _pieces(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int]) -> Iterator[str]:
+    """The text that each token adds. A character of several tokens comes with its last one.
+
+    A token is decoded together with its predecessor, as some tokenizers drop a leading blank.
+    """
+    start = at = 0
+    for end in range(1, len(ids) + 1):
+        prefix, text = tokenizer.batch_decode([list(ids[start:at]), list(ids[start:end])])
+        whole = end == len(ids) or not text.endswith("\ufffd")
+        yield text[len(prefix) :] if whole else ""
+        if whole:
+            start, at = at, end

@@ -26,20 +26,16 @@ from goalreel.chat.openai_format import (
     TOP,
     message_json,
     parse_completion,
-    read_completion,
     refused_argument,
 )
 from goalreel.errors import BackendError, InputError
 from goalreel.http.client import REFUSED, HttpClient, HttpError, run
 from goalreel.http.endpoint import Endpoint, openai_endpoint
 from goalreel.http.probe import probe_openai
-from goalreel.progress import begin_reply
 
 log = logging.getLogger(__name__)
 
 _REFUSALS = frozenset({400, 403, 422})  # the statuses with which servers refuse an argument
-_STREAM_REFUSALS = frozenset({405, 500, 501})
-"""Besides: what servers that do not stream may say to a request for it."""
 
 
 @dataclass
@@ -62,7 +58,7 @@ class OpenAIChat:
 
     Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses. An
     optional argument that a server refuses (a JSON schema, a limit of tokens, settings of
-    sampling, log-probabilities, streaming) is not sent again. Where it refuses `max_tokens`,
+    sampling, log-probabilities) is not sent again. Where it refuses `max_tokens`,
     `max_completion_tokens` is tried, and the other way round; where it refuses the system role, system text
     goes into the user's turn.
 
@@ -206,11 +202,8 @@ class OpenAIChat:
             turns = fold_system(conversation) if SYSTEM in refused else conversation
             request = await asyncio.to_thread(self._request, turns, arguments)
             try:
-                reply = await self._client.send(request, _read_stream if "stream" in arguments else None)
+                reply = await self._client.send(request)
             except HttpError as e:
-                if "stream" in arguments and e.status in _STREAM_REFUSALS:
-                    refused.add("stream")
-                    continue
                 if e.reply is None or e.status not in _REFUSALS:
                     raise
                 has_system = SYSTEM not in refused and any(m.role == "system" for m in conversation)
@@ -251,8 +244,6 @@ class OpenAIChat:
             optional["response_format"] = {"type": "json_schema", "json_schema": form}
         if tokens:
             optional["logprobs"] = True
-        elif begin_reply() is not None:
-            optional["stream"] = True
         return optional
 
     def _arguments(self, optional: Mapping[str, Any], refused: set[str]) -> dict[str, Any]:
@@ -261,8 +252,6 @@ class OpenAIChat:
             del arguments[name]
         if "logprobs" in arguments:
             arguments["top_logprobs"] = TOP
-        if "stream" in arguments:
-            arguments["stream_options"] = {"include_usage": True}
         return arguments
 
     def _read(self, body: bytes) -> TokenReply | NoReply:
@@ -274,7 +263,3 @@ class OpenAIChat:
             return NoReply(hide_key(str(e)))
         self.spent.update({"calls": 1} | (vars(reply.usage) if reply.usage else {}))
         return replace(reply, reason=hide_key(reply.reason)) if isinstance(reply, NoReply) else reply
-
-
-async def _read_stream(response: httpx2.Response) -> bytes:
-    return await read_completion(response, begin_reply())

@@ -1,16 +1,14 @@
-"""The part of the OpenAI chat protocol that we use: conversations out, replies in, whole or streamed."""
+"""The part of the OpenAI chat protocol that we use: conversations out, replies in."""
 
 import base64
 import json
 import math
 import re
 from codecs import BOM_UTF8
-from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
-import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.chat.conversation import (
@@ -24,9 +22,8 @@ from goalreel.chat.conversation import (
     token_reply,
 )
 from goalreel.chat.json_reply import RepeatedKeyError, make_dict
-from goalreel.http.client import Reply, check_size, error_text, read_body, refusal_words, refused_field
+from goalreel.http.client import Reply, error_text, refusal_words, refused_field
 from goalreel.image import Image
-from goalreel.progress import OnText
 
 TOP = 5
 """Alternatives requested for each token."""
@@ -36,7 +33,7 @@ LIMITS = ("max_tokens", "max_completion_tokens")
 """Two names of one argument: OpenAI's newer models know the second only."""
 SYSTEM = "the system role"
 """Stands among the arguments that a server refused."""
-_OPTIONAL = (*LIMITS, "temperature", "top_p", "top_k", "response_format", "logprobs", "stream")
+_OPTIONAL = (*LIMITS, "temperature", "top_p", "top_k", "response_format", "logprobs")
 _TOO_LONG = re.compile(r"\d+ (tokens )?in the completion")
 """A conversation and a limit that are together longer than the model's context."""
 
@@ -223,8 +220,8 @@ def _texts(tokens: Sequence[_ChosenToken]) -> Iterator[str]:
 def refused_argument(reply: Reply, sent: Collection[str], extra: Collection[str] = ()) -> str | None:
     """Return the argument, of those that were `sent`, that a 400, 403 or 422 is about; None without one.
 
-    Servers name a schema, log-probabilities or streaming in many ways, so these three are the guess where the
-    message speaks of arguments and names none, nor one of the `extra` fields. A 403 may be about the key:
+    Servers name a schema or log-probabilities in many ways, so these two are the guess where the message
+    speaks of arguments and names none, nor one of the `extra` fields. A 403 may be about the key:
     there is no guess.
     """
     message = refusal_words(reply.body)
@@ -238,7 +235,7 @@ def refused_argument(reply: Reply, sent: Collection[str], extra: Collection[str]
     is_guess = _PARAMETER_WORDS.search(message) and not refused_field(message, extra)
     if reply.status == 403 or not is_guess:
         return None
-    return next((name for name in ("response_format", "logprobs", "stream") if name in optional), None)
+    return next((name for name in ("response_format", "logprobs") if name in optional), None)
 
 
 def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:
@@ -252,69 +249,3 @@ def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:
 def _is_natural_end(reason: str | None) -> bool:
     """Return whether a `finish_reason` says that the reply ended by itself, or says nothing."""
     return not reason or reason.casefold() in _NATURAL_ENDS
-
-
-class _Delta(BaseModel):
-    index: int | None = None
-    delta: dict[str, Any] | None = None
-    finish_reason: str | None = None
-    error: Any = None
-
-
-class _Chunk(BaseModel):
-    choices: list[_Delta] | None = None
-    usage: Any = None
-    error: Any = None
-
-
-async def read_completion(response: httpx2.Response, on_text: OnText | None) -> bytes:
-    """Read a completion, whose pieces `on_text` hears if it is streamed; a stream becomes one body.
-
-    Raises:
-        httpx2.TransportError: it is broken, longer than a reply may be, or ended before the reply.
-    """
-    kind = response.headers.get("Content-Type", "").partition(";")[0]
-    if kind.strip().casefold() != "text/event-stream":
-        return await read_body(response)
-    messages, reasons = defaultdict[int, dict[str, Any]](dict), dict[int, str]()
-    usage, ended, size = None, False, 0
-    async for event in httpx2.EventSource(response):
-        check_size(size := size + len(event.data))
-        if ended := event.data.startswith("[DONE]"):
-            break
-        if not event.data:
-            continue
-        try:
-            chunk = _Chunk.model_validate(json.loads(event.data, object_pairs_hook=make_dict))
-        except (ValueError, RecursionError, RepeatedKeyError) as e:
-            raise httpx2.RemoteProtocolError("an event of the stream is no part of a chat completion") from e
-        usage = chunk.usage or usage
-        if error := chunk.error or next((c.error for c in chunk.choices or () if c.error), None):
-            return json.dumps({"error": error}).encode()
-        for choice in chunk.choices or ():
-            index = choice.index or 0
-            if choice.finish_reason and _is_natural_end(reasons.get(index)):  # an unnatural one stays
-                reasons[index] = choice.finish_reason
-            text = _append(messages[index], choice.delta or {})
-            if text and on_text is not None and not index:
-                on_text(text)
-    if not ended and not reasons:
-        raise httpx2.RemoteProtocolError("the stream ended before the reply")
-    choices = [{"message": m, "finish_reason": reasons.get(i)} for i, m in sorted(messages.items())]
-    return json.dumps({"choices": choices, "usage": usage}).encode()
-
-
-def _append(message: dict[str, Any], delta: dict[str, Any]) -> str:
-    """Append a delta to the message, whose content has typed parts; return the text that it adds."""
-    for name in ("refusal", "reasoning", "reasoning_content"):
-        if isinstance(value := delta.get(name), str):
-            message[name] = message.get(name, "") + value
-    for name in ("tool_calls", "function_call"):  # that there is one is enough
-        message[name] = delta.get(name) or message.get(name)
-    parts, content = message.setdefault("content", []), delta.get("content")
-    if isinstance(content, list):
-        parts.extend(content)
-    if not isinstance(content, str):
-        return ""
-    parts.append({"type": "text", "text": content})
-    return content

@@ -89,7 +89,7 @@ def annotate(
             )
         if preset.planner == "kinematic" and run.examples is None:
             options = with_answers(options, source)
-        with progress_bars(plans=not json_output) as progress:
+        with progress_bars() as progress:
             robot = options.recorded(source).robot
             if robot and robot.findings:
                 typer.echo("The robot as its numbers show it (otherwise: --layout, --camera):", err=True)

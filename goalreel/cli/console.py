@@ -1,7 +1,6 @@
 """The display of the command line while it works and when it is done. Progress goes to stderr."""
 
 import json
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext, redirect_stdout
@@ -26,7 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from goalreel.drivers import Observer
-from goalreel.progress import OnProgress, OnText, reply_listener
+from goalreel.progress import OnProgress
 from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
 from goalreel.wording import reader_text
 
@@ -38,47 +37,6 @@ if TYPE_CHECKING:
     from goalreel.annotator.job import Summary
 
 
-_STEPS = re.compile(r"""["'](?:execution_plan|segments)["']\s*:""")
-_NAME = re.compile(r"""["'](?:step_)?name["']\s*:\s*(["'])(.+?)\1\s*[,}]""")
-
-
-def step_names(text: str) -> list[str]:
-    """The names of the steps, or of the segments of a recording, in a reply that may not be whole."""
-    plan = _STEPS.split(text.rpartition("</think>")[2])
-    return [name for _, name in _NAME.findall(plan[-1])] if len(plan) > 1 else []
-
-
-class PlanDrafts:
-    """The plans of a batch while they are written: `begin` is for `reply_listener`."""
-
-    def __init__(self) -> None:
-        self._replies: dict[int, list[str]] = {}
-        self._is_heard = False
-
-    def begin(self) -> OnText:
-        """Listen to a reply. One that begins after others were heard is of another batch."""
-        if self._is_heard:
-            self._replies, self._is_heard = {}, False
-        pieces: list[str] = []
-
-        def hear(text: str) -> None:
-            pieces.append(text)
-            self._replies[id(pieces)] = pieces
-            self._is_heard = True
-
-        return hear
-
-    def __str__(self) -> str:
-        """The last step of the longest plan that is not whole; empty where none is being written."""
-        texts = ["".join(pieces) for pieces in list(self._replies.values())]
-        plans = [step_names(text) for text in texts if not text.rstrip().endswith(("]}", "</answer>", "```"))]
-        names = max(plans, key=len, default=[])
-        return f"{len(names)}. {names[-1]}" if names else ""
-
-
-_PLANNING = "planning"
-
-
 class _Board:
     """The storyboard so far."""
 
@@ -86,15 +44,7 @@ class _Board:
         self.names: list[str] = []
         self.marks: list[str] = []
         self.comments: list[str] = []
-        self.note = _PLANNING
-        self.reply: list[str] = []
-        """The pieces of the planner's reply under way."""
-
-    def begin_reply(self) -> OnText | None:
-        if self.note != _PLANNING:  # a critic's
-            return None
-        self.reply = []
-        return self.reply.append
+        self.note = "planning"
 
     def observe(self, request: Request, answer: Answer) -> None:
         match request, answer:
@@ -119,14 +69,9 @@ class _Board:
                 self.note = f"[red]{escape(answer.message)}[/]"
 
     def __rich__(self) -> Table:
-        rows, note = list(zip(self.names, self.marks, self.comments, strict=True)), self.note
-        width = None
-        if note == _PLANNING and (text := "".join(self.reply)):
-            rows = [(name, "", "") for name in step_names(text)]
-            note += f": {len(rows)} step{'' if len(rows) == 1 else 's'} so far, {len(text):,} characters"
-            width = len(note)
         columns = ("", "step", "attempts", "the critic")
-        table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=note, min_width=width)
+        table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=self.note)
+        rows = zip(self.names, self.marks, self.comments, strict=True)
         for i, (name, marks, comment) in enumerate(rows, start=1):
             short = comment if len(comment) < 80 else comment[:79] + "…"
             table.add_row(str(i), escape(name), marks, escape(short))
@@ -134,11 +79,10 @@ class _Board:
 
 
 @contextmanager
-def live_view(*, replies: bool = True) -> Iterator[Observer]:
+def live_view() -> Iterator[Observer]:
     """Show the storyboard on stderr while it grows: pass what is yielded to the driver as `observe`.
 
-    With `replies` the plan is shown as it is written. Where stderr is no terminal, the storyboard is shown
-    once, when it is done.
+    Where stderr is no terminal, it is shown once, when it is done.
     """
     board, console = _Board(), Console(stderr=True)
     if not console.is_terminal:
@@ -146,8 +90,7 @@ def live_view(*, replies: bool = True) -> Iterator[Observer]:
         board.note = ""
         console.print(board)
         return
-    listener = reply_listener(board.begin_reply) if replies else nullcontext()
-    with listener, Live(board, console=console, refresh_per_second=4):
+    with Live(board, console=console, refresh_per_second=4):
         yield board.observe
         board.note = ""
 
@@ -172,28 +115,10 @@ class _Rate(ProgressColumn):
         return Text(f"{speed:.1f}/s" if speed >= 1 else f"{60 * speed:.0f}/min", style="dim")
 
 
-class _Note(ProgressColumn):
-    """A note on what is going on, behind the last bar."""
-
-    max_refresh = 0.5
-
-    def __init__(self, note: object) -> None:
-        super().__init__()
-        self._note = note
-        self.last: TaskID | None = None
-
-    def render(self, task: Task) -> Text:
-        return Text(str(self._note) if task.id == self.last else "", style="dim")
-
-
 @contextmanager
-def progress_bars(*, plans: bool = False) -> Iterator[OnProgress]:
-    """One bar a stage: call the yielded function with (stage, done, total).
-
-    With `plans`, a terminal also shows the step that a chat model is writing into a plan.
-    """
-    console, written = Console(stderr=True), PlanDrafts()
-    note = _Note(written)
+def progress_bars() -> Iterator[OnProgress]:
+    """One bar a stage: call the yielded function with (stage, done, total)."""
+    console = Console(stderr=True)
     columns = (
         TextColumn("{task.description}", markup=False),
         BarColumn(),
@@ -201,17 +126,14 @@ def progress_bars(*, plans: bool = False) -> Iterator[OnProgress]:
         _Rate(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
-        note,
     )
     bars: dict[str, TaskID] = {}
-    listener = reply_listener(written.begin) if plans and console.is_terminal else nullcontext()
     # Elsewhere only the last bars are written: to draw them ten times a second would slow the work down.
-    display = Progress(*columns, console=console, auto_refresh=console.is_terminal)
-    with listener, display as progress:
+    with Progress(*columns, console=console, auto_refresh=console.is_terminal) as progress:
 
         def update(stage: str, done: int, total: int) -> None:
             if stage not in bars:
-                bars[stage] = note.last = progress.add_task(stage, total=total)
+                bars[stage] = progress.add_task(stage, total=total)
             progress.update(bars[stage], completed=done, total=total)
 
         yield update

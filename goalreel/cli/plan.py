@@ -196,7 +196,7 @@ def plan(
         else:
             request = _remaining_task(storyboard, arguments, done, out, seed)
         model_set = load(models.load(), roles=())
-        with live_view(replies=not json_output) as observe:
+        with live_view() as observe:
             board = plan_task(request, out, model_set, on_rejected=on_rejected, observe=observe)
         _print_result(board, out, json_output)
 

@@ -13,7 +13,7 @@ import ssl
 import threading
 import weakref
 from asyncio import sleep
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping
+from collections.abc import Collection, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -86,8 +86,6 @@ class HttpError(Exception):
 
 log = logging.getLogger(__name__)
 
-type Read = Callable[[httpx2.Response], Awaitable[bytes]]
-
 
 class HttpClient:
     """Sends requests to one endpoint; its key goes to no other host.
@@ -155,14 +153,13 @@ class HttpClient:
         url, query = self.endpoint.address + route, self.endpoint.query or None
         return self._client.build_request(method, url, params=query, headers=self.endpoint.headers, **content)
 
-    async def send(self, request: httpx2.Request, read: Read | None = None) -> Reply:
-        """Send a request, for another time where that may help; `read` reads the body of a success.
+    async def send(self, request: httpx2.Request) -> Reply:
+        """Send a request, for another time where that may help.
 
         Raises:
             HttpError: there is no reply after all retries, or it has not the status of success.
             ValueError: it leads to another host, and may not.
         """
-        streams = read is not None
 
         def is_worth_another(error: BaseException) -> bool:
             if not isinstance(error, HttpError):
@@ -171,7 +168,7 @@ class HttpClient:
                 late = isinstance(error.__cause__, httpx2.ReadTimeout | httpx2.WriteTimeout)
                 final = isinstance(error.__cause__, httpx2.TooManyRedirects | httpx2.UnsupportedProtocol)
                 return not final and (self._retry_late or not late)
-            return _may_be_answered_soon(error.reply, streams)
+            return _may_be_answered_soon(error.reply)
 
         def note(state: tenacity.RetryCallState) -> None:
             error = state.outcome.exception() if state.outcome else None
@@ -189,18 +186,18 @@ class HttpClient:
             sleep=lambda seconds: sleep(seconds),
             reraise=True,
         )
-        return await retrying(self._once, request, read or read_body)
+        return await retrying(self._once, request)
 
     def call(self, method: str, route: str, **content: Any) -> Reply:
         """Send a request to a route and wait for the reply. Raises as `send`."""
         return run(self.send(self.request(method, route, **content)))
 
-    async def _once(self, request: httpx2.Request, read: Read) -> Reply:
+    async def _once(self, request: httpx2.Request) -> Reply:
         try:
             async with asyncio.timeout(self.timeout_s):
                 response = await self._client.send(request, stream=True)
                 try:
-                    body = await (read if response.status_code == 200 else read_body)(response)
+                    body = await read_body(response)
                 finally:
                     await response.aclose()
         except (TimeoutError, *_LOST) as e:
@@ -284,18 +281,9 @@ async def read_body(response: httpx2.Response) -> bytes:
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
-        check_size(len(body))
+        if len(body) > MAX_REPLY_BYTES:
+            raise httpx2.RemoteProtocolError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
     return bytes(body)
-
-
-def check_size(size: int) -> None:
-    """Check the bytes of a reply so far.
-
-    Raises:
-        httpx2.TransportError: they are more than a reply may have.
-    """
-    if size > MAX_REPLY_BYTES:
-        raise httpx2.RemoteProtocolError(f"more than {MAX_REPLY_BYTES // 2**20} MiB")
 
 
 def is_transient(status: int) -> bool:
@@ -303,13 +291,12 @@ def is_transient(status: int) -> bool:
     return status in (408, 409, 429) or (status >= 500 and status != 501)
 
 
-def _may_be_answered_soon(reply: Reply, streams: bool) -> bool:
+def _may_be_answered_soon(reply: Reply) -> bool:
     if _asked_s(reply) > _LONGEST_ASKED_S:
         return False
     if (answer := reply.headers.get("x-should-retry")) in ("true", "false"):
         return answer == "true"
-    # A server that cannot stream may say 500: it is then asked without.
-    return is_transient(reply.status) and not (streams and reply.status == 500)
+    return is_transient(reply.status)
 
 
 def _pause(state: tenacity.RetryCallState) -> float:

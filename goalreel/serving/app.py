@@ -1,8 +1,4 @@
-"""The application: every route, behind one gate that looks at token, drain, number and size; and its server.
-
-`/docs` is the server's OpenAPI description as one page that loads nothing from anywhere: FastAPI's own takes
-its script from a CDN, which a robot's network may not reach.
-"""
+"""The application: every route behind one gate that looks at token, drain, number and size; its server."""
 
 import asyncio
 import socket
@@ -10,16 +6,14 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from pathlib import Path
 from types import FrameType
-from typing import Annotated, Any, Literal, Protocol, TypedDict
+from typing import Annotated, Literal, Protocol, TypedDict
 
-import jinja2
 from fastapi import APIRouter, FastAPI, Request
 from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalreel import __version__
@@ -35,10 +29,6 @@ from goalreel.serving.storyboards import Jobs
 
 OPEN = frozenset({"/health"})
 TOO_MANY = "too many requests at once"
-
-
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; frame-ancestors 'none'"
-"""The page's Content-Security-Policy: no script, no picture, no font."""
 
 
 class Gate:
@@ -124,17 +114,6 @@ class Gate:
             self._service.metrics.answered(route, status, time.monotonic() - started)
 
 
-_TEMPLATE = Path(__file__).with_name("docs_page.html.j2")
-
-
-def render_docs(description: Mapping[str, Any]) -> str:
-    """Render an OpenAPI description, such as `FastAPI.openapi()` gives, as an HTML page."""
-    environment = jinja2.Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    template = environment.from_string(_TEMPLATE.read_text(encoding="utf-8"))
-    schemas = description.get("components", {}).get("schemas", {})
-    return template.render(info=description["info"], paths=description["paths"], schemas=schemas)
-
-
 router = APIRouter(tags=["operation"])
 
 
@@ -144,7 +123,7 @@ class ModelHealth(TypedDict):
     alive: bool
     waiting: int
     under_way: int
-    silent_seconds: Annotated[float, Field(description="Since its last token or answer, while at work.")]
+    silent_seconds: Annotated[float, Field(description="Since its last answer, while at work.")]
 
 
 class Health(TypedDict):
@@ -177,13 +156,6 @@ async def metrics(request: Request, service: Here) -> Response:
     """Counters for Prometheus."""
     text = service.metrics.render(service.batchers, request.app.state.jobs.counts())
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
-@router.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> HTMLResponse:
-    """Every route and type, on a page that works offline."""
-    headers = {"Content-Security-Policy": POLICY}
-    return HTMLResponse(render_docs(request.app.openapi()), headers=headers)
 
 
 class BoardKeeper(Protocol):
@@ -229,7 +201,6 @@ def create_app(
         version=__version__,
         summary="Storyboards of checked visual sub-goals, and the models that make them.",
         lifespan=lifespan,
-        docs_url=None,
         redoc_url=None,
     )
     app.state.service, app.state.jobs, app.state.steering = service, jobs, Steering(service)

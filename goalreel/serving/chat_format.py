@@ -233,17 +233,12 @@ def end_reply(reply: TokenReply | NoReply, stop: Sequence[str]) -> Ended:
         ended = Ended(reply.cut_off, "length", (), reply.usage)
     else:
         raise unanswered(f"the model gave no answer: {reply.reason}", refused=reply.refused)
-    at = find_stop(ended.text, stop)
+    at = min((at for text in stop if (at := ended.text.find(text)) >= 0), default=None)
     if at is None:
         return ended
     ends = accumulate(len(token.text) for token in ended.tokens)
     tokens = [token for token, end in zip(ended.tokens, ends, strict=True) if end <= at]
     return Ended(ended.text[:at], "stop", tokens, ended.usage)
-
-
-def find_stop(text: str, stop: Sequence[str], start: int = 0) -> int | None:
-    """Find the first text that stops a reply, from `start` on; None where there is none."""
-    return min((at for s in stop if (at := text.find(s, start)) >= 0), default=None)
 
 
 def answer(body: ChatBody, reply: TokenReply | NoReply) -> ChatAnswer:

@@ -152,7 +152,7 @@ def _field(place: Sequence[str | int]) -> str | None:
 
 
 async def _full(_: Request, error: QueueFull) -> Response:
-    return error_response(429, str(error), {"Retry-After": str(error.retry_after)})
+    return error_response(429, str(error), {"Retry-After": str(RETRY_SECONDS)})
 
 
 async def _unavailable(_: Request, error: BackendError) -> Response:

@@ -9,7 +9,15 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, cast
 
-from goalreel.chat.conversation import Chat, Conversation, Decoder, DecodingChat, Reply
+from goalreel.chat.conversation import (
+    Chat,
+    ChatRequest,
+    Conversation,
+    NoReply,
+    Reply,
+    RequestChat,
+    TokenReply,
+)
 from goalreel.chat.dialects import OWN
 from goalreel.errors import BackendError, InputError, UserError, first_line
 from goalreel.extras import absent
@@ -42,32 +50,29 @@ def build_models(
     critic: str | None,
     editor: str | None,
     *,
-    server: str | None = None,
     loading: bool = False,
 ) -> Models:
     """Load what is named. A local chat model that is named for both roles is loaded once.
 
-    `server`: the name of a server that has what is named: it is asked there, in the same words, and nothing
-    is loaded. `loading`: those of this process are loaded when they are first asked (`LoadingModel`).
+    `loading`: those of this process are loaded when they are first asked (`LoadingModel`).
 
     Raises:
         InputError: nothing is named, or no such kind of name.
     """
     names = check_names(planner, critic, editor)
-    if server is None:
-        for name in names.values():
-            name.check_folders()
+    for name in names.values():
+        name.check_folders()
     chat, draw = partial(build_chat, cache={}), build_editor
     if loading:
         chat, draw = partial(_loading_chat, {}), _loading_editor
     return Models(
-        planner=chat(server or planner, role="planner") if planner else None,
-        critic=chat(server or critic, role="critic") if critic else None,
-        editor=draw(server or editor) if editor else None,
+        planner=chat(planner, role="planner") if planner else None,
+        critic=chat(critic, role="critic") if critic else None,
+        editor=draw(editor) if editor else None,
         planner_name=names["planner"].brief() if planner else "",
         critic_name=names["critic"].brief() if critic else "",
         editor_name=names["editor"].brief() if editor else "",
-        remote=frozenset(role for role, name in names.items() if server or is_remote(role, name)),
+        remote=frozenset(role for role, name in names.items() if is_remote(role, name)),
         references=editor is not None and takes_references(names["editor"]),
         planner_dialect=(dialect_of(planner, "planner") if planner else None) or OWN,
         critic_dialect=(dialect_of(critic, "critic") if critic else None) or OWN,
@@ -107,7 +112,7 @@ def _loading_editor(name: str) -> Editor:
 
 
 class LoadingModel:
-    """An Editor or a DecodingChat that is loaded once, by whoever needs it first.
+    """An Editor or a RequestChat that is loaded once, by whoever needs it first.
 
     Its methods raise BackendError where it cannot be loaded or called; the next call tries again.
     """
@@ -146,9 +151,9 @@ class LoadingModel:
         """Continue each conversation."""
         return cast(Chat, self.load()).complete(conversations, schema=schema)
 
-    def decoder(self) -> Decoder:
-        """Make what answers many callers."""
-        return cast(DecodingChat, self.load()).decoder()
+    def answer(self, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
+        """Answer each request."""
+        return cast(RequestChat, self.load()).answer(requests)
 
 
 def is_loaded(model: object) -> bool:

@@ -17,9 +17,9 @@ from goalreel.chat.conversation import (
     Chat,
     ChatRequest,
     Conversation,
-    DecodingChat,
     NoReply,
     Reply,
+    RequestChat,
     TokenReply,
     request_replies,
 )
@@ -33,9 +33,8 @@ from goalreel.loop import LoopArguments
 from goalreel.middleware import ask_model
 from goalreel.models.names import ModelName
 from goalreel.planners.chat import ChatPlanner
-from goalreel.progress import OnText, reply_listener
 from goalreel.serving.errors import CLIENT_GONE, unknown_model
-from goalreel.serving.queues import BatchBounds, Batcher, CallEngine
+from goalreel.serving.queues import BatchBounds, Batcher
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Answer, Candidate, Edit, Failure, Role, Task, stage_of
 from goalreel.types import Request as ModelRequest
@@ -77,15 +76,15 @@ class Service:
         lanes, bounds = 1, self._bounds
         if role in self.models.remote:
             lanes, bounds = bounds.size, replace(bounds, size=1)
-        key = None
+        key: dict[str, Any] = {}
         if role == "editor":
-            make = functools.partial(CallEngine, role, model.edit)
-        elif isinstance(model, DecodingChat):
-            make = model.decoder
+            call = model.edit
+        elif isinstance(model, RequestChat):
+            call = model.answer
         else:
-            make, key = functools.partial(CallEngine, role, functools.partial(_call_chat, model)), _call_key
+            call, key = functools.partial(_call_chat, model), {"key": _call_key}
         observe = functools.partial(self.metrics.called, role)
-        return Batcher(role, [make] * lanes, bounds, key=key, observe=observe)
+        return Batcher(role, call, bounds, lanes=lanes, observe=observe, **key)
 
     @property
     def healthy(self) -> bool:
@@ -94,7 +93,7 @@ class Service:
 
     @property
     def stuck(self) -> list[str]:
-        """Roles at work that wrote no token, or gave no answer, for `stuck_seconds`."""
+        """Roles at work that gave no answer for `stuck_seconds`."""
         limit = self.settings.stuck_seconds
         return [role for role, batcher in self.batchers.items() if batcher.silent_seconds > limit]
 
@@ -134,29 +133,9 @@ class Service:
 
 
 def _call_chat(chat: Chat, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
-    """Call a chat model that answers whole batches, and tell each its reply as far as it has not heard it."""
-    first, heard = requests[0], False
-
-    def begin() -> OnText | None:
-        # A chat model behind a server gets each request by itself, so that its pieces have one owner.
-        tell = first.begin() if first.begin is not None and len(requests) == 1 else None
-
-        def hear(piece: str) -> None:
-            nonlocal heard
-            heard = True
-            if tell is not None:
-                tell(piece)
-
-        return None if tell is None else hear
-
-    with reply_listener(begin):
-        conversations = [request.conversation for request in requests]
-        replies = request_replies(chat, conversations, first.schema, tokens=first.tokens)
-    for request, reply in zip(requests, replies, strict=False):
-        text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
-        if request.on_text is not None and text and not heard:
-            request.on_text(text)
-    return replies
+    """Call a chat model with requests of one `_call_key`."""
+    first, conversations = requests[0], [request.conversation for request in requests]
+    return request_replies(chat, conversations, first.schema, tokens=first.tokens)
 
 
 def _call_key(request: ChatRequest) -> tuple[bool, str]:
@@ -171,11 +150,11 @@ async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], qu
         HTTPException: 499, the client has disconnected.
         QueueFull, BackendError: from the batcher.
     """
-    return await while_connected(request, batcher.ask(question, client=client_of(request)))
+    return await while_connected(request, batcher.ask(question))
 
 
 def client_of(request: Request) -> str | None:
-    """The address of the client, each of which has its turn in a queue."""
+    """The address of the client."""
     return request.client.host if request.client else None
 
 
@@ -254,15 +233,10 @@ class QueuedChat:
     """A TokenChat for a job's agents that sends conversations to the server's batches. It blocks its thread.
 
     The queue's limit does not apply: a job has one request at a time, and the number of jobs is limited.
-    `begin` is called before each reply and gives what hears its pieces, in the model's thread.
     """
 
-    def __init__(
-        self, batcher: ChatBatcher, client: str, begin: Callable[[], OnText | None] = lambda: None
-    ) -> None:
+    def __init__(self, batcher: ChatBatcher) -> None:
         self._batcher = batcher
-        self._client = client
-        self._begin = begin
         self._waiting: list[Future[TokenReply | NoReply]] = []
         self._cancelled = False
 
@@ -275,8 +249,8 @@ class QueuedChat:
             BackendError: the model cannot be called.
             concurrent.futures.CancelledError: the job was cancelled.
         """
-        requests = [ChatRequest(c, schema, on_text=self._begin(), begin=self._begin) for c in conversations]
-        return [reply.text if isinstance(reply, TokenReply) else reply for reply in self._ask(requests)]
+        replies = self._ask([ChatRequest(c, schema) for c in conversations])
+        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
     def complete_tokens(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
@@ -285,7 +259,7 @@ class QueuedChat:
         return self._ask([ChatRequest(c, schema, tokens=True) for c in conversations])
 
     def _ask(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        self._waiting = [self._batcher.put(r, client=self._client, bounded=False) for r in requests]
+        self._waiting = [self._batcher.put(r, bounded=False) for r in requests]
         if self._cancelled:
             self.cancel()
         return [future.result() for future in self._waiting]
@@ -300,22 +274,15 @@ class QueuedChat:
 class ServedModels:
     """Planner, Editor and Critic of a server, for the storyboard `client`, whose agents wait in `threads`.
 
-    `begin` is called before each of the planner's replies and gives what hears its pieces. A server needs no
-    Editor where nothing `draws`.
+    A server needs no Editor where nothing `draws`.
     """
 
     def __init__(
-        self,
-        service: Service,
-        threads: ThreadPoolExecutor | None,
-        client: str,
-        begin: Callable[[], OnText | None] = lambda: None,
-        *,
-        draws: bool = True,
+        self, service: Service, threads: ThreadPoolExecutor | None, client: str, *, draws: bool = True
     ) -> None:
         self._client, self._threads, self._examining = client, threads, service.examining
-        planner = QueuedChat(service.chat("planner"), client, begin)
-        critic = QueuedChat(service.chat("critic"), client)
+        planner = QueuedChat(service.chat("planner"))
+        critic = QueuedChat(service.chat("critic"))
         self._chats = (planner, critic)
         models, loop = service.models, service.settings.loop
         self._planner = ChatPlanner(planner, dialect=models.planner_dialect, max_steps=loop.max_steps)
@@ -327,7 +294,7 @@ class ServedModels:
                 dialect=models.critic_dialect,
                 threshold=loop.critic_threshold,
             )
-            for chat in (critic, QueuedChat(service.chat("critic"), "examiner"))  # which outlives the job
+            for chat in (critic, QueuedChat(service.chat("critic")))  # which outlives the job
         )
         self._editor = service.editor() if draws else None
         self.makers = makers(models.names().get)
@@ -346,7 +313,7 @@ class ServedModels:
         try:
             if isinstance(request, Edit):
                 assert self._editor is not None
-                return await self._editor.ask(request, client=self._client, bounded=False)
+                return await self._editor.ask(request, bounded=False)
             call: Callable[..., Any] = self._planner.plan if isinstance(request, Task) else self._critic.judge
             loop = asyncio.get_running_loop()
             (answer,) = await loop.run_in_executor(self._threads, call, [request])

@@ -88,7 +88,7 @@ class ServeSettings(Settings):
     max_stored_bytes: int = setting(2**30, ge=0)
     """Finished storyboards in memory, in number and in bytes of JSON; the least recently used goes first."""
     stuck_seconds: int = setting(
-        300, "Seconds without a token, or an answer, after which /health says Stuck.", ge=1, panel=_LOAD
+        1800, "Seconds without an answer, while at work, after which /health says Stuck.", ge=1, panel=_LOAD
     )
     drain_seconds: int = setting(30, "Seconds that SIGTERM waits for what is under way.", ge=0, panel=_LOAD)
 

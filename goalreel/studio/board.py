@@ -133,8 +133,6 @@ class StudioBoard:
         """The reason why its work ended without a line in the log, as with a full disk; empty: it did not."""
         self.forgotten = False
         """Its folder is removed, so that nothing can be written any more."""
-        self.writing = ""
-        """The reply of the Planner as far as it is written; empty while it writes none."""
         self._watchers: set[asyncio.Queue[bytes]] = set()
 
     @property
@@ -182,16 +180,11 @@ class StudioBoard:
         """Tell those who watch now; it is not stored."""
         self._send(_message(event, data))
 
-    def write(self, piece: str, *, first: bool) -> None:
-        """Take a piece of the Planner's reply; the `first` one begins a new reply."""
-        self.writing = piece if first else self.writing + piece
-        self.tell("text", {"role": "planner", "piece": piece, "first": first})
-
     def wait_for(self, waiting: ModelWait | None) -> None:
         """Note which model is asked; None: it has answered."""
         if waiting is None and self.waiting is None:
             return
-        self.writing, self.waiting = "", waiting
+        self.waiting = waiting
         self.tell("waiting", None if waiting is None else waiting.data())
 
     def end_in_trouble(self, line: str) -> None:
@@ -213,8 +206,6 @@ class StudioBoard:
                 yield self._message(event)
             if self.waiting is not None:
                 yield _message("waiting", self.waiting.data())
-            if self.writing:
-                yield _message("text", {"role": "planner", "piece": self.writing, "first": True})
             silent = 0.0
             while not watcher.empty() or (self._goes_on(watcher) and (stay or self.status == "running")):
                 try:

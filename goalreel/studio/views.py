@@ -55,7 +55,6 @@ def board_view(board: "StudioBoard", by: str = "person") -> Json:
         "preset": state.preset,
         "models": model_names(state.models),
         "waiting": waiting,
-        "writing": board.writing,
         "failure": _failure(state.failure),
         "degraded": board.said_trouble or ("" if record is None else record.degraded),
         "complete": record is not None and record.complete,

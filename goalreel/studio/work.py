@@ -9,7 +9,6 @@ import time
 from collections.abc import Awaitable, Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 from goalreel.boards.words import stand_in
@@ -18,7 +17,6 @@ from goalreel.drivers import advance
 from goalreel.errors import UserError, first_line
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, attempt, attempt_seed, choose_references, render_step
-from goalreel.progress import OnText
 from goalreel.serving.service import ServedModels, Service
 from goalreel.studio.board import ModelWait, StudioBoard
 from goalreel.studio.events import (
@@ -66,7 +64,6 @@ class BoardWork:
         self.ending: BoardStatus = "interrupted"
         """The status of the storyboard if the run is cancelled."""
         self._board, self._threads, self._until_free = board, threads, until_free
-        self._loop = asyncio.get_running_loop()
         self._current: tuple[object, asyncio.Task[None]] | None = None
 
     async def run(self, *, reopen: bool = False) -> None:
@@ -174,19 +171,7 @@ class BoardWork:
             self._board.wait_for(None)
 
     def _new_models(self) -> ServedModels:
-        return ServedModels(self.service, self._threads, self._board.id, self._begin_reply)
-
-    def _begin_reply(self) -> OnText:
-        is_first = True
-
-        def tell(piece: str) -> None:
-            nonlocal is_first
-            write = partial(self._board.write, piece, first=is_first)
-            is_first = False
-            if not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(write)
-
-        return tell
+        return ServedModels(self.service, self._threads, self._board.id)
 
 
 class StepDrawing:

@@ -8,10 +8,10 @@ from support.places import ROOT
 BENCHMARKS = ROOT / "benchmarks"
 FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.stem != "common"}
 BROWSER = {"review", "studio"}
-PROCESSES = BROWSER | {"label", "ros", "serve_load", "startup"}
+PROCESSES = BROWSER | {"label", "ros", "startup"}
 LONG = {"loop", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
-LAB = {"label", "review", "ros", "scale", "serve_load", "studio"}
+LAB = {"label", "review", "ros", "scale", "studio"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
 
 

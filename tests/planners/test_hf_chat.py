@@ -11,12 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.conversations import BUILDERS, CONVERSATIONS, picture, user
 
-from goalreel.chat.conversation import Message, NoReply, cut_off
+from goalreel.chat.conversation import ChatRequest, Message, NoReply, RequestChat, cut_off
 from goalreel.chat.hf import HfChat
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.load import build_chat
-from goalreel.progress import reply_listener
 
 
 @pytest.fixture(scope="module")
@@ -52,15 +51,19 @@ def test_a_batch_answers_as_one_at_a_time(checkpoints, name):
     assert len(set(alone)) == len(alone)
 
 
-def test_a_listener_hears_a_reply_as_it_is_written(qwen):
-    chat = HfChat.load(qwen, device="cpu", max_new_tokens=24)
-    pieces: list[str] = []
-    with reply_listener(lambda: pieces.append):
-        (reply,) = chat.complete(CONVERSATIONS[:1])
-    assert len(pieces) > 1
-    assert "".join(pieces) == reply.cut_off
-    assert chat.complete(CONVERSATIONS[:1]) == [reply], "nobody listens any more"
-    assert "".join(pieces) == reply.cut_off
+@pytest.mark.parametrize("name", BUILDERS)
+def test_each_request_of_a_batch_has_its_own_limit(checkpoints, name):
+    chat = HfChat.load(checkpoints[name], device="cpu", max_new_tokens=24, batch_size=4)
+    assert isinstance(chat, RequestChat)
+    limits = (24, 3, 17, 8, 99, 1, 12)
+    asked = [
+        ChatRequest(CONVERSATIONS[i % 5], tokens=bool(i % 2), max_tokens=limit)
+        for i, limit in enumerate(limits)
+    ]
+    alone = [chat.answer([request])[0] for request in asked]
+    together = chat.answer(asked)
+    assert together == alone
+    assert [reply.usage.reply for reply in together] == [min(24, limit) for limit in limits]
 
 
 @pytest.mark.parametrize("name", BUILDERS)

@@ -9,8 +9,7 @@ import pytest
 import torch
 from support import tiny
 
-from goalreel.chat.conversation import ChatRequest, Message, TokenChat
-from goalreel.chat.decoding import LocalWork
+from goalreel.chat.conversation import Message, TokenChat
 from goalreel.chat.hf import HfChat
 from goalreel.image import Image
 
@@ -42,10 +41,8 @@ def load(path, max_new_tokens=WORDS, **settings) -> HfChat:
 def forward(chat: HfChat, conversation) -> tuple[list[int], torch.Tensor]:
     """The ids of the greedy reply and, by one pass over it all, the probabilities (ids, words)."""
     inputs = chat.template.inputs([conversation])
-    row = chat.row(LocalWork(ChatRequest(conversation)))
-    chat._write([row])
-    new = torch.tensor(row.ids)
-    ids = torch.cat([inputs["input_ids"], new[None]], 1)
+    ids = chat.model.generate(**inputs, **chat._generation)
+    new = ids[0, inputs["input_ids"].shape[1] :]
     more = {k: v for k, v in inputs.items() if k not in ("input_ids", "attention_mask", "mm_token_type_ids")}
     if "mm_token_type_ids" in inputs:
         kinds = inputs["mm_token_type_ids"]

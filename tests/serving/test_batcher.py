@@ -1,4 +1,4 @@
-"""The batcher without a server: whose turn it is, who is refused, what is dropped, and when it is stuck."""
+"""The batcher without a server: who is refused, what is dropped, and when it is stuck."""
 
 import threading
 from concurrent.futures import Future
@@ -7,7 +7,7 @@ import pytest
 from support.wait import until
 
 from goalreel.errors import BackendError
-from goalreel.serving.queues import BatchBounds, Batcher, CallEngine, QueueFull, WorkerDead
+from goalreel.serving.queues import BatchBounds, Batcher, QueueFull, WorkerDead
 
 
 class Gated:
@@ -32,35 +32,27 @@ def call() -> Gated:
 
 @pytest.fixture
 def batcher(call):
-    batcher = Batcher("planner", [lambda: CallEngine("planner", call)], BatchBounds(size=1, wait=0, queue=4))
+    batcher = Batcher("planner", call, BatchBounds(size=1, wait=0, queue=4))
     yield batcher
     for _ in range(20):
         call.gate.release()
     batcher.close()
 
 
-def test_a_client_with_many_requests_does_not_hold_up_one_with_few(batcher, call):
-    first = batcher.put("a0", client="a")
+def test_requests_are_answered_in_their_order_and_one_too_many_is_refused(batcher, call):
+    works = [batcher.put("0")]
     assert call.entered.acquire(timeout=60)
-    others = [batcher.put(name, client=name[0]) for name in ("a1", "a2", "b0", "c0")]
+    works += [batcher.put(name) for name in "1234"]
+    for refuse in (batcher.check_room, lambda: batcher.put("5")):
+        with pytest.raises(QueueFull, match="try again"):
+            refuse()
+    assert batcher.waiting == 4
+    assert works[2].cancel()
+    works.append(batcher.put("5"))
     for _ in range(5):
         call.gate.release()
-    assert [f.result(60) for f in (first, *others)] == ["a0", "a1", "a2", "b0", "c0"]
-    assert call.batches == [["a0"], ["b0"], ["c0"], ["a1"], ["a2"]]
-
-
-def test_a_full_queue_refuses_the_client_with_most_requests(batcher, call):
-    batcher.put("a0", client="a")
-    assert call.entered.acquire(timeout=60)
-    waiting = [batcher.put(f"a{n}", client="a") for n in (1, 2, 3, 4)]
-    for refuse in (batcher.check_room, lambda client: batcher.put("a5", client=client)):
-        with pytest.raises(QueueFull):
-            refuse("a")
-    batcher.check_room("b")
-    waiting.append(batcher.put("b0", client="b"))
-    with pytest.raises(QueueFull, match="try again"):
-        waiting[3].result(0)
-    assert batcher.waiting == 4
+    assert [f.result(60) for f in works if not f.cancelled()] == ["0", "1", "3", "4", "5"]
+    assert call.batches == [["0"], ["1"], ["3"], ["4"], ["5"]]
 
 
 def test_what_is_cancelled_under_way_does_not_wait_for_the_model(batcher, call):
@@ -77,7 +69,7 @@ def test_what_is_cancelled_under_way_does_not_wait_for_the_model(batcher, call):
     until(lambda: batcher.silent_seconds == 0)
 
 
-def test_a_long_request_to_one_engine_holds_up_no_other():
+def test_a_long_request_in_one_lane_holds_up_no_other():
     end = threading.Event()
 
     def call(requests: list[str]) -> list[str]:
@@ -85,7 +77,7 @@ def test_a_long_request_to_one_engine_holds_up_no_other():
         assert requests != ["long"] or end.wait(60)
         return requests
 
-    batcher = Batcher("critic", [lambda: CallEngine("critic", call)] * 2, BatchBounds(size=1, wait=0))
+    batcher = Batcher("critic", call, BatchBounds(size=1, wait=0), lanes=2)
     long = batcher.put("long")
     assert [batcher.put(name).result(60) for name in ("a", "b", "c")] == ["a", "b", "c"]
     assert not long.done()
@@ -104,7 +96,7 @@ def test_a_bug_fails_its_own_batch_and_the_model_goes_on():
         assert requests != ["held"] or end.wait(60)
         return requests
 
-    batcher = Batcher("critic", [lambda: CallEngine("critic", call)] * 2, BatchBounds(size=1, wait=0))
+    batcher = Batcher("critic", call, BatchBounds(size=1, wait=0), lanes=2)
     held, broken = batcher.put("held"), batcher.put("bug")
     with pytest.raises(BackendError, match="the critic model failed: see the server's log"):
         broken.result(60)
@@ -116,33 +108,3 @@ def test_a_bug_fails_its_own_batch_and_the_model_goes_on():
     batcher.close()
     with pytest.raises(WorkerDead):
         batcher.put("late")
-
-
-def test_a_model_that_cannot_be_made_fails_who_waits_and_is_tried_again():
-    faults, go = [MemoryError("no room"), BackendError("no weights")], threading.Event()
-
-    def make() -> CallEngine:
-        assert go.wait(60)
-        if faults:
-            raise faults.pop(0)
-        return CallEngine("critic", list)
-
-    batcher = Batcher("critic", [make], BatchBounds(size=1, wait=0))
-    waiting = [batcher.put("a"), batcher.put("b")]
-    until(lambda: batcher.silent_seconds > 0.05)  # one that loads for ever is stuck
-    go.set()
-    for work in waiting:
-        with pytest.raises(BackendError, match="the critic model failed: see the server's log"):
-            work.result(60)
-    assert not batcher.alive
-    with pytest.raises(BackendError, match="no weights"):
-        batcher.put("c").result(60)
-    assert batcher.put("d").result(60) == "d"
-    until(lambda: batcher.alive and batcher.silent_seconds == 0)
-    batcher.close()
-
-
-def test_what_nobody_asked_is_not_loaded_when_the_server_stops():
-    made = []
-    Batcher("critic", [lambda: made.append(1)], BatchBounds()).close()
-    assert not made

@@ -33,7 +33,6 @@ app.command()(serve)
         (["--planner", "bard"], "no planner called 'bard'"),
         (["--editor", "nobody"], "nobody"),
         (["--planner", "hf:x", "--host", "0.0.0.0"], "GOALREEL_TOKEN"),
-        (["--planner", "hf:x", "--replicas", "3"], "need --ray"),
     ],
 )
 def test_what_cannot_be_served_is_one_line(arguments, says, monkeypatch):

@@ -37,15 +37,13 @@ def client(folder):
 def test_a_storyboard_equals_the_offline_drivers_and_is_told_event_by_event(client):
     board = submit(client, seed=7)
     told = events(client, board)
-    assert [name for _, name, _ in told if name not in ("waiting", "drawing", "judging", "text")] == [
+    assert [name for _, name, _ in told if name not in ("waiting", "drawing", "judging")] == [
         *("submitted", "begun", "planned"),
         *["edited", "judged", "edited", "judged", "step"] * 2,
         *("end", "finished"),
     ]
     numbers = [number for number, _, _ in told if number is not None]
     assert numbers == list(range(1, len(numbers) + 1))
-    pieces = [data["piece"] for _, name, data in told if name == "text"]
-    assert "execution_plan" in "".join(pieces)
     assert [n for n, _, _ in events(client, board, after=5)] == numbers[5:]
     fetched = client.get(f"/v1/storyboards/{board}").json()
     record = Storyboard.model_validate(fetched["storyboard"])

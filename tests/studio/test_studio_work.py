@@ -11,16 +11,13 @@ from dataclasses import replace
 import httpx
 import pytest
 from starlette.exceptions import HTTPException
-from support.chat_server import ChatServer, Reply
-from support.serving_models import PlannerChat, plan_of, until
+from support.serving_models import PlannerChat, until
 from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
 from support.studio_page import killable_studio
 
 from goalreel.chat.conversation import TokenReply
-from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import DatasetError, InputError
 from goalreel.serving.loading import LoadingModel
-from goalreel.serving.queues import CallEngine
 from goalreel.serving.service import Service
 from goalreel.serving.settings import ServeSettings
 from goalreel.studio.boards import StudioBoards
@@ -195,15 +192,12 @@ def test_a_browser_logs_in_once_by_the_token(tmp_path):
         assert client.get("/v1/storyboards", headers={"Authorization": "Bearer secret"}).status_code == 200
 
 
-class DecodingPlanner(PlannerChat):
-    """Answers whole batches through the decoder of a chat model."""
+class AnsweringPlanner(PlannerChat):
+    """Answers requests, as a chat model of this process does."""
 
-    def decoder(self):
-        def call(requests):
-            replies = self.complete([request.conversation for request in requests])
-            return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
-
-        return CallEngine("planner", call)
+    def answer(self, requests):
+        replies = self.complete([request.conversation for request in requests])
+        return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
 
 
 def test_the_page_is_there_before_the_models_and_what_cannot_be_loaded_says_so(tmp_path):
@@ -214,7 +208,7 @@ def test_the_page_is_there_before_the_models_and_what_cannot_be_loaded_says_so(t
         assert gate.wait(60)
         if len(loads) == 1:
             raise InputError("no such folder\nwith details")
-        return DecodingPlanner()
+        return AnsweringPlanner()
 
     models = replace(scripted(), planner=LoadingModel("the planner", build))
     with studio(tmp_path, models) as client:
@@ -248,23 +242,6 @@ def test_a_full_disk_is_told_and_nothing_is_lost(tmp_path, monkeypatch):
         monkeypatch.undo()
         client.post(f"/v1/storyboards/{board}/resume")
         assert finished(client, board)["complete"]
-
-
-def test_the_plan_of_a_model_behind_a_server_is_told_as_it_is_written(tmp_path):
-    plan = plan_of("#")
-    pieces = [plan[:20], plan[20:50], plan[50:]]
-    chunks = [
-        {"choices": [{"index": 0, "delta": {"content": piece}, "finish_reason": None}]} for piece in pieces
-    ]
-    lines = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n"
-    answer = Reply(body=lines.encode(), headers={"Content-Type": "text/event-stream"})
-    with ChatServer(lambda request: answer) as server:
-        planner = OpenAIChat("m", server.url)
-        models = replace(scripted(), planner=planner, remote=frozenset({"planner"}))
-        with studio(tmp_path, models) as client:
-            told = [data for _, name, data in events(client, submit(client)) if name == "text"]
-    assert "".join(data["piece"] for data in told) == plan  # whoever comes late gets more at once
-    assert [data["first"] for data in told] == [True, *[False] * (len(told) - 1)]
 
 
 def test_work_without_a_picture_on_the_disk_ends_as_failed_and_says_why(tmp_path):

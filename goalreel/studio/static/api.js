@@ -26,7 +26,7 @@ export const events = (id, after) => at(id, `/events?${new URLSearchParams({ aft
 // again until it answers, for what came after the last event.
 
 const NAMES = [
-  "submitted", "begun", "text", "planned", "waiting", "drawing", "edited", "judging", "judged", "failure", "step", "end", "changed",
+  "submitted", "begun", "planned", "waiting", "drawing", "edited", "judging", "judged", "failure", "step", "end", "changed",
   "finished", "forgotten",
 ];
 const AGAIN_MS = 1000;

@@ -37,7 +37,6 @@ export class BoardView extends EditedPage {
     Object.assign(this, { studio, state, by, go, id: state.id });
     this.selected = state.steps[0]?.id ?? START;
     this.follows = state.status === "running";
-    this.writing = state.writing ?? "";
     fill(holder, page());
     this.on(holder, "load", ({ target }) => this.#measure(target), { capture: true });
     this.on(document, "visibilitychange", () => this.#seen());
@@ -139,8 +138,6 @@ export class BoardView extends EditedPage {
     if (state.number < this.state.number) return;
     this.state = state;
     this.asOf = performance.now();
-    if (state.steps.length || state.failure) this.writing = "";
-    else this.writing = longer(this.writing, state.writing ?? "");
     if (this.follows) this.#follow();
     this.draw();
   }
@@ -161,10 +158,6 @@ export class BoardView extends EditedPage {
 
   #heard(name, data) {
     if (name === "forgotten") this.gone = true;
-    if (name === "text") {
-      this.writing = data.first ? data.piece : this.writing + data.piece;
-      return this.draw();
-    }
     if (name === "begun" && !this.state.steps.length) this.follows = true;
     if (name === "finished" && data.message) say(`${data.message}.`);
     announced(name, data, this);
@@ -259,5 +252,3 @@ export class BoardView extends EditedPage {
     row.scrollTo({ left: middle });
   }
 }
-
-const longer = (one, other) => (other.length > one.length ? other : one);

@@ -3,9 +3,9 @@
 import { h } from "/common/dom.js";
 import { badge, button, scores, zoom } from "/common/parts.js";
 import { drawForm, wordsForm } from "./forms.js";
-import { EDITED, OUTCOME, STATUS, caution, parsed, unavailable, worth } from "./words.js";
+import { EDITED, OUTCOME, STATUS, caution, unavailable, worth } from "./words.js";
 
-// Where it starts from; while the plan is written, with what the Planner has written so far.
+// Where it starts from.
 export function scene(view) {
   const { state } = view;
   return [
@@ -33,20 +33,10 @@ function given({ state, studio }) {
   ];
 }
 
-function planning({ state, writing }) {
-  const { thought, steps } = parsed(writing);
+function planning({ state }) {
   const running = state.status === "running";
-  const raw = writing && !thought && !steps.length;
   return [
-    h("h2", { "data-key": "title" }, running ? (writing ? "The Planner writes" : "Waiting for the plan") : "There is no plan yet"),
-    thought && h("p", { class: "thought", dir: "auto", "data-key": "thought" }, thought),
-    raw && h("pre", { class: "thought", dir: "auto", "data-key": "raw" }, writing),
-    steps.length > 0 &&
-      h("ol", { class: "written", "data-key": "written" },
-        steps.map(({ name, instruction, prompt }) =>
-          h("li", {}, h("b", { dir: "auto" }, name ?? instruction ?? ""), prompt && h("span", { class: "muted", dir: "auto" }, prompt)),
-        ),
-      ),
+    h("h2", { "data-key": "title" }, running ? "Waiting for the plan" : "There is no plan yet"),
     running && h("span", { class: "caret", "aria-hidden": "true", "data-key": "caret" }),
   ];
 }
