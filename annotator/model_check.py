@@ -26,10 +26,9 @@ from goalreel import __version__
 from goalreel.annotator.model_sight import critic_sight, watcher_sight
 from goalreel.annotator.plan import make_task
 from goalreel.chat.ask import Question
-from goalreel.chat.conversation import Chat, Conversation, NoReply, Reply
+from goalreel.chat.conversation import Chat, Conversation, NoReply, RecordingChat, Reply
 from goalreel.chat.dialects import Dialect
 from goalreel.chat.json_reply import Problem, valid
-from goalreel.chat.recording import RecordingChat
 from goalreel.critics.chat import question as critic_question
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
@@ -217,12 +216,9 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
     edit = Edit(
         task_id=task.id, step=0, attempt=0, image=task.image, prompt=prompt or task.instruction, seed=0
     )
-    edited: Image | None = None
-    for name in preset.model_name("editor").alternatives:  # each editor is asked
-        trial = RoleTrial("editor", name.text)
-        picture = trial.call(partial(_editing, name.text, edit))
-        done(trial, "" if picture is None else f"a picture of {picture.size[0]} x {picture.size[1]}")
-        edited = edited or picture
+    trial = RoleTrial("editor", preset.editor)
+    edited = trial.call(partial(_editing, preset.editor, edit))
+    done(trial, "" if edited is None else f"a picture of {edited.size[0]} x {edited.size[1]}")
     free_memory()
     candidate = Candidate(
         task_id=task.id,

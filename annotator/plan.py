@@ -17,7 +17,7 @@ from typing import Any
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
-from goalreel.chat.interleave import MARK
+from goalreel.chat.conversation import MARK
 from goalreel.claims import attributed, makers
 from goalreel.critics.examination import Examination
 from goalreel.critics.examiner import FOLDER as EXAMINATION

@@ -117,7 +117,7 @@ def claims_of(step: "StoryboardStep") -> Claims:
             looks = Claim(checked=PICTURE_CHECKS if verdict.pictures_only else UNKNOWN, doubts=objection)
             if recorded and not verdict.pictures_only:
                 confirmed = looks
-        looks = looks.model_copy(update={"by": RECORDING if recorded else attempt.by or UNKNOWN})
+        looks = looks.model_copy(update={"by": RECORDING if recorded else UNKNOWN})
     maker = step.step.by or UNKNOWN
     what = Claim(by=maker, checked=confirmed.checked if not confirmed.doubts else NOBODY, doubts=doubts)
     if step.segment is None:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, Required, TypedDict
 
 from goalreel.image import Image, misshapen
-from goalreel.task_check import end_question
 from goalreel.terms import Background as Background
 from goalreel.terms import Keep as Keep
 from goalreel.terms import OnRejected as OnRejected
@@ -40,17 +39,19 @@ MAX_REFERENCES = 13
 """The most pictures that an edit carries beside its source: Gemini's image models take 14, OpenAI's 16."""
 
 
+JOINT, TASK = "; ", ". In all: "
+"""Marks in the text of a whole task."""
+
+
 class LoopArguments(TypedDict, total=False):
     """Settings of the loop: the keywords of `storyboard`, and of the drivers."""
 
     max_attempts: Required[int]
-    """Pictures of a step, at most, by each editor (the paper's T)."""
+    """Pictures of a step, at most (the paper's T)."""
     on_rejected: OnRejected
     keep: Keep
     references: References
     background: Background
-    editors: Sequence[str]
-    """The names of several editors, asked one after the other; empty for one."""
     confirms: Callable[[int], bool]
     """Tells if the Critic is asked about the end of a task of so many steps."""
 
@@ -63,7 +64,6 @@ def storyboard(
     keep: Keep = "best",
     references: References = "none",
     background: Background = "correct",
-    editors: Sequence[str] = (),
     confirms: Callable[[int], bool] = lambda steps: False,
 ) -> Trajectory[Storyboard]:
     """Plan a task once, then draw and judge each step, as a generator without I/O.
@@ -74,13 +74,12 @@ def storyboard(
 
     Args:
         task: the instruction and the scene.
-        max_attempts: pictures of a step, at most, by each editor (the paper's T).
+        max_attempts: pictures of a step, at most (the paper's T).
         on_rejected: what to do if the Critic accepts no picture of a step. `continue` goes on from the
             picture that `keep` chooses, or from the previous step's if there is none; `stop` skips the rest.
         keep: which picture stays if all were rejected: the `best` by scores or probability, or the `last`.
         references: which pictures an edit carries beside its source.
         background: what to do if an edit moved the camera's view.
-        editors: the names of several editors, asked one after the other (see `render_step`).
         confirms: tells whether the Critic is asked about the whole task of so many steps, once all have come
             off. It is not asked about a recording, or where rules alone judge.
 
@@ -115,7 +114,6 @@ def storyboard(
             keep,
             references=references_shown,
             background=background,
-            editors=editors,
         )
         done.append(result)
         if result.goal_image:
@@ -155,45 +153,33 @@ def render_step(
     *,
     references: tuple[Image, ...] = (),
     background: Background = "correct",
-    editors: Sequence[str] = (),
     on_attempt: Callable[[Attempt], object] = lambda attempt: None,
 ) -> Trajectory[StoryboardStep]:
     """Draw and judge one step, from its source image, at most `max_attempts` times (1 or more).
 
-    With several editors, the next one is asked when all attempts of the one before are used up and the Critic
-    rejected a picture or the editor refused to draw one. It begins with the plan's prompt. An editor that
-    could not be called gives no reason to go on to the next. `on_attempt` is called with each attempt when it
-    has ended.
+    `on_attempt` is called with each attempt when it has ended.
     """
     if step.prompt is None:
         return StoryboardStep(step=step, segment=segment, status="text")
     attempts: list[Attempt] = []
-    for editor, by in enumerate(editors or (None,)):
-        prompt = step.prompt
-        for _ in range(max_attempts):
-            number = len(attempts)
-            attempt_result = yield from attempt(
-                task,
-                index,
-                step,
-                segment,
-                source,
-                prompt,
-                number,
-                references=references,
-                background=background,
-                editor=editor,
-                by=by,
-            )
-            attempts.append(attempt_result)
-            on_attempt(attempt_result)
-            if attempt_result.verdict is None:
-                continue
-            if attempt_result.verdict.success:
-                break
-            prompt = attempt_result.verdict.refined_prompt or prompt
-        if attempts[-1].accepted or not any(a.rejected for a in attempts[-max_attempts:]):
+    prompt = step.prompt
+    for number in range(max_attempts):
+        result = yield from attempt(
+            task,
+            index,
+            step,
+            segment,
+            source,
+            prompt,
+            number,
+            references=references,
+            background=background,
+        )
+        attempts.append(result)
+        on_attempt(result)
+        if result.accepted:
             break
+        prompt = (result.verdict and result.verdict.refined_prompt) or prompt
     chosen = _choose(attempts, keep)
     return StoryboardStep(
         step=step,
@@ -215,14 +201,12 @@ def attempt(
     *,
     references: tuple[Image, ...] = (),
     background: Background = "correct",
-    editor: int = 0,
-    by: str | None = None,
 ) -> Trajectory[Attempt]:
     """Draw a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0.
 
-    `editor` is the number of the editor to ask, and `by` its name if there are several. A picture that is its
-    own source, or whose background moved too far, is rejected before the Critic sees it. A recorded frame is
-    not measured: a real camera may move. A picture of another shape than its source's is a failure.
+    A picture that is its own source, or whose background moved too far, is rejected before the Critic sees
+    it. A recorded frame is not measured: a real camera may move. A picture of another shape than its source's
+    is a failure.
     """
     seed = attempt_seed(task.seed, index, number)
     edit = Edit(
@@ -234,10 +218,9 @@ def attempt(
         seed=seed,
         segment=segment,
         references=references,
-        editor=editor,
     )
     image = _expect(Image, (yield edit))
-    made: dict[str, Any] = {"prompt": prompt, "seed": seed, "by": by}
+    made: dict[str, Any] = {"prompt": prompt, "seed": seed}
     if isinstance(image, Failure):
         return Attempt(**made, failure=image)
     if source is not None and not image.recorded:
@@ -299,3 +282,35 @@ def _expect[T](kind: type[T], answer: Answer) -> T | Failure:
     if not isinstance(answer, (kind, Failure)):
         raise TypeError(f"expected {kind.__name__} or Failure, got {type(answer).__name__}")
     return answer
+
+
+def whole_state(task: str, states: Sequence[str]) -> str:
+    """The final state of a task: the state of each sub-goal, and the task in its own words.
+
+    A planner may misread the task, and the task may omit something: the Critic reads both.
+    """
+    return f"{JOINT.join(state.strip().rstrip('.') for state in states)}{TASK}{task.strip()}"
+
+
+def states_in(whole: str) -> str:
+    """The part of a `whole_state` that lists the states."""
+    return whole.rpartition(TASK)[0] or whole
+
+
+def end_question(task: Task, steps: Sequence[StoryboardStep]) -> Candidate | None:
+    """Ask whether the last goal image shows the whole task; None where a step has not come off.
+
+    It comes after the steps: `Candidate.step` is their number.
+    """
+    goals = [step.goal_image for step in steps if step.goal_image is not None]
+    if not goals or not all(step.usable for step in steps):
+        return None
+    states = [done.instruction for done in task.done] + [step.step.instruction for step in steps]
+    return Candidate(
+        task_id=task.id,
+        step=len(steps),
+        source=task.image,
+        image=goals[-1],
+        instruction=whole_state(task.instruction, states),
+        prompt=task.instruction,
+    )

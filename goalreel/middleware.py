@@ -47,19 +47,6 @@ def ask_models(planner: Planner, editor: Editor, critic: Critic) -> Ask:
     return ask
 
 
-def ask_in_groups[Q, K, A](
-    requests: Sequence[Q], key: Callable[[Q], K], ask: Callable[[K, list[Q]], Sequence[A]]
-) -> list[A]:
-    """Ask about the requests of each key together; answer i belongs to request i."""
-    groups: dict[K, list[int]] = {}
-    for number, request in enumerate(requests):
-        groups.setdefault(key(request), []).append(number)
-    answers: dict[int, A] = {}
-    for group, numbers in groups.items():
-        answers |= zip(numbers, ask(group, [requests[n] for n in numbers]), strict=True)
-    return [answers[number] for number in range(len(requests))]
-
-
 def use_known_answers(known: Callable[[Stage, Request], Answer | None]) -> Middleware:
     """Make middleware that gives the answers that are `known`, and asks for all others in one call."""
 
@@ -102,3 +89,26 @@ class AskAdapter:
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
         """Judge each candidate."""
         return cast(Any, self.ask("judge", candidates))
+
+
+class SplitEditor:
+    """Two editors as one: sends edits without a source to `draw`, and the others to `edit`."""
+
+    def __init__(self, draw: Editor, edit: Editor) -> None:
+        self._models = {True: draw, False: edit}
+
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
+        """Answer i belongs to edit i, from either model."""
+        groups = {draws: [e for e in edits if (e.image is None) == draws] for draws in self._models}
+        answers = {
+            draws: iter(model.edit(groups[draws]) if groups[draws] else ())
+            for draws, model in self._models.items()
+        }
+        return [next(answers[e.image is None]) for e in edits]
+
+    def probe(self) -> str | None:
+        """Ask both editors' servers whether they are there, as `goalreel.http.probe.ServerModel` says."""
+        from goalreel.http.probe import probe
+
+        remarks = [r for model in self._models.values() if (r := probe(model)) is not None]
+        return "; ".join(filter(None, remarks)) if remarks else None

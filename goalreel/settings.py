@@ -43,7 +43,6 @@ def setting(
     min_length: int | None = None,
     panel: str | None = None,
     metavar: str | None = None,
-    separator: str | None = None,
     read_only: bool = False,
     as_text: bool = False,
     json_schema_extra: JsonDict | None = None,
@@ -59,12 +58,11 @@ def setting(
         min_length: shortest text.
         panel: the panel of `--help` that shows the option; None is the first.
         metavar: name of the value in `--help`.
-        separator: joins the values of an option that may be repeated.
         read_only: it is fixed once the models are loaded.
         as_text: a command line takes it as text, which a validator of the field reads.
         json_schema_extra: more marks of the field.
     """
-    marks: JsonDict = {"panel": panel, "metavar": metavar, "separator": separator}
+    marks: JsonDict = {"panel": panel, "metavar": metavar}
     marks |= {"read_only": read_only or None, "as_text": as_text or None, **(json_schema_extra or {})}
     given = {name: value for name, value in marks.items() if value is not None}
     bounds = {"ge": ge, "gt": gt, "le": le, "min_length": min_length}
@@ -130,7 +128,7 @@ class Settings(Frozen):
         return self.read({**dict(self), **changes})
 
 
-def mark_of(field: FieldInfo, name: Literal["panel", "metavar", "separator", "read_only", "as_text"]) -> Any:
+def mark_of(field: FieldInfo, name: Literal["panel", "metavar", "read_only", "as_text"]) -> Any:
     """Return what `setting` was given under a name; None without."""
     extra: Any = field.json_schema_extra
     return extra.get(name) if isinstance(extra, dict) else None

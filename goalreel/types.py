@@ -172,8 +172,6 @@ class Edit(Frozen):
     """The step's frames, for an editor that takes pictures from a recording."""
     references: Annotated[tuple[Image, ...], Field(exclude_if=lambda images: not images)] = ()
     """Further pictures for the editor to look at, the oldest first; left out of JSON if empty."""
-    editor: Annotated[int, Field(ge=0, exclude_if=lambda number: number == 0)] = 0
-    """Which of several editors is asked, from 0; left out of JSON if 0."""
 
 
 class Candidate(Frozen):
@@ -269,8 +267,6 @@ class Attempt(Frozen):
     image: Image | None = None
     verdict: Verdict | None = None
     failure: Failure | None = None
-    by: Annotated[Text | None, Field(exclude_if=lambda by: by is None)] = None
-    """Which of several editors was asked, as `Claim.by` names it; None if there is only one."""
     registration: Annotated[Registration | None, Field(exclude_if=lambda measured: measured is None)] = None
     """Motion of the background; None if nobody measured. A correction is in `image`."""
 
@@ -286,13 +282,6 @@ class Attempt(Frozen):
     def accepted(self) -> bool:
         """True if the Critic accepted the picture."""
         return self.verdict is not None and self.verdict.success
-
-    @property
-    def rejected(self) -> bool:
-        """True if the Critic rejected the picture, or the editor refused to draw it."""
-        if self.failure is not None:
-            return self.failure.stage == "edit" and self.failure.refused
-        return not self.accepted
 
     @property
     def status(self) -> "Status":

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from goalreel.chat.interleave import MARK
+from goalreel.chat.conversation import MARK
 from goalreel.types import Plan, Step, Task
 
 

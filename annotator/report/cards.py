@@ -196,8 +196,6 @@ class AttemptCard:
     parts: tuple[tuple[str, bool], ...]
     """The prompt in parts, and whether each is new since the attempt before."""
     seed: int
-    by: str | None
-    """Which of several editors drew it."""
     picture: Picture | None
     text: str
     refined: str | None
@@ -331,7 +329,6 @@ def attempt_card(
         prompt=attempt.prompt,
         parts=tuple(rewritten(attempt.prompt, before)),
         seed=attempt.seed,
-        by=None if attempt.by is None else short_name(attempt.by.removeprefix("model ")),
         picture=encoded(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
         text=text,
         refined=refined,

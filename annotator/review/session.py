@@ -305,7 +305,6 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> Json:
         "number": number,
         "picture": _picture(episode, attempt),
         "prompt": attempt.prompt,
-        "by": attempt.by,
         "outcome": outcome,
         "text": text,
         "probability": verdict.probability if verdict else None,

@@ -9,10 +9,9 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from goalreel.chat.conversation import Message
+from goalreel.chat.conversation import MARK, Message, plain
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.dialects.own import task_images
-from goalreel.chat.interleave import MARK, plain
 from goalreel.chat.plan import plan_reply
 from goalreel.chat.verdict import verdict_reply
 from goalreel.datasets.corpora.rows import PICTURE, Column, Lesson, RowKind, TalkRow, talks

@@ -20,8 +20,8 @@ from typing import Annotated, Any, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from goalreel.chat.conversation import MARK, plain, shrink
 from goalreel.chat.dialects import OWN, Dialect
-from goalreel.chat.interleave import MARK, plain, shrink
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_reply
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow

@@ -220,8 +220,8 @@ def _planner_rows(chosen: Selection, number: int, each: Outline, seed: int) -> N
             chosen.dropped[stage][fault] += 1
 
 
-type _Place = tuple[int, int, str | None]
-"""A storyboard, its step and, of several, the editor: what another draws says nothing of a prompt."""
+type _Place = tuple[int, int]
+"""A storyboard and its step."""
 type _Steps = Mapping[_Place, list[StepSample]]
 """Its scored attempts in order."""
 
@@ -233,7 +233,7 @@ def _steps(chosen: Selection, outlines: Sequence[Outline]) -> _Steps:
             if sample.scores is None:
                 chosen.dropped["scores"]["unscored"] += 1
             else:
-                steps[number, sample.step, sample.by].append(sample)
+                steps[number, sample.step].append(sample)
     return steps
 
 

@@ -11,8 +11,7 @@ from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from goalreel.chat.conversation import Conversation, Message, MessagePart
-from goalreel.chat.interleave import MARK
+from goalreel.chat.conversation import MARK, Conversation, Message, MessagePart
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import find
 from goalreel.image import Image

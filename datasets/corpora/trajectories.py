@@ -85,8 +85,6 @@ class StepSample(Frozen):
     prompt: str
     verdict: Verdict | None
     """The record's own."""
-    by: str | None = None
-    """The editor that drew it, of several."""
     said: HumanVerdict | None = None
     """A person's."""
     scores: PictureScores | None = None
@@ -161,7 +159,6 @@ def _samples(
             attempt=i,
             prompt=a.prompt,
             verdict=a.verdict,
-            by=a.by,
             said=human_verdicts.get((number, i)),
         )
         for i, a in judged

@@ -12,9 +12,9 @@ from goalreel.chat.conversation import (
     Message,
     NoReply,
     TokenReply,
+    plain,
     request_replies,
 )
-from goalreel.chat.interleave import plain
 from goalreel.chat.json_reply import MAX_REPLY, Problem, clean, valid
 from goalreel.errors import BackendError
 from goalreel.types import Failure

@@ -1,5 +1,6 @@
 """The seam between the agents and their chat models: conversations in, texts out, batch first."""
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -211,3 +212,85 @@ def request_replies(
         return chat.complete_tokens(conversations, schema=schema)
     replies = chat.complete(conversations, schema=schema)
     return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """One conversation and its reply."""
+
+    conversation: Conversation
+    reply: Reply
+
+
+@dataclass
+class RecordingChat:
+    """A Chat that answers as `chat` does, with tokens where it gives any, and records each exchange."""
+
+    chat: Chat
+    exchanges: list[Exchange] = field(default_factory=list)
+
+    @property
+    def blind(self) -> str | None:
+        """The same of `chat`, as `OpenAIChat` has it."""
+        return getattr(self.chat, "blind", None)
+
+    def complete(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> Sequence[Reply]:
+        """Continue each conversation, as `Chat` says."""
+        replies = self.chat.complete(conversations, schema=schema)
+        self.exchanges += map(Exchange, conversations, replies)
+        return replies
+
+    def complete_tokens(
+        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
+    ) -> Sequence[TokenReply | NoReply]:
+        """Continue each conversation, as `TokenChat` says."""
+        replies = request_replies(self.chat, conversations, schema, tokens=True)
+        texts = (reply.text if isinstance(reply, TokenReply) else reply for reply in replies)
+        self.exchanges += map(Exchange, conversations, texts)
+        return replies
+
+
+MARK = "<image>"
+"""The place of one image in a text that asks for images. All other text, of a model or of a person, passes
+through `plain` first, so that no back end can mistake a mark in it for a picture."""
+MANY = 5
+MAX_PIXELS = 384 * 384
+"""The area that each of `MANY` pictures has at most (the `max_pixels` of InterleaveThinker's code)."""
+
+
+def interleave(text: str, images: Sequence[Image]) -> tuple[MessagePart, ...]:
+    """Put images at the marks of `text`, in order; from `MANY` on, each has `MAX_PIXELS` at most.
+
+    >>> interleave("Tie it.", ())
+    ('Tie it.',)
+
+    Raises:
+        ValueError: the number of images differs from the number of marks.
+    """
+    texts = text.split(MARK)
+    if len(texts) - 1 != len(images):
+        raise ValueError(f"{len(images)} image(s) for {len(texts) - 1} {MARK} mark(s): give one image a mark")
+    if len(images) >= MANY:
+        images = [shrink(image, MAX_PIXELS) for image in images]
+    parts: list[MessagePart] = [texts[0]]
+    for image, following in zip(images, texts[1:], strict=True):
+        parts += [image, following]
+    return tuple(p for p in parts if not isinstance(p, str) or p.strip())
+
+
+def plain(text: str) -> str:
+    """Make the image marks of a text harmless."""
+    return text.replace(MARK, "[image]")
+
+
+def shrink(image: Image, pixels: int) -> Image:
+    """Bring an image to an area of at most `pixels`, its aspect ratio kept; never enlarge it."""
+    import cv2
+
+    width, height = image.size
+    if width * height <= pixels:
+        return image
+    size = max(1, math.isqrt(pixels * width // height)), max(1, math.isqrt(pixels * height // width))
+    return Image(cv2.resize(image.pixels, size, interpolation=cv2.INTER_AREA).astype("uint8"))

@@ -11,7 +11,6 @@ import typer
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.extension import ExtensibleGroup
 from goalreel.cli.options import Json
-from goalreel.terms import Mode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -223,54 +222,6 @@ def from_storyboards(
     if report.damaged:
         typer.echo(f"goalreel: {report.damaged} of {report.storyboards} storyboards cannot be read", err=True)
         raise typer.Exit(1)
-
-
-@app.command(
-    "filter-groups",
-    epilog="Examples:\n\n"
-    "- `goalreel corpus filter-groups rl --critic hf:nano-critic?batch_size=64 --out rl-filtered`\n\n"
-    "- `goalreel corpus filter-groups rl --critic openai:MODEL@URL --out rl-filtered`",
-)
-def filter_groups(
-    corpus: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of critiques.")],
-    critic: Annotated[
-        str,
-        typer.Option(
-            help="The Critic that reinforcement goes on from, sampled at temperature 1 unless its name says "
-            "otherwise, by name (docs/how-to/models.md)."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="Folder of the filtered corpus. Run again to resume.")],
-    replies: Annotated[int, typer.Option(min=2, help="Replies a row; as many as `group` in training.")] = 8,
-    mode: Annotated[Mode, typer.Option(help="As `mode` in training.")] = "strict",
-    json_output: Json = False,
-) -> None:
-    """Keep the critiques that can teach by GRPO: the Critic is right about them sometimes, not always."""
-    with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
-        from goalreel.chat.dialects import OWN
-        from goalreel.cli.console import progress_bars
-        from goalreel.models.load import build_chat, dialect_of
-        from goalreel.models.names import ModelName
-        from goalreel.tabletop.truth import held_out_split
-        from goalreel.training.group_filter import GroupSampling, filter_groups
-        from goalreel.training.rows import critique_shards
-
-        critique_shards(corpus)  # refuses a folder without a corpus before the Critic is loaded
-        name = ModelName.parse(critic)
-        if "temperature" not in name.options:
-            name = ModelName.parse(f"{critic}{'&' if name.query else '?'}temperature=1")
-        dialect = dialect_of(name.text, "critic") or OWN
-        chat = build_chat(name.text, role="critic")
-        sampling = GroupSampling(chat, name.identity(), replies, dialect, mode)
-        with progress_bars() as progress:
-            useful, rows = filter_groups(
-                corpus,
-                out,
-                sampling,
-                held_out=held_out_split,
-                progress=lambda done, total: progress("rows", done, total),
-            )
-    show_result({"out": str(out), "kept": useful, "rows": rows}, f"kept {useful} of {rows} rows", json_output)
 
 
 def show_result(results: "Mapping[str, object]", summary: str, json_output: bool) -> None:

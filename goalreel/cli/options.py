@@ -93,11 +93,8 @@ class PresetOptions:
         return options
 
     def make(self, values: Mapping[str, Any]) -> object:
-        """Make the choice of models; values of a repeated option become one name."""
+        """Make the choice of models."""
         overrides = {name: value for name, value in values.items() if name != "preset"}
-        for name, value in overrides.items():
-            if separator := mark_of(Preset.model_fields[name], "separator"):
-                overrides[name] = separator.join(value or ()) or None
         return ModelChoice.of(values.get("preset", ModelChoice().preset), **overrides)
 
 
@@ -174,7 +171,7 @@ def _option(
     name: str, info: "FieldInfo", default: object, help_suffix: str = "", panel: str | None = None
 ) -> inspect.Parameter:
     """Make the option of a field."""
-    kind = list[str] if mark_of(info, "separator") else str if mark_of(info, "as_text") else kind_of(info)
+    kind = str if mark_of(info, "as_text") else kind_of(info)
     dashed = name.replace("_", "-")
     option = typer.Option(
         f"--{dashed}/--no-{dashed}" if kind is bool else f"--{dashed}",

@@ -208,7 +208,7 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
         InputError: there is no instruction, or a picture has no place in it.
     """
     from goalreel.annotator.plan import check_instruction, make_task
-    from goalreel.chat.interleave import MARK
+    from goalreel.chat.conversation import MARK
     from goalreel.image import Image
 
     if not arguments:

@@ -47,7 +47,7 @@ def serve(
         str | None, typer.Option(help="Critic to serve, by name (docs/how-to/models.md).")
     ] = None,
     editor: Annotated[
-        list[str] | None, typer.Option(help="Editor to serve, by name (docs/how-to/models.md).")
+        str | None, typer.Option(help="Editor to serve, by name (docs/how-to/models.md).")
     ] = None,
     boards: Annotated[
         Path | None,
@@ -64,19 +64,18 @@ def serve(
     with one_line_errors():
         from goalreel.http.access import TOKEN_VARIABLE, listen
         from goalreel.models.load import check_references
-        from goalreel.models.names import ELSE, ModelName
+        from goalreel.models.names import ModelName
         from goalreel.serving.loading import check_names
 
-        editor_name = ELSE.join(editor or ()) or None
-        check_names(planner, critic, editor_name)  # before the server's own packages are imported
-        if editor_name:
-            check_references(loop.references, ModelName.parse(editor_name))
+        check_names(planner, critic, editor)  # before the server's own packages are imported
+        if editor:
+            check_references(loop.references, ModelName.parse(editor))
         settings = settings.but(host=host, token=os.environ.get(TOKEN_VARIABLE), loop=loop)
         with listen(host, settings.port) as socket:
             from goalreel.serving.app import serve_app
             from goalreel.serving.loading import build_models
 
-            app = _app(build_models(planner, critic, editor_name), settings, boards)
+            app = _app(build_models(planner, critic, editor), settings, boards)
             address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}"
             typer.echo(f"{address} serves {', '.join(app.state.service.names())}", err=True)
             serve_app(app, socket)

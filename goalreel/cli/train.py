@@ -202,7 +202,6 @@ def critic(
 
 @app.command(
     epilog="Examples:\n\n"
-    "- `goalreel train editor --config klein-4b-lora --data corpus/edits --out runs/klein-lora`\n\n"
     "- `goalreel train editor --config nano-editor --data corpora/edits --out runs/editor`\n\n"
     "- `goalreel train editor --config nano-editor --model nano-editor --data corpora/mine --out runs/mine`"
 )
@@ -216,19 +215,11 @@ def editor(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Train adapters (LoRA) of an image editor, or the nano editor."""
+    """Train the nano editor."""
     with _training(out, json_output) as results:
         from goalreel.cli.console import progress_bars
-        from goalreel.training.config import extension, read_config, read_settings
+        from goalreel.training.config import extension
 
-        if read_settings(config).get("method") == "lora":
-            from goalreel.training.editor_lora import EditorLoraConfig
-            from goalreel.training.editor_lora import train as train_lora
-
-            adapters = read_config(config, EditorLoraConfig, data=data, weights=model or None)
-            with progress_bars() as progress:
-                results |= train_lora(adapters, out, resume, progress=progress)
-            return
         train_nano = extension("editor")
         if train_nano is None:
             raise InputError(f"goalreel-lab trains the nano editor of {config}: {install_laboratory()}")

@@ -7,9 +7,8 @@ asked is the dialect's matter (`goalreel.chat.dialects`).
 from collections.abc import Sequence
 
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
-from goalreel.chat.conversation import Chat
+from goalreel.chat.conversation import Chat, plain
 from goalreel.chat.dialects import OWN, Dialect, Mode
-from goalreel.chat.interleave import plain
 from goalreel.chat.verdict import decided
 from goalreel.errors import InputError
 from goalreel.http.probe import probe

@@ -100,6 +100,17 @@ class DifferenceCritic:
         return None
 
 
+class AcceptCritic:
+    """Accepts every picture unseen, as in the paper's base rows.
+
+    A step whose picture was drawn stays `unjudged`, since nobody compared it with the words.
+    """
+
+    def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
+        """Accept all candidates."""
+        return [Verdict(success=True, reasoning="Nobody looked.", pictures_only=True)] * len(candidates)
+
+
 def differing(first: NDArray[np.int16], second: NDArray[np.int16], level: float) -> NDArray[np.bool_]:
     """Mark the pixels, (height, width), that differ by more than `level` grey levels in some channel.
 

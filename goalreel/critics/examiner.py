@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, get_args
 
 from goalreel.critics.examination import Answers, ControlKind, Examination
 from goalreel.files import find
-from goalreel.task_check import TASK
+from goalreel.loop import TASK
 from goalreel.types import Answer, Ask, Candidate, Critic, Failure, Plan, Request, Stage, Step, Task, Verdict
 
 if TYPE_CHECKING:

@@ -9,8 +9,7 @@ from typing import Any
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from goalreel.chat.ask import Question, ask
-from goalreel.chat.conversation import Chat, Message
-from goalreel.chat.interleave import interleave, plain
+from goalreel.chat.conversation import Chat, Message, interleave, plain
 from goalreel.chat.json_reply import Problem, clean, read_answer
 from goalreel.chat.prompts import render
 from goalreel.image import Image

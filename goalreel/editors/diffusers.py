@@ -121,7 +121,7 @@ class DiffusersEditor:
         return pictures
 
     def _batches(self, edit: Edit) -> bool:
-        from goalreel.editors.batching import PAIR_BATCHES, TEXT_BATCHES
+        from goalreel.editors.loading import PAIR_BATCHES, TEXT_BATCHES
 
         if edit.image is None:
             return bool(self._class_names & TEXT_BATCHES)

@@ -2,22 +2,67 @@
 
 import inspect
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 import diffusers
+import PIL.Image
 import torch
 import transformers
+from diffusers.pipelines.flux2.pipeline_flux2_klein import Flux2KleinPipeline
 from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from diffusers.quantizers.pipe_quant_config import PipelineQuantizationConfig
 from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
-from goalreel.editors.batching import PAIRED
 from goalreel.editors.catalogue import LORA_FILE, EditorKind, Entry, LoraWeights, like, stored
 from goalreel.errors import InputError, first_line
 from goalreel.progress import without_loading_bars
 from goalreel.torch_support import Quantize, quantization_config, require_package
+
+# Kontext, Fill and InstructPix2Pix pair images with prompts themselves, and FLUX.2-klein by its subclass
+# here. All other editors take one picture a call.
+TEXT_BATCHES = frozenset({"Flux2KleinPipeline", "FluxPipeline", "FluxKontextPipeline", "QwenImagePipeline"})
+PAIR_BATCHES = frozenset(
+    {"FluxKontextPipeline", "FluxFillPipeline", "StableDiffusionInstructPix2PixPipeline"}
+)
+
+
+class Flux2KleinPairs(Flux2KleinPipeline):
+    """FLUX.2-klein with one image a prompt."""
+
+    _paired = False
+
+    def edit_pairs(
+        self,
+        images: Sequence[PIL.Image.Image],
+        prompts: Sequence[str],
+        generator: Sequence[torch.Generator],
+        **arguments: Any,
+    ) -> Any:
+        """Run the stock call on B edits and return its output. `images` all have one size."""
+        self._paired = True
+        try:
+            return self(image=list(images), prompt=list(prompts), generator=list(generator), **arguments)
+        finally:
+            self._paired = False
+
+    def prepare_image_latents(
+        self, images: list[torch.Tensor], batch_size: int, generator: Any, device: Any, dtype: Any
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        """Make image i the only reference of prompt i, at the place of a first reference."""
+        if not self._paired:
+            return super().prepare_image_latents(images, batch_size, generator, device, dtype)
+        single = super().prepare_image_latents
+        # No generator: the latents of a source are their distribution's mode, and nothing is drawn.
+        parts = [single([i], 1, None, device, dtype) for i in images]  # pyrefly: ignore[bad-argument-type]
+        return torch.cat([latents for latents, _ in parts]), torch.cat([ids for _, ids in parts])
+
+
+PAIRED: dict[str, type[DiffusionPipeline]] = {"Flux2KleinPipeline": Flux2KleinPairs}
+"""Stock class -> the class that it is loaded as."""
+
 
 type Offload = Literal["model", "sequential"]
 
@@ -92,7 +137,7 @@ def load_pipeline(
 
     `device`: by default the GPU if there is one. `dtype`: a torch name, by default bfloat16 on a GPU and
     float32 on the CPU. `offload`: "model" or "sequential". `quantize`: "fp8", "int8" or "nf4". `variant`: of
-    the files, such as "fp16". `lora`: a folder with adapters that `goalreel train editor` wrote.
+    the files, such as "fp16". `lora`: a folder with LoRA weights of diffusers.
 
     Raises:
         InputError: weights are missing or not safetensors, or an option cannot be had here.
@@ -159,7 +204,7 @@ def _own_lora(folder: str | None) -> LoraWeights | None:
     if folder is None:
         return None
     if not (Path(folder) / LORA_FILE).is_file():
-        raise InputError(f"{folder} holds no {LORA_FILE}: give a folder that `goalreel train editor` wrote")
+        raise InputError(f"{folder} holds no {LORA_FILE}: save them by diffusers' save_lora_weights")
     return LoraWeights(repository=folder, weight=LORA_FILE)
 
 

@@ -15,9 +15,8 @@ from pathlib import Path
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goalreel.files import write_bytes
-from goalreel.image import Image
-from goalreel.middleware import Middleware, ask_in_groups
-from goalreel.types import ANSWER_TYPES, Answer, Ask, Failure, Plan, Request, Stage, Task, Verdict
+from goalreel.middleware import Middleware
+from goalreel.types import ANSWER_TYPES, Answer, Ask, Failure, Request, Stage, Task
 
 log = logging.getLogger(__name__)
 
@@ -31,26 +30,17 @@ class Journal:
     """Task -> what its answers depend on beside the request, such as a recording's fingerprint."""
     _paths: dict[str, set[Path]] = field(default_factory=dict, init=False, repr=False, compare=False)
 
-    def middleware(self, keys: Mapping[Stage, str | Sequence[str]]) -> Middleware:
+    def middleware(self, keys: Mapping[Stage, str]) -> Middleware:
         """Make middleware that asks a model only what the journal does not hold.
 
-        `keys` has what tells a model from others, for each stage whose answers are to be held; of several
-        editors, in their order.
+        `keys` has what tells a model from others, for each stage whose answers are to be held.
         """
 
         def wrap(ask: Ask) -> Ask:
             def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
                 if stage not in keys:
                     return ask(stage, requests)
-                names = keys[stage]
-                answer_type: type[Plan | Image | Verdict] = ANSWER_TYPES[stage]
-
-                def key(request: Request) -> str:
-                    return names if isinstance(names, str) else names[getattr(request, "editor", 0)]
-
-                return ask_in_groups(
-                    requests, key, lambda name, group: self.ask(name, answer_type, partial(ask, stage), group)
-                )
+                return self.ask(keys[stage], ANSWER_TYPES[stage], partial(ask, stage), requests)
 
             return answer
 

@@ -15,7 +15,7 @@ from goalreel.models.names import (
     OpenAIEditorOptions,
     RemoteEditorOptions,
 )
-from goalreel.models.registry import CATALOGUE, FALLBACK, SPLIT, ModelSpec, chats, critics, editors, planners
+from goalreel.models.registry import CATALOGUE, SPLIT, ModelSpec, chats, critics, editors, planners
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
@@ -132,7 +132,7 @@ def _instruction(spec: ModelSpec[ModelOptions]) -> "Planner":
 
 @critics.kind("accept", "Accepts every picture unseen.", ModelOptions, predicts=False)
 def _accept(spec: ModelSpec[ModelOptions]) -> "Critic":
-    from goalreel.critics.accept import AcceptCritic
+    from goalreel.critics.difference import AcceptCritic
 
     return AcceptCritic()
 
@@ -223,17 +223,10 @@ def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
 
 @editors.kind(SPLIT, "NAME of the catalogue draws first pictures, EDITOR edits.", ModelOptions)
 def _split(spec: ModelSpec[ModelOptions]) -> "Editor":
-    from goalreel.editors.split import SplitEditor
+    from goalreel.middleware import SplitEditor
 
     first, second = spec.editors
     return SplitEditor(first, second)
-
-
-@editors.kind(FALLBACK, "The second draws what the first could not; or give `--editor` twice.", ModelOptions)
-def _fallback(spec: ModelSpec[ModelOptions]) -> "Editor":
-    from goalreel.editors.split import FallbackEditor
-
-    return FallbackEditor(*spec.editors)
 
 
 @editors.kind("hindsight", "Takes goal images from the recording.", ModelOptions, needs_recording=True)

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -13,7 +12,7 @@ from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.kinds import SERVER_KEYS
 from goalreel.models.model_set import Lazy, ModelSet, Provenance
-from goalreel.models.names import ELSE, DialectOptions, ModelName
+from goalreel.models.names import DialectOptions, ModelName
 from goalreel.models.presets import Preset
 from goalreel.models.registry import (
     AnyKind,
@@ -270,13 +269,8 @@ def build_editor(name: str, recordings: RecordingContext | None = None) -> Edito
     kind = editors.get(kind_name)
     if kind is None:
         raise ValueError(f"{kind_name} is no kind of editor")
-    parts: list[Editor] = []
-    for part in model.parts or ():
-        build = partial(build_editor, part.text, recordings)
-        # One with weights that another comes before is loaded when it is first asked.
-        waits = parts and model.separator == ELSE and not is_remote("editor", part)
-        parts.append(Lazy(build) if waits else build())
-    return kind.build(model, "editor", recordings, None, tuple(parts))
+    parts = tuple(build_editor(part.text, recordings) for part in model.parts or ())
+    return kind.build(model, "editor", recordings, None, parts)
 
 
 def load(
@@ -455,25 +449,23 @@ def check_references(references: References, editor: ModelName) -> None:
 
 
 def takes_references(editor: ModelName) -> bool:
-    """True if an editor takes more pictures beside the one that it edits; several do where all do.
+    """True if an editor takes more pictures beside the one that it edits.
 
     Raises:
         InputError: there is no such editor.
     """
-    return all("references" in works_of(name) for name in editor.alternatives)
+    return "references" in works_of(editor)
 
 
 def works_of(editor: ModelName) -> set[str]:
-    """Tell what an editor does (`Kind.works`); several do what one of them does.
+    """Tell what an editor does (`Kind.works`).
 
     Raises:
         InputError: there is no such editor.
     """
-    if editor.parts and editor.separator != ELSE:
+    if editor.parts:
         draw, edit = map(works_of, editor.parts)
         return draw & {"text-to-image"} | edit - {"text-to-image"}
-    if editor.parts:
-        return set().union(*map(works_of, editor.parts))
     return set(find("editor", editor).works(editor))
 
 
@@ -513,9 +505,7 @@ def check_name(role: Role, name: ModelName, recordings: bool = True) -> AnyKind:
             does not fit.
     """
     for part in name.parts or ():
-        reader = check_name(role, part, recordings).needs_recording
-        if reader and name.separator == ELSE:
-            raise InputError(f"{part.plain()} takes goal images from the recording: leave out other editors")
+        check_name(role, part, recordings)
     kind = find(role, name, recordings=recordings)
     if kind.asks_chat:
         _check_chat(role, name)

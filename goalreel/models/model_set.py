@@ -79,12 +79,12 @@ class Provenance:
         fields = self.preset.model_dump(exclude={"critic_live"})  # for a robot at work
         return {**fields, "preset": self.preset.name, "notes": self.notes, "examples": self.examples}
 
-    def key(self, role: Role, model: ModelName | None = None) -> str:
+    def key(self, role: Role) -> str:
         """Return what decides a model's answers: its name, how it is asked, and its weights.
 
-        At another address it is the same model, if it has a name. `model` is one of several editors.
+        At another address it is the same model, if it has a name.
         """
-        preset, model = self.preset, model or self.preset.model_name(role)
+        preset, model = self.preset, self.preset.model_name(role)
         name = model.text if model.nameless else model.identity()
         options: dict[Role, str] = {
             "planner": f" {preset.max_steps}{f' {self.examples}' if self.examples else ''}",
@@ -93,15 +93,9 @@ class Provenance:
         }
         return f"{name}{options[role]}{dict(self.notes).get(role, '')} {model.fingerprint()}"
 
-    def keys(self) -> dict[Stage, str | Sequence[str]]:
-        """Stage -> the key of its model, for those whose answers a journal holds; of several editors each."""
-        keys: dict[Stage, str | Sequence[str]] = {
-            STAGE_OF_ROLE[role]: self.key(role) for role in ROLES if role not in self.uncached
-        }
-        editors = self.preset.model_name("editor").alternatives
-        if "edit" in keys and len(editors) > 1:
-            keys["edit"] = [self.key("editor", editor) for editor in editors]
-        return keys
+    def keys(self) -> dict[Stage, str]:
+        """Stage -> the key of its model, for those whose answers a journal holds."""
+        return {STAGE_OF_ROLE[role]: self.key(role) for role in ROLES if role not in self.uncached}
 
 
 def class_name(model: object) -> str:

@@ -6,7 +6,6 @@
     watch:hf:DIR?dtype=...    KIND:NAME: a chat model, options and all, that is asked in another way
     flux2-klein-4b@FOLDER     no KIND: an entry of the editors' catalogue, or a model of fixed rules
     DRAW+EDIT                 two editors: one draws first pictures, the other edits
-    EDITOR else EDITOR        several editors: the next is asked what the one before it could not draw
 
 A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints that come with goalreel, such as
 `hf:nano-planner` (see `goalreel.checkpoints`).
@@ -149,7 +148,7 @@ class EditorOptions(ModelOptions):
     variant: str | None = None
     """Variant of the weights' files, such as `fp16`."""
     lora: str | None = None
-    """A folder with adapters that `goalreel train editor` wrote."""
+    """A folder with LoRA weights, as diffusers' training scripts write it."""
 
 
 class RemoteEditorOptions(ModelOptions):
@@ -202,8 +201,6 @@ might be one."""
 
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
-ELSE = " else "
-"""Between the names of editors that are asked one after the other."""
 _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
 
 
@@ -262,15 +259,11 @@ class ModelName:
     query: str = ""
     """The options as they were written, `key=value&key=value`."""
     parts: "tuple[ModelName, ...] | None" = None
-    """The two editors of `DRAW+EDIT`, or those of `EDITOR else EDITOR`."""
-    separator: str = "+"
-    """Separator of the parts."""
+    """The two editors of `DRAW+EDIT`."""
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Take a name apart. No name is refused: whoever builds the model knows which there are."""
-        if ELSE in text:
-            return cls(text, "", text, parts=tuple(map(cls.parse, text.split(ELSE))), separator=ELSE)
         kind, colon, rest = text.partition(":")
         if not colon or not _KIND.fullmatch(kind):
             first, plus, second = text.partition("+")
@@ -311,21 +304,6 @@ class ModelName:
         return ModelName.parse(f"{self.text}{joint}{'&'.join(more)}") if more else self
 
     @property
-    def alternatives(self) -> "tuple[ModelName, ...]":
-        """The editors of `EDITOR else EDITOR`; the name itself where it is one model's."""
-        return self.parts if self.parts and self.separator == ELSE else (self,)
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The names of several editors as claims have them (`Claim.by`); empty for one.
-
-        >>> ModelName.parse("flux2-klein-4b else openai:gpt-image-1").labels
-        ('model flux2-klein-4b', 'model openai:gpt-image-1')
-        """
-        names = self.alternatives
-        return tuple(f"model {name.identity()}" for name in names) if len(names) > 1 else ()
-
-    @property
     def inner(self) -> "ModelName":
         """The name that follows the colon, with its options, as in `watch:hf:DIR`."""
         return ModelName.parse(self.text.partition(":")[2])
@@ -347,7 +325,7 @@ class ModelName:
         'server:http://there:8000'
         """
         if self.parts:
-            return self.separator.join(part.plain() for part in self.parts)
+            return "+".join(part.plain() for part in self.parts)
         name = f"{self.kind}:{self.target}" if self.kind else self.target
         return public_address(name)
 
@@ -358,7 +336,7 @@ class ModelName:
         'server:http://there?dialect=own&sign=***'
         """
         if self.parts:
-            return self.separator.join(part.public() for part in self.parts)
+            return "+".join(part.public() for part in self.parts)
         pairs = (option.partition("=") for option in self.query.split("&") if option)
         options = "&".join(f"{key}={_shown(key, value)}" for key, _, value in pairs)
         return f"{self.plain()}?{options}" if options else self.plain()
@@ -375,7 +353,7 @@ class ModelName:
         'server'
         """
         if self.parts:
-            return self.separator.join(part.identity() for part in self.parts)
+            return "+".join(part.identity() for part in self.parts)
         target = _ADDRESS.sub("", self.target)
         model = ":".join(word for word in (self.kind, target) if word)
         pairs = (option.partition("=") for option in sorted(self.query.split("&")) if option)
@@ -401,7 +379,7 @@ class ModelName:
         'some-planner'
         """
         if self.parts:
-            return self.separator.join(part.brief() for part in self.parts)
+            return "+".join(part.brief() for part in self.parts)
         model = split_model(self.plain())[0] if self.kind else self.plain().partition("@")[0]
         return model.rstrip("/").rpartition("/")[2].rpartition(":")[2]
 
@@ -421,8 +399,6 @@ class ModelName:
 
     def fingerprint(self) -> str:
         """Tell these weights from others of the same name (`fingerprint_of`), for the keys of a journal."""
-        if self.separator == ELSE:
-            return " ".join(part.fingerprint() for part in self.alternatives)
         target = self.parts[1].target if self.parts else self.target
         folders = (Path(located(name)) for name in (target or self.text, self.inner.target) if name)
         folder = next((folder for folder in folders if folder.is_dir()), None)

@@ -28,8 +28,8 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from goalreel.errors import InputError
-from goalreel.models.names import ELSE, ModelName, ModelOptions
 from goalreel.models.names import DialectOptions as DialectOptions
+from goalreel.models.names import ModelName, ModelOptions
 from goalreel.terms import LabelForm, Role
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ class RecordingContext:
         return self.cameras[:2] or (self.camera,)
 
 
-CATALOGUE, SPLIT, FALLBACK = "NAME[@FOLDER]", "NAME+EDITOR", "EDITOR else EDITOR"
+CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 """The editors' kinds without a kind in front."""
 _ADVICE = "put it into the environment variable GOALREEL_API_KEY"
 _KEYED = re.compile(r"://[^/]*@")
@@ -95,7 +95,7 @@ class ModelSpec[O: ModelOptions]:
     chat: "Chat | None" = None
     """The chat model whose name follows the kind's, where the kind asks one."""
     editors: "tuple[Editor, ...]" = ()
-    """Those of `DRAW+EDIT` or `EDITOR else EDITOR`."""
+    """Those of `DRAW+EDIT`."""
 
     @property
     def required_recordings(self) -> "RecordingContext":
@@ -313,7 +313,7 @@ def _word(role: Role, name: ModelName) -> str:
     if name.kind:
         return name.kind
     if role == "editor" and name.parts:
-        return FALLBACK if name.separator == ELSE else SPLIT
+        return SPLIT
     if role == "editor" and _registered(role, name.target) is None:
         from goalreel.editors.catalogue import catalogue
 

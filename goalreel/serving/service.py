@@ -31,7 +31,6 @@ from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.loop import LoopArguments
 from goalreel.middleware import ask_model
-from goalreel.models.names import ModelName
 from goalreel.planners.chat import ChatPlanner
 from goalreel.serving.errors import CLIENT_GONE, unknown_model
 from goalreel.serving.queues import BatchBounds, Batcher
@@ -300,10 +299,8 @@ class ServedModels:
         self.makers = makers(models.names().get)
         """The models' names in claims."""
         self.examiner = service.examiner_of(self.makers.get("critic", UNKNOWN))
-        editors = ModelName.parse(models.editor_name).labels
         self.loop: LoopArguments = {
             **loop.loop_arguments,
-            "editors": editors,
             "confirms": lambda steps: loop.confirms(steps, models.critic_steps),
         }
         """Arguments of the loop for the server's storyboards."""

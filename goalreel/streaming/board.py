@@ -103,7 +103,7 @@ class StepPanel:
     index: int
     record: StoryboardStep
     max_attempts: int
-    """The limit, for all editors together."""
+    """The limit."""
     status: StepStatus = "pending"
     image_status: ImageStatus = "none"
     """The status that holds for the robot, where it differs from the record's."""

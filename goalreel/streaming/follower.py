@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from goalreel.image import Image
+from goalreel.loop import whole_state
 from goalreel.streaming.board import ErrorCode, Frame, GoalReason, StepPanel
 from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskEnded, end_from_failure
 from goalreel.streaming.tracking import Closeness, Tracker
-from goalreel.task_check import whole_state
 from goalreel.types import Candidate, Failure, Verdict
 from goalreel.wording import reader_text
 

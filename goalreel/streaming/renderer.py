@@ -127,18 +127,17 @@ class Renderer:
         return result
 
     def _trajectory(self, task: Task, index: int, images: list[Image]) -> Trajectory[StoryboardStep]:
-        panel, editors = self._live.board.steps[index], self._loop.get("editors", ())
+        panel = self._live.board.steps[index]
         return render_step(
             task,
             index,
             panel.step,
             None,
             images[-1],
-            panel.max_attempts // max(1, len(editors)),
+            panel.max_attempts,
             self._loop.get("keep", "best"),
             references=choose_references(self._loop.get("references", "none"), images, images[-1]),
             background=self._loop.get("background", "correct"),
-            editors=editors,
         )
 
     def _draw_early(self, task: Task, first: int, images: list[Image]) -> None:

@@ -140,9 +140,8 @@ def preset_of_task(settings: EngineSettings, preset: Preset) -> Preset:
 
 
 def attempts_of(number: int, preset: Preset) -> int:
-    """Give the pictures a step, of all editors together; a `number` of -1 stands for the preset's."""
-    attempts = preset.max_attempts if number < 0 else number
-    return attempts * len(preset.model_name("editor").alternatives)
+    """Give the pictures a step; a `number` of -1 stands for the preset's."""
+    return preset.max_attempts if number < 0 else number
 
 
 def names_of(preset: Preset) -> ModelNames:

@@ -8,8 +8,8 @@ from goalreel.claims import NOBODY, PERSON, ClaimName, Claims
 from goalreel.datasets.corpora.trajectories import CorrectionKind, HumanVerdict
 from goalreel.files import digest
 from goalreel.image import GetImage, Image
+from goalreel.loop import end_question
 from goalreel.studio.state import BoardStep, DrawnAttempt, StudioState
-from goalreel.task_check import end_question
 from goalreel.terms import Role
 from goalreel.types import Attempt, DoneStep, EndCheck, Storyboard, StoryboardStep, Task, Verdict
 

@@ -134,7 +134,7 @@ def _attempt(state: StudioState, place: int, number: int, url: Url) -> Json:
         "picture": url(drawn.picture),
         "prompt": drawn.prompt,
         "seed": drawn.seed,
-        "by": _name((result and result.by) or drawn.models.get("editor")),
+        "by": _name(drawn.models.get("editor")),
         "critic": _name(drawn.models.get("critic")) if judged else None,
         "outcome": _outcome(drawn, state.opinion(place, drawn)),
         "stale": state.stale(place, drawn),

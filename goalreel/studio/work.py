@@ -16,7 +16,7 @@ from goalreel.claims import UNKNOWN
 from goalreel.drivers import advance
 from goalreel.errors import UserError, first_line
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, attempt, attempt_seed, choose_references, render_step
+from goalreel.loop import LoopArguments, attempt, attempt_seed, choose_references, end_question, render_step
 from goalreel.serving.service import ServedModels, Service
 from goalreel.studio.board import ModelWait, StudioBoard
 from goalreel.studio.events import (
@@ -32,7 +32,6 @@ from goalreel.studio.events import (
 )
 from goalreel.studio.record import end_key, recorded_step, storyboard_of
 from goalreel.studio.state import DrawnAttempt
-from goalreel.task_check import end_question
 from goalreel.types import (
     ROLE_OF_STAGE,
     Answer,
@@ -195,7 +194,7 @@ class StepDrawing:
         """Draw and judge until the loop is done with the step, or one more variant is there."""
         step, loop, board = self._step, self._loop, self._board
         task, source, references = await asyncio.to_thread(self._pictures)
-        editors, background = loop.get("editors", ()), loop.get("background", "correct")
+        background = loop.get("background", "correct")
         if step.todo == "variants":
             number = sum(a.result is not None for a in step.attempts if a.round == step.round)
             drawing = attempt(
@@ -208,7 +207,6 @@ class StepDrawing:
                 number,
                 references=references,
                 background=background,
-                by=editors[0] if editors else None,
             )
             result = await advance(drawing, self._ask)
             self._ended.append((number, result))
@@ -224,7 +222,6 @@ class StepDrawing:
             loop.get("keep", "best"),
             references=references,
             background=background,
-            editors=editors,
             # Perhaps in another thread: it is told when the loop goes on.
             on_attempt=lambda result: self._ended.append((self._number, result)),
         )

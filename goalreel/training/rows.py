@@ -22,8 +22,8 @@ import PIL.Image
 import torch
 from torch.utils.data import Sampler
 
+from goalreel.chat.conversation import MARK, interleave
 from goalreel.chat.dialects import Dialect, Mode
-from goalreel.chat.interleave import MARK, interleave
 from goalreel.critics.chat import question
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.datasets.corpora.rows import StoredRows, shards_of

@@ -11,11 +11,11 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+from goalreel.loop import whole_state
 from goalreel.tabletop.grammar import sample_episode, state_of
 from goalreel.tabletop.readback import read_back
 from goalreel.tabletop.scene import HALF, SubGoal, TabletopScene, shows
 from goalreel.tabletop.splits import seeds
-from goalreel.task_check import whole_state
 from goalreel_lab.corpora.grounding import AT_WORK, compare, whole_verdict
 from goalreel_lab.corpora.live import FAULTS, UNDERWAY, whole_rows
 from goalreel_lab.corpora.prompts import sentence

@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
-from goalreel.chat.conversation import Chat, Message
-from goalreel.chat.interleave import interleave, plain
+from goalreel.chat.conversation import Chat, Message, interleave, plain
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render

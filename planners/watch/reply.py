@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from pydantic import BeforeValidator, ConfigDict, Field
 
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
-from goalreel.chat.conversation import Chat, Message
-from goalreel.chat.interleave import interleave, plain
+from goalreel.chat.conversation import Chat, Message, interleave, plain
 from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, WrittenText, optional, read_model
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render

@@ -12,9 +12,8 @@ from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
 from goalreel.annotator.model_check import INSTRUCTION, SCENE
-from goalreel.chat.conversation import Token, TokenChat, TokenReply
+from goalreel.chat.conversation import RecordingChat, Token, TokenChat, TokenReply
 from goalreel.chat.plan import parse_plan
-from goalreel.chat.recording import RecordingChat
 from goalreel.chat.verdict import parse_verdict
 from goalreel.image import Image
 from goalreel.serving.settings import Models

@@ -10,7 +10,6 @@ from support.scripted import ScriptedChat
 
 from goalreel.chat.openai import OpenAIChat
 from goalreel.editors.remote import remote_editor
-from goalreel.editors.split import FallbackEditor
 from goalreel.errors import BackendError, InputError
 from goalreel.http.probe import probe
 from goalreel.models.load import load
@@ -132,14 +131,6 @@ def test_a_server_of_no_known_list_only_has_to_answer(server, url):
 def test_nobody_there():
     with pytest.raises(BackendError, match=r"cannot reach http://127\.0\.0\.1:9/v1: is the server running"):
         OpenAIChat("mine", "http://127.0.0.1:9/v1").probe()
-
-
-def test_of_editors_that_stand_in_for_one_another_one_is_enough(server, url):
-    server.replies = {LIST: listing("editor", owner="goalreel")}
-    gone, here = remote_editor("server", "http://127.0.0.1:9"), remote_editor("server", url)
-    assert "cannot reach http://127.0.0.1:9" in (FallbackEditor(gone, here).probe() or "")
-    with pytest.raises(BackendError):
-        FallbackEditor(gone, gone).probe()
 
 
 def test_a_model_of_this_process_has_no_server():

@@ -163,58 +163,6 @@ def test_a_failed_plan_ends_the_storyboard_with_the_raw_reply():
     assert board.steps == ()
 
 
-REFUSED = Failure(stage="edit", message="I draw no phones", refused=True)
-EDITORS = ("model a", "model b")
-
-
-@pytest.mark.parametrize(
-    "first", [[picture(1), NO, picture(2), NO], [REFUSED, REFUSED], [BROKEN_EDIT, REFUSED]]
-)
-def test_a_second_editor_is_asked_where_all_that_the_first_drew_was_rejected(first):
-    board, requests = drive([plan(1), *first, picture(3), YES], max_attempts=2, editors=EDITORS)
-    edits = [r for r in requests if isinstance(r, Edit)]
-    assert [(e.editor, e.attempt, e.prompt) for e in edits] == [
-        (0, 0, "do 0"),
-        (0, 1, "do 0"),
-        (1, 2, "do 0"),
-    ]
-    assert len({e.seed for e in edits}) == 3
-    (step,) = board.steps
-    assert [a.by for a in step.attempts] == ["model a", "model a", "model b"]
-    assert (step.status, step.chosen) == ("accepted", 2)
-    assert step.claims.looks is not None
-    assert step.claims.looks.by == "model b"
-
-
-def test_the_second_editor_starts_from_the_plans_own_prompt():
-    refined = Verdict(success=False, refined_prompt="with a very long nose")
-    _, requests = drive([plan(1), picture(1), refined, picture(2), YES], max_attempts=1, editors=EDITORS)
-    assert [r.prompt for r in requests if isinstance(r, Edit)] == ["do 0", "do 0"]
-
-
-@pytest.mark.parametrize("first", [[BROKEN_EDIT] * 2, [picture(1), BROKEN_JUDGE] * 2])
-def test_no_second_editor_is_asked_where_nobody_rejected_a_picture(first):
-    board, requests = drive([plan(1), *first], max_attempts=2, editors=EDITORS)
-    assert [r.editor for r in requests if isinstance(r, Edit)] == [0, 0]
-    assert board.degraded
-
-
-def test_what_no_editor_could_draw_is_rejected_and_each_step_begins_with_the_first():
-    rejected = [picture(1), NO, picture(2), NO]
-    board, requests = drive([plan(2), *rejected, picture(3), YES], max_attempts=1, editors=EDITORS)
-    assert [s.status for s in board.steps] == ["rejected", "accepted"]
-    assert [r.editor for r in requests if isinstance(r, Edit)] == [0, 1, 0]
-
-
-def test_requests_and_records_of_one_editor_are_as_they_were():
-    """So that what was recorded and journalled before there were several is found again."""
-    board, requests = drive([plan(1), picture(1), YES])
-    edit = next(r for r in requests if isinstance(r, Edit))
-    assert set(edit.model_dump()) == {"task_id", "step", "attempt", "image", "prompt", "seed", "segment"}
-    assert "by" not in board.steps[0].attempts[0].model_dump()
-    assert Storyboard.model_validate_json(board.model_dump_json()) == board
-
-
 def shown(references: str, **fields: object) -> list[list[Image]]:
     task = TASK.model_copy(update=fields)
     trajectory = storyboard(task, max_attempts=1, references=references)

@@ -13,9 +13,9 @@ import safetensors.torch
 import torch
 from support.tiny_pipelines import clip_text, clip_tokenizer, reference_area, tiny_pipeline, vae_kl
 
-from goalreel.editors.batching import Flux2KleinPairs
 from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find
 from goalreel.editors.diffusers import DiffusersEditor
+from goalreel.editors.loading import Flux2KleinPairs
 from goalreel.editors.sizes import placement
 from goalreel.errors import InputError
 from goalreel.image import Image

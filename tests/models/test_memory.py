@@ -180,12 +180,3 @@ def test_doctor_says_whether_a_preset_fits_and_asks_no_model(tiny_models, monkey
     assert memory["needed_gb"] == pytest.approx(CONTEXT_GB + 35 + 17.5 + max(CHAT_GB, EDIT_GB))
     assert "--models PRESET" in invoke("doctor", "--gpu", "24").stderr
     assert "no editor called" in invoke("doctor", "--models", "klein", "--editor", "x", "--gpu", "24").stderr
-
-
-def test_two_editors_are_both_in_memory():
-    both = memory_of(presets.load("klein-vllm", editor="flux2-klein-4b else flux2-klein-9b"))
-    assert both.models[1].weights_gb == 16 + 35
-    assert both.needed_gb == pytest.approx(CONTEXT_GB + 16 + 35 + EDIT_GB)
-    far = memory_of(presets.load("klein-vllm", editor="flux2-klein-4b else server:http://h"))
-    assert far.needed_gb == pytest.approx(CONTEXT_GB + 16 + EDIT_GB)
-    assert far.line(24).startswith("memory: planner a server, editor 16.0 GB, critic a server (published")

@@ -257,8 +257,6 @@ def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
         ("interleavethinker:http://h", False),
         ("diffusers:nano-editor", False),
         ("diffusers:OWNER/NAME", True),
-        ("openai:m@http://h/v1 else server:http://h", True),
-        ("openai:m@http://h/v1 else interleavethinker:http://h", False),
     ],
 )
 def test_an_editor_of_one_picture_says_so_before_any_work(editor, several):

@@ -8,7 +8,7 @@ from support.scripted import ScriptedChat
 
 from goalreel.chat.conversation import Conversation
 from goalreel.chat.dialects import OWN, Dialect, default_dialect, dialect, interleavethinker
-from goalreel.chat.dialects.source_strings import MAX_BYTES, string_constants
+from goalreel.chat.dialects.interleavethinker import MAX_BYTES, string_constants
 from goalreel.critics.chat import ChatCritic
 from goalreel.errors import InputError
 from goalreel.image import Image

@@ -8,8 +8,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from support.scripted import ScriptedChat, words
 
-from goalreel.chat.conversation import NoReply
-from goalreel.chat.interleave import interleave, plain, shrink
+from goalreel.chat.conversation import NoReply, interleave, plain, shrink
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner

@@ -24,18 +24,16 @@ from support.serving_models import (
     say,
     talking,
     until,
-    verdict_of,
 )
 
 from goalreel.claims import attributed, makers
 from goalreel.critics.chat import ChatCritic
 from goalreel.drivers import run
-from goalreel.editors.split import FallbackEditor
 from goalreel.models.presets import LoopOptions
 from goalreel.planners.chat import ChatPlanner
 from goalreel.serving.images import to_base64
 from goalreel.serving.settings import Models
-from goalreel.types import DoneStep, Edit, Storyboard, Task
+from goalreel.types import DoneStep, Storyboard, Task
 
 ONE = to_base64(picture())
 WORK = {"instruction": "#one and #two", "max_attempts": 2}

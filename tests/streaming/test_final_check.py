@@ -7,12 +7,12 @@ from support.streaming_world import World, picture, result
 from support.wait import until
 
 from goalreel.critics.difference import DifferenceCritic
+from goalreel.loop import states_in, whole_state
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.model_caller import PICTURES_ALONE
 from goalreel.streaming.request import TaskRequest
-from goalreel.task_check import states_in, whole_state
 from goalreel.types import Failure
 
 

@@ -10,7 +10,7 @@ from goalreel.models import presets
 from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.request import TaskRequest, preset_of_task
 from goalreel.streaming.settings import EngineSettings
-from goalreel.types import Edit, Verdict
+from goalreel.types import Verdict
 
 
 def edits(world: World) -> list:
@@ -187,35 +187,6 @@ def test_of_rejected_pictures_the_one_is_shown_that_is_asked_for(finish, keep, k
     (panel,) = finish(LessAndLessSure(1), "generate", keep=keep, max_attempts=3).board.steps
     assert (panel.image_status, panel.attempts) == ("rejected", 3)
     assert panel.attempt.prompt == "move to 1" + " exactly" * kept
-
-
-class RefusesTheFirst(World):
-    """Accepts what the second editor drew alone."""
-
-    def __init__(self) -> None:
-        super().__init__(2)
-        self.edits: list[Edit] = []
-
-    def edit(self, edits):
-        self.edits += edits
-        return super().edit(edits)
-
-    def judge(self, candidates):
-        return self._call("judge", candidates, lambda c: Verdict(success=self.edits[-1].editor == 1))
-
-
-def test_a_second_editor_and_the_first_frame_go_with_the_tasks_of_a_robot(finish):
-    world = RefusesTheFirst()
-    editor = "server:http://127.0.0.1:1 else openai:m@http://127.0.0.1:2/v1"
-    first, second = finish(world, "generate", editor=editor, references="first", max_attempts=2).board.steps
-    assert [(e.step, e.editor, e.attempt) for e in world.edits] == [
-        (n, e, a) for n in (0, 1) for e, a in ((0, 0), (0, 1), (1, 2))
-    ]
-    assert (first.attempts, first.max_attempts, first.image_status) == (3, 4, "accepted")
-    assert second.attempt.by == "model openai:m"
-    assert second.shown().claims.looks.by == "model openai:m"
-    source = world.edits[0].image
-    assert [list(e.references) for e in world.edits] == [[]] * 3 + [[source]] * 3
 
 
 def test_a_task_takes_what_may_change_and_keeps_what_the_models_were_loaded_with():

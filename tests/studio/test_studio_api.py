@@ -16,10 +16,10 @@ from goalreel.critics.examiner import read_examination
 from goalreel.datasets.corpora.trajectories import STORED_EDITS
 from goalreel.drivers import run
 from goalreel.image import Image
+from goalreel.loop import TASK
 from goalreel.planners.chat import ChatPlanner
 from goalreel.storyboard_io import load_storyboard
 from goalreel.studio.exports import export_bytes
-from goalreel.task_check import TASK
 from goalreel.types import Storyboard, Task
 
 

@@ -12,9 +12,9 @@ from goalreel.chat.conversation import Conversation, NoReply, Token, TokenReply,
 from goalreel.errors import BackendError
 from goalreel.http.server import BoundedServer
 from goalreel.image import Image
+from goalreel.loop import TASK
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.task_check import TASK
 from goalreel.types import Edit, Failure
 from support.scripted import spelled
 from support.wait import until

@@ -10,11 +10,11 @@ import numpy as np
 from goalreel.errors import BackendError
 from goalreel.http.calls import report_retry
 from goalreel.image import Image
+from goalreel.loop import states_in
 from goalreel.models.model_set import ModelSet, no_limit
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import EngineSettings
-from goalreel.task_check import states_in
 from goalreel.types import Failure, Plan, Step, Verdict
 
 

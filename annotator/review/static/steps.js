@@ -156,7 +156,7 @@ function one(step, attempt, at) {
         ? zoom(attempt.picture, alt, `${alt}. ${attempt.prompt}`)
         : h("div", { class: "blank" }, "no picture")),
     h("div", {},
-      h("p", { class: "facts" }, badge(attempt.outcome, OUTCOME[attempt.outcome]), h("span", { class: "muted" }, [attempt.by && `by ${attempt.by}`, ...scores(attempt)].filter(Boolean).join(" · "))),
+      h("p", { class: "facts" }, badge(attempt.outcome, OUTCOME[attempt.outcome]), h("span", { class: "muted" }, scores(attempt).join(" · "))),
       attempt.text && h("p", { dir: "auto" }, attempt.text),
       attempt.prompt !== step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${attempt.prompt}`),
       chosen

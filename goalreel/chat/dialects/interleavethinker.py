@@ -5,20 +5,19 @@ them: they are read, as data, from a clone of the reference repository (`UEval/s
 our own prompts take the same form.
 """
 
+import ast
 import logging
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 import numpy as np
 
-from goalreel.chat.conversation import Conversation, Message
+from goalreel.chat.conversation import MARK, Conversation, Message, interleave, plain
 from goalreel.chat.dialects.own import DialectName, Mode, task_images
-from goalreel.chat.dialects.source_strings import string_constants
-from goalreel.chat.interleave import MARK, interleave, plain
 from goalreel.chat.prompts import render
 from goalreel.chat.verdict import PUBLISHED_FORMAT
 from goalreel.errors import InputError
@@ -30,6 +29,7 @@ log = logging.getLogger(__name__)
 VARIABLE = "GOALREEL_INTERLEAVETHINKER"
 CLONE = "git clone https://github.com/zhengdian1/InterleaveThinker"
 FILE = "UEval/system.py"
+MAX_BYTES = 4_000_000
 WHITE_SIDE = 1024
 """Pixels; the source of a picture that was made from text is a white square."""
 
@@ -162,3 +162,77 @@ def _filled(prompt: str, texts: Mapping[str, str]) -> str:
 @cache
 def _white() -> Image:
     return Image(np.full((WHITE_SIDE, WHITE_SIDE, 3), 255, np.uint8))
+
+
+# -- strings in the Python source of others, read as data: nothing of it is imported or run
+
+
+def string_constants(path: Path | str) -> dict[str, str]:
+    """Map every name that a Python file assigns a string to, at any depth, to its first such string.
+
+    An f-string keeps its expressions in braces, as they are written: `f"a {b[0]}"` is `"a {b[0]}"`.
+
+    Raises:
+        InputError: there is no such file, or it is no Python source.
+    """
+    return dict(reversed(_strings(Path(path), _assignments)))
+
+
+def strings_under(path: Path | str, key: str) -> list[str]:
+    """List the strings under `key` in the dictionaries of a Python file, in the order of the file.
+
+    F-strings are as in `string_constants`.
+
+    Raises:
+        InputError: there is no such file, or it is no Python source.
+    """
+    return [text for name, text in _strings(Path(path), _entries) if name == key]
+
+
+type _Named = Iterator[tuple[object, ast.expr]]
+
+
+def _strings(path: Path, find: Callable[[ast.AST], _Named]) -> list[tuple[str, str]]:
+    """List (name, string) in the order of the file."""
+    try:
+        size, source = path.stat().st_size, b""
+        if size <= MAX_BYTES:
+            source = path.read_bytes()
+    except OSError as e:
+        raise InputError(f"{path}: cannot be read ({e.strerror})") from e
+    if size > MAX_BYTES:
+        raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
+    try:
+        named = [pair for node in ast.walk(ast.parse(source)) for pair in find(node)]
+        texts = [(name, _string(value)) for name, value in sorted(named, key=lambda pair: pair[1].lineno)]
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as e:
+        raise InputError(f"{path}: is no Python source ({type(e).__name__})") from e
+    return [(name, text) for name, text in texts if isinstance(name, str) and text is not None]
+
+
+def _assignments(node: ast.AST) -> _Named:
+    if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+        for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            yield getattr(target, "id", None), node.value
+
+
+def _entries(node: ast.AST) -> _Named:
+    if isinstance(node, ast.Dict):
+        yield from ((getattr(k, "value", None), v) for k, v in zip(node.keys, node.values, strict=True))
+
+
+def _string(value: ast.expr) -> str | None:
+    match value:
+        case ast.Constant(value=str(text)):
+            return text
+        case ast.JoinedStr(values=parts):
+            return "".join(
+                "{" + ast.unparse(p.value) + "}" if isinstance(p, ast.FormattedValue) else _string(p) or ""
+                for p in parts
+            )
+        case ast.BinOp(left=left, op=ast.Add(), right=right):
+            a, b = _string(left), _string(right)
+            return None if a is None or b is None else a + b
+        case ast.Call(func=ast.Attribute(value=inner, attr="strip"), args=[], keywords=[]):
+            return None if (a := _string(inner)) is None else a.strip()
+    return None

@@ -3,8 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, Protocol
 
-from goalreel.chat.conversation import Conversation, Message
-from goalreel.chat.interleave import MARK, interleave, plain
+from goalreel.chat.conversation import MARK, Conversation, Message, interleave, plain
 from goalreel.chat.prompts import render
 from goalreel.chat.verdict import (
     OBSERVED_EXAMPLE,

@@ -15,7 +15,7 @@ from pydantic.fields import FieldInfo
 
 from goalreel.errors import InputError
 from goalreel.files import read_mapping
-from goalreel.models.names import ELSE, ModelName
+from goalreel.models.names import ModelName
 from goalreel.settings import SettingError, Settings, setting
 from goalreel.terms import ROLES, Background, Keep, Mode, References, Role
 
@@ -145,7 +145,6 @@ class Preset(LoopOptions):
         ...,
         f"The image editor, {_NAMES.format('flux2-klein-4b, diffusers:DIR or openai:MODEL@URL')}",
         min_length=1,
-        separator=ELSE,
         read_only=True,
     )
     critic: str = setting(
@@ -160,11 +159,6 @@ class Preset(LoopOptions):
     def model_name(self, role: Role) -> ModelName:
         """The name of a role's model, taken apart."""
         return ModelName.parse(getattr(self, role))
-
-    @property
-    def loop_arguments(self) -> "LoopArguments":
-        """The keywords of the loop, with the names of several editors as `Claim.by` has them."""
-        return {**super().loop_arguments, "editors": self.model_name("editor").labels}
 
     @property
     def predictive(self) -> bool:

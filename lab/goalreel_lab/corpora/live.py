@@ -10,13 +10,13 @@ from typing import Literal, Self, get_args
 import numpy as np
 
 from goalreel.image import Image
+from goalreel.loop import whole_state
 from goalreel.tabletop.env import HOME_TIP, STATE_NAMES, TabletopState, teleport
 from goalreel.tabletop.expert import OPEN, Move, carry, pick_and_place
 from goalreel.tabletop.grammar import JOINS, PARAPHRASES, join, sample_episode, state_of
 from goalreel.tabletop.readback import STILL
 from goalreel.tabletop.scene import HALF, SceneLayout, SubGoal, find_spot, free, room_at, shows
 from goalreel.tabletop.variety import Variety
-from goalreel.task_check import whole_state
 from goalreel_lab.corpora.composition import held_out
 from goalreel_lab.corpora.edits import CLEARLY, TRIES, BlockPlace, Made, alternatives, hits, misses
 from goalreel_lab.corpora.grounding import Change, compare, whole_verdict

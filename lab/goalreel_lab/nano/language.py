@@ -19,9 +19,8 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
-from goalreel.chat.conversation import Conversation, NoReply
+from goalreel.chat.conversation import MARK, Conversation, NoReply
 from goalreel.chat.dialects import Mode
-from goalreel.chat.interleave import MARK
 from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner

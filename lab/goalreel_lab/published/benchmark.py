@@ -11,7 +11,7 @@ import numpy as np
 
 from goalreel.annotator.statistics import Measurement
 from goalreel.chat.conversation import Conversation
-from goalreel.chat.dialects.source_strings import string_constants
+from goalreel.chat.dialects.interleavethinker import string_constants
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import DoneStep, Storyboard, Task

@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goalreel.annotator.statistics import Measurement, Sums, share, with_interval
 from goalreel.chat.conversation import Message
-from goalreel.chat.dialects.source_strings import strings_under
+from goalreel.chat.dialects.interleavethinker import strings_under
 from goalreel.errors import InputError
 from goalreel.files import write_bytes
 from goalreel_lab.published.benchmark import BenchAnswer, Clone, Inquiry, JudgeFacts, Marked, Sample

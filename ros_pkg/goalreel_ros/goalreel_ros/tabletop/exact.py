@@ -14,9 +14,9 @@ import numpy as np
 
 from goalreel.chat.conversation import Conversation
 from goalreel.image import Image
+from goalreel.loop import states_in
 from goalreel.tabletop.grammar import order_of, read_order, read_wanted, state_of
 from goalreel.tabletop.scene import SubGoal
-from goalreel.task_check import states_in
 from goalreel.types import Edit, Failure
 from goalreel_ros.tabletop.world import TableSnapshot, World
 
