@@ -53,7 +53,7 @@ def serve(
         Path | None,
         typer.Option(
             "--storyboards",
-            help="Keep storyboards in this folder, and let people change them; made if need be.",
+            help="Also make whole storyboards, and keep them in this folder; made if need be.",
             file_okay=False,
             rich_help_panel="Storyboards",
         ),
@@ -83,7 +83,7 @@ def serve(
 
 
 def _app(models: "Models", settings: "ServeSettings", boards: Path | None) -> "FastAPI":
-    """The application, with storyboards in memory or in a folder.
+    """The application, with storyboards in a folder or without.
 
     Raises:
         DatasetError: another server serves the folder, or it cannot be written.

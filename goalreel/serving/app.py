@@ -20,12 +20,11 @@ from goalreel import __version__
 from goalreel.errors import UserError
 from goalreel.http.access import is_authorized, is_foreign, is_too_long, limit_body
 from goalreel.http.server import BoundedServer
-from goalreel.serving import chat, images, storyboards
+from goalreel.serving import chat, images
 from goalreel.serving.errors import RETRY_SECONDS, add_handlers, error_response, responses
 from goalreel.serving.service import Here, Service
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.serving.steering import Steering
-from goalreel.serving.storyboards import Jobs
 
 OPEN = frozenset({"/health"})
 TOO_MANY = "too many requests at once"
@@ -154,7 +153,7 @@ async def health(service: Here) -> JSONResponse:
 @router.get("/metrics", response_class=PlainTextResponse, responses=responses())
 async def metrics(request: Request, service: Here) -> Response:
     """Counters for Prometheus."""
-    text = service.metrics.render(service.batchers, request.app.state.jobs.counts())
+    text = service.metrics.render(service.batchers, jobs.counts() if (jobs := request.app.state.jobs) else {})
     return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -171,13 +170,13 @@ def create_app(
     models: Models,
     settings: ServeSettings,
     *,
-    keep: Callable[[Service], BoardKeeper] = Jobs,
-    routers: Sequence[APIRouter] = (storyboards.router,),
+    keep: Callable[[Service], BoardKeeper] | None = None,
+    routers: Sequence[APIRouter] = (),
     admits: Callable[[Headers], bool] | None = None,
 ) -> FastAPI:
     """Build the application and start one worker thread a model; they stop when the application does.
 
-    `keep` makes what has the storyboards, in memory by default, and `routers` are their routes. `admits` says
+    `keep` makes what has the storyboards, if there are any, and `routers` are their routes. `admits` says
     which requests are authorized, as `Gate` has it.
 
     Raises:
@@ -185,7 +184,7 @@ def create_app(
     """
     service = Service(models, settings)
     try:
-        jobs = keep(service)
+        jobs = None if keep is None else keep(service)
     except UserError:
         service.close()
         raise
@@ -193,7 +192,8 @@ def create_app(
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        await jobs.close()
+        if jobs is not None:
+            await jobs.close()
         await asyncio.to_thread(service.close)
 
     app = FastAPI(
@@ -237,7 +237,7 @@ class DrainingServer(BoundedServer):
     async def on_tick(self, counter: int) -> bool:
         """Tick as `BoundedServer` does; go on while work is under way."""
         if self._service.draining:
-            busy = self._service.under_way or self._jobs.busy
+            busy = self._service.under_way or (self._jobs and self._jobs.busy)
             self.should_exit = self.should_exit or not busy or time.monotonic() >= self._deadline
         return await super().on_tick(counter)
 

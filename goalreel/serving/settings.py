@@ -84,9 +84,6 @@ class ServeSettings(Settings):
     """Arguments of the loop; a request may name its own number of attempts."""
     max_running: int = setting(16, ge=1)
     """Storyboards in progress at once."""
-    max_stored: int = setting(256, ge=0)
-    max_stored_bytes: int = setting(2**30, ge=0)
-    """Finished storyboards in memory, in number and in bytes of JSON; the least recently used goes first."""
     stuck_seconds: int = setting(
         1800, "Seconds without an answer, while at work, after which /health says Stuck.", ge=1, panel=_LOAD
     )

@@ -7,7 +7,7 @@ import pytest
 from support.chat_server import ChatServer, said
 from support.cli import goalreel
 from support.review import review_page
-from support.serving_models import CriticChat, PlannerChat, TintEditor, talking, verdict_of
+from support.serving_models import CriticChat, PlannerChat, TintEditor, verdict_of
 from support.studio import made, studio
 from support.wait import until
 
@@ -69,13 +69,6 @@ def test_no_surface_of_a_predicted_storyboard_says_verified(tmp_path):
         until(lambda: client.get(url).json()["examination"]["blind"])
     assert "examination" in {path.name for path in (tmp_path / "boards").iterdir()}
     spotless(surfaces)
-
-
-def test_a_server_examines_its_critic():
-    models = Models(planner=PlannerChat(), critic=BlindChat(), editor=TintEditor())
-    with talking(models) as client:
-        job = client.post("/v1/storyboards", json={"instruction": "#one and #two"}).json()["id"]
-        until(lambda: (client.get(f"/v1/storyboards/{job}").json()["examination"] or {}).get("blind"))
 
 
 def test_a_person_who_looked_verifies(tmp_path):

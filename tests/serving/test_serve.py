@@ -362,10 +362,6 @@ def test_a_thin_picture_is_refused_from_the_header(standing, size):
         client.post("/v1/chat/completions", json={"model": "planner", "messages": [turn]}),
         client.post("/v1/images/edits", data={"prompt": "x"}, files=files),
         client.post("/edit", json={"prompt": "x", "image": encoded}),
-        client.post("/v1/storyboards", json={"instruction": "x", "images": [encoded]}),
-        client.post(
-            "/v1/storyboards", json={"instruction": "x", "done": [{"instruction": "x", "image": url}]}
-        ),
     ):
         assert (answer.status_code, "too thin" in message_of(answer)) == (400, True)
     assert models.planner.batches == models.editor.batches == []
@@ -449,7 +445,6 @@ ELSEWHERE = [{"Origin": "https://evil.example"}, {"Origin": "null"}, {"Sec-Fetch
         {"url": "/v1/images/edits", "data": {"prompt": "x"}},
         {"url": "/edit", "content": PLAIN, "headers": {"Content-Type": "text/plain"}},
         {"url": "/edit", "content": PLAIN},
-        {"url": "/v1/storyboards", "content": PLAIN, "headers": {"Content-Type": "text/plain"}},
     ],
 )
 def test_no_page_of_another_site_uses_this_server(standing, headers, request_of_a_page):

@@ -26,10 +26,6 @@ OPERATIONS = {
     "POST /v1/chat/completions",
     "POST /v1/images/edits",
     "POST /v1/images/generations",
-    "POST /v1/storyboards",
-    "GET /v1/storyboards/{job_id}",
-    "DELETE /v1/storyboards/{job_id}",
-    "GET /v1/storyboards/{job_id}/events",
 }
 
 
@@ -48,16 +44,10 @@ def operations(url):
         ("ChatBody", "model", ["planner", "critic", "nobody"]),
         ("ImageUrl", "url", [PICTURE, "data:image/png;base64,AAAA", "https://example.com/a.png"]),
         ("InterleaveThinkerEdit", "image", [None, PICTURE, PICTURE.partition(",")[2], "AAAA"]),
-        ("Submission", "image", [None, PICTURE, "AAAA"]),
     ):
         described["components"]["schemas"][body]["properties"][field] = {"enum": values}
     uploads = described["components"]["schemas"]["EditForm"]["properties"]
     uploads["image"] = uploads["mask"] = {"type": "string", "format": "binary"}
-    job = httpx.post(f"{url}/v1/storyboards", json={"instruction": "#one"}, timeout=60).json()["id"]
-    for path, methods in described["paths"].items():
-        for method in methods.keys() & {"get", "delete"} if "{job_id}" in path else ():
-            ids = ["nobody", "no/body"] + [job] * (method == "get")
-            methods[method]["parameters"][0]["schema"] = {"enum": ids}
     names = {"enum": ["planner", "nobody", "no/body"]}
     described["paths"]["/v1/models/{model}"]["get"]["parameters"][0]["schema"] = names
     schema = schemathesis.openapi.from_dict(described)
@@ -94,5 +84,5 @@ def test_no_request_breaks_the_server(operations, url, label):
 
     attack()
     assert max(codes) < 500
-    assert min(codes) < 300 or "DELETE" in label, f"nothing got through: {codes}"
+    assert min(codes) < 300, f"nothing got through: {codes}"
     assert httpx.get(f"{url}/health", timeout=60).status_code == 200
