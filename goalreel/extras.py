@@ -30,9 +30,7 @@ EXTRAS = {
         ("diffusers", "huggingface_hub", "peft", "safetensors", "tokenizers", "torch", "transformers"),
     ),
     "quantize": Extra("models with fewer bits, for less memory", ("bitsandbytes", "torchao")),
-    "api": Extra(
-        "presets api and server: models behind HTTP", ("httpx2", "anyio", "json_repair", "tenacity")
-    ),
+    "api": Extra("presets api and server: models behind HTTP", ("httpx2", "anyio", "tenacity")),
     "socks": Extra("models behind a SOCKS proxy", ("socksio",)),
     "sim": Extra("the simulated tabletop", ("mujoco",)),
     "bags": Extra("ROS 2 bags, with no ROS installed", ("apsw", "backports", "rosbags")),

@@ -1,17 +1,17 @@
 """Find the one JSON object in a model's reply, or the reason why there is none.
 
-What is not valid JSON is read by Python or json-repair, which guess. So nothing may be lost on the way, and
-what is ambiguous is a Problem: the model is asked again, with a schema.
+What is neither JSON nor a Python literal is a Problem: the model is asked again, with a schema.
 """
 
 import ast
+import io
 import json
 import re
+import tokenize
 import warnings
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, zip_longest
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
@@ -20,10 +20,7 @@ from goalreel.types import Text
 
 MAX_REPLY = 100_000
 """Characters; about a hundred times a usual reply."""
-MAX_REPAIR = 12_000
-MAX_BRACKETS = 150
-MAX_DEPTH = 6
-"""The limits of what is repaired: tens of thousands of nested brackets and stray quotes take minutes."""
+_JSON_NAMES = {"true": True, "false": False, "null": None}
 
 
 class RepeatedKeyError(Exception):
@@ -47,9 +44,6 @@ def make_dict(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 
 _DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
-_ESCAPE = re.compile(r"\\(?:u([\da-fA-F]{4})|x([\da-fA-F]{2})|([\\/\"'])|[bfnrt])")
-_WORD = re.compile(r"""[^\W_]+|[^\w\s"'“”‘’{}\[\],:\\]""")
-"""A word, or a sign that is no part of JSON; curly quotes are JSON's own to json-repair."""
 _OPENING = re.compile(r"\s*[<\[◁](think|thinking|thought|reasoning)[>\]▷]", re.IGNORECASE)
 """The beginning of thoughts, in the forms of various models."""
 _LEFT_OVER = re.compile(r'"\s*[}\]]')  # the end of a text that contains a bracket, after an answer
@@ -135,10 +129,8 @@ class ReplyModel(BaseModel):
     )
 
 
-def read_answer(
-    reply: str, key: str, fields: Collection[str], *, alone: bool = False
-) -> ParsedReply | Problem:
-    """Read the only JSON object in `reply` with `key` at its top level; `fields` are all keys of interest.
+def read_answer(reply: str, key: str, *, alone: bool = False) -> ParsedReply | Problem:
+    """Read the only JSON object in `reply` with `key` at its top level.
 
     With `alone` it is the only object behind the thinking, after a few words at most, and ends the reply.
     """
@@ -153,7 +145,7 @@ def read_answer(
     for block, end in blocks:
         if key not in block:
             continue
-        value = _read(block, fields) if end else Problem("it was cut off before its JSON ended: be shorter")
+        value = _read(block) if end else Problem("it was cut off before its JSON ended: be shorter")
         if isinstance(value, Problem):
             return value
         last = end
@@ -172,13 +164,13 @@ def read_answer(
 
 
 def read_model[M: BaseModel](
-    kind: type[M], reply: str, key: str, fields: Collection[str], *, faults: int = 1, alone: bool = False
+    kind: type[M], reply: str, key: str, *, faults: int = 1, alone: bool = False
 ) -> tuple[M, ParsedReply] | Problem:
     """Read a reply's object as a `kind`; a Problem names `faults` faults at most.
 
-    `key`, `fields` and `alone` are those of `read_answer`.
+    `key` and `alone` are those of `read_answer`.
     """
-    answer = read_answer(reply, key, fields, alone=alone)
+    answer = read_answer(reply, key, alone=alone)
     if isinstance(answer, Problem):
         return answer
     try:
@@ -238,81 +230,44 @@ def _end(text: str, start: int) -> int:
     return 0
 
 
-def _read(text: str, fields: Collection[str]) -> dict[str, Any] | Problem:
+def _read(text: str) -> dict[str, Any] | Problem:
     """Read a whole block."""
     try:
-        value = _DECODER.decode(text)
+        try:
+            value = _DECODER.decode(text)
+        except ValueError:
+            value = _literal(text)
     except RepeatedKeyError as e:
         return Problem(f"its JSON has the key {str(e)[:40]!r} twice in one object")
     except RecursionError:
         return Problem("its JSON is nested too deeply")
-    except ValueError:
-        value = _repaired(text, fields)
-    return value if isinstance(value, dict | Problem) else Problem("its JSON is not an object")
+    except (ValueError, SyntaxError, MemoryError, TypeError, tokenize.TokenError):
+        return Problem(f"its JSON is not valid: {_ESCAPED}")
+    return value if isinstance(value, dict) else Problem("its JSON is not an object")
 
 
-def _repaired(text: str, fields: Collection[str]) -> object:
-    """Read what is no JSON, if every word and mark of it is read."""
-    depths = accumulate({"{": 1, "[": 1, "}": -1, "]": -1}.get(c, 0) for c in text)
-    if max(depths) > MAX_DEPTH or text.count("{") + text.count("[") > MAX_BRACKETS:
-        return Problem("its JSON is not valid, and too nested to be repaired")
-    problem = Problem(f"its JSON is not valid, and too long to be repaired: {_ESCAPED}")
-    for read in (_literal, _repair):
-        try:
-            value = read(text)
-        except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError):
-            continue
-        if (lost := _lost(text, value, fields)) is None:
-            return value
-        problem = Problem(f'its JSON is not valid near "{lost[:40]}": {_ESCAPED}')
-    return problem
+class _JsonNames(ast.NodeTransformer):
+    """Reads `true`, `false` and `null` in a Python literal, and refuses a key that is there twice."""
+
+    def visit_Name(self, node: ast.Name) -> ast.AST:
+        return ast.Constant(_JSON_NAMES[node.id]) if node.id in _JSON_NAMES else node
+
+    def visit_Dict(self, node: ast.Dict) -> ast.AST:
+        make_dict([(str(getattr(key, "value", None)), None) for key in node.keys])
+        return self.generic_visit(node)
 
 
 def _literal(text: str) -> object:
+    """Read a Python literal, as InterleaveThinker's checkpoints write it; a comment may take it back.
+
+    Raises:
+        RepeatedKeyError, RecursionError, ValueError, SyntaxError, MemoryError, TypeError: it is none.
+    """
     with warnings.catch_warnings(action="ignore"):  # of odd escapes
-        return ast.literal_eval(text)
-
-
-def _repair(text: str) -> object:
-    import json_repair  # comes with the extras that bring chat models
-
-    if len(text) > MAX_REPAIR:
-        raise ValueError("too long")
-    return json_repair.loads(text, skip_json_loads=True)
-
-
-def _lost(text: str, value: object, fields: Collection[str]) -> str | None:
-    """Find a word of a text that its reading lacks, or has in another place; None where nothing is lost."""
-    plain = _ESCAPE.sub(_unescaped, text)
-    words: list[str] = []
-    for inner, is_key in _parts(value):
-        if (is_key and inner not in fields) or (isinstance(inner, str) and inner not in plain):
-            return str(inner)
-        words += _words(str(inner))
-    pairs = zip_longest(_words(plain), words, fillvalue="the end")
-    return next((written for written, read in pairs if written != read), None)
-
-
-def _words(text: str) -> list[str]:
-    return ["null" if word == "none" else word for word in _WORD.findall(text.casefold())]
-
-
-def _unescaped(escape: re.Match[str]) -> str:
-    code = escape[1] or escape[2]
-    return chr(int(code, 16)) if code else escape[3] or "\n"
-
-
-def _parts(value: object) -> Iterator[tuple[object, bool]]:
-    """Yield the keys (True) and the plain values of a value, in order."""
-    if isinstance(value, dict):
-        for key, inner in value.items():
-            yield key, True
-            yield from _parts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            yield from _parts(inner)
-    else:
-        yield value, False
+        value = ast.literal_eval(_JsonNames().visit(ast.parse(text, mode="eval")))
+    if any(t.type == tokenize.COMMENT for t in tokenize.generate_tokens(io.StringIO(text).readline)):
+        raise ValueError("a comment")
+    return value
 
 
 def tagged_reply(thinking: str, answer: Mapping[str, object]) -> str:

@@ -45,9 +45,6 @@ class _Plan(ReplyModel):
     execution_plan: Annotated[list[_Step], Field(min_length=1)]
 
 
-_FIELDS = frozenset({*_Plan.model_fields, *_Step.model_fields})
-
-
 def plan_schema(max_steps: int = MAX_STEPS) -> dict[str, Any]:
     """The JSON schema of a Planner's answer, for back ends that can enforce one."""
     schema = _Plan.model_json_schema(mode="serialization")
@@ -65,7 +62,7 @@ def plan_example(first: int) -> str:
 
 def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
     """Read a Planner's reply. Its steps may be numbered from anywhere, or not at all."""
-    answer = read_model(_Plan, reply, "execution_plan", _FIELDS, faults=FAULTS)
+    answer = read_model(_Plan, reply, "execution_plan", faults=FAULTS)
     if isinstance(answer, Problem):
         return answer
     steps = answer[0].execution_plan

@@ -90,9 +90,6 @@ class _ScoredVerdict(_Verdict):
     scores: _Scores | None = None
 
 
-_FIELDS = frozenset({*_ScoredVerdict.model_fields, *_Scores.model_fields})
-
-
 def verdict_example(scores: bool) -> str:
     """Return the form of a verdict, as a model is shown it."""
     return _VERDICT % (_SCORES if scores else "")
@@ -109,7 +106,7 @@ def parse_verdict(reply: str, prompt: str | None = None) -> Verdict | Problem:
     A rejection may lack `refine_prompt`, and any verdict its scores. Semantics and quality are each the
     lower of two sub-scores, as in VIEScore (arXiv 2312.14867): `Verdict.score` is the root of their product.
     """
-    answer = read_model(_ScoredVerdict, reply, "previous_step_success", _FIELDS, faults=FAULTS, alone=True)
+    answer = read_model(_ScoredVerdict, reply, "previous_step_success", faults=FAULTS, alone=True)
     if isinstance(answer, Problem):
         return answer
     read, parsed = answer
@@ -250,7 +247,7 @@ class _Observation(BaseModel):
 
 def parse_observation(reply: str, prompt: str | None = None) -> Verdict | Problem:
     """Read the reply. Only a plain yes accepts; there is no prompt."""
-    answer = read_model(_Observation, reply, "holds", frozenset(_Observation.model_fields), alone=True)
+    answer = read_model(_Observation, reply, "holds", alone=True)
     if isinstance(answer, Problem):
         return answer
     observation, parsed = answer

@@ -98,7 +98,7 @@ def _form(names: Sequence[str]) -> dict[str, Any]:
 
 
 def _read(names: Sequence[str], reply: str) -> _Mark | Problem:
-    answer = read_answer(reply, names[0], ("reasoning", *names), alone=True)
+    answer = read_answer(reply, names[0], alone=True)
     if isinstance(answer, Problem):
         return answer
     if answer.value == _form(names):

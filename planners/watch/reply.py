@@ -59,9 +59,6 @@ class _Reply(ReplyModel):
     segments: Annotated[list[_Segment], Field(min_length=1, max_length=MAX_STEPS)]
 
 
-_FIELDS = frozenset({*_Reply.model_fields, *_Segment.model_fields})
-
-
 def watch_schema() -> dict[str, Any]:
     """The JSON schema of a watching model's answer, for back ends that can enforce one."""
     return _Reply.model_json_schema(mode="serialization")
@@ -72,7 +69,7 @@ def parse_watch_reply(reply: str, span: Segment, instruction: str) -> Plan | Pro
 
     The `auxiliary_text` of a step that contradicts the instruction says what the pictures show.
     """
-    answer = read_model(_Reply, reply, "segments", _FIELDS)
+    answer = read_model(_Reply, reply, "segments")
     if isinstance(answer, Problem):
         return answer
     replies = answer[0].segments
@@ -246,7 +243,7 @@ def _frames(segment: Segment) -> list[int]:
 
 def parse_details_reply(reply: str, keys: Sequence[str]) -> Details | Problem:
     """Read the details from a reply that has these `keys`; only the cause of a failure may be null."""
-    answer = read_model(_DetailsReply, reply, keys[0], _DetailsReply.model_fields)
+    answer = read_model(_DetailsReply, reply, keys[0])
     if isinstance(answer, Problem):
         return answer
     values = answer[0]

@@ -12,7 +12,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from support.places import DATA, SUPPORT
 
-from goalreel.chat.json_reply import MAX_REPAIR, MAX_REPLY, Problem, clean
+from goalreel.chat.json_reply import MAX_REPLY, Problem, clean
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_schema
 from goalreel.chat.verdict import parse_observation, parse_verdict, verdict_schema
 from goalreel.types import Plan, Step, Verdict
@@ -26,7 +26,7 @@ WHY = {
     "plan-bad-blank-prompt": "execution_plan.0.prompt",
     "plan-bad-empty": "no JSON object",
     "plan-bad-gap": "step 3 follows step 1",
-    "plan-bad-html-entities": "not valid near",
+    "plan-bad-html-entities": "not valid",
     "plan-bad-missing-prompt": "execution_plan.1.prompt: Field required",
     "plan-bad-nested": "no JSON object",
     "plan-bad-next-step-in-text": "a text holds the next steps",
@@ -38,7 +38,9 @@ WHY = {
     "plan-bad-refusal": "no JSON object",
     "plan-bad-smollm2-list": "no JSON object",
     "plan-bad-smollm2-sentence": "no JSON object",
-    "plan-bad-stray-quote-hides-a-step": "instruction: Field required",
+    "plan-bad-stray-quote-hides-a-step": "not valid",
+    "plan-bad-single-quotes-apostrophe": "not valid",
+    "plan-bad-stray-quote-before-none": "not valid",
     "plan-bad-string-number": "execution_plan.0.step_number",
     "plan-bad-template-echoed": "execution_plan.0.instruction",
     "plan-bad-truncated-after-step": "cut off",
@@ -46,6 +48,7 @@ WHY = {
     "plan-bad-truncated-in-step": "cut off",
     "plan-bad-truncated-in-thinking": "before the thinking did",
     "plan-bad-truncated-string-closed-tag": "cut off",
+    "plan-bad-unescaped-quotes": "not valid",
     "plan-bad-two-plans": "2 answers that differ",
     "verdict-bad-answer-before-thinking-ends": "before the thinking ends",
     "verdict-bad-bracket-left-out": "cut off",
@@ -59,7 +62,7 @@ WHY = {
     "verdict-bad-prose-only": "no JSON object",
     "verdict-bad-quoted-true-false": "",
     "verdict-bad-repeated-key": "twice in one object",
-    "verdict-bad-repeated-key-quotes": "not valid near",
+    "verdict-bad-repeated-key-quotes": "twice in one object",
     "verdict-bad-score-contradicts": "below 5",
     "verdict-bad-score-missing": "scores.over_editing: Field required",
     "verdict-bad-score-out-of-range": "scores.success",
@@ -67,8 +70,9 @@ WHY = {
     "verdict-bad-smollm2-succeeded": "no JSON object",
     "verdict-bad-smollm2-yes-in-words": "no JSON object",
     "verdict-bad-trailing-prose": "not alone",
-    "verdict-bad-true-or-false": "not valid near",
+    "verdict-bad-true-or-false": "not valid",
     "verdict-bad-two-answers": "2 answers that differ",
+    "verdict-bad-unescaped-quotes": "not valid",
     "verdict-bad-unclosed-thinking": "before the thinking did",
     "verdict-bad-unclosed-thinking-in-other-tags": "before the thinking did",
 }
@@ -226,8 +230,6 @@ def test_text_comes_through_unchanged():
     assert parse_plan(REPLIES["plan-2-emoji"]).steps[0].name == "🤖 Reach 🧱"
     assert parse_plan(REPLIES["plan-2-emoji-escaped"]).steps[1].name == "🥣 Place"
     assert parse_plan(REPLIES["plan-2-right-to-left"]).steps[0].name == "امسك المكعب الأحمر"
-    apostrophe = parse_plan(REPLIES["plan-3-single-quotes-apostrophe"]).steps[1]
-    assert apostrophe.instruction == "The gripper's fingers hold the red block at its sides."
 
 
 @pytest.mark.parametrize(
@@ -262,11 +264,11 @@ def test_a_text_with_unescaped_quotes_is_never_cut_short(prompt):
     [
         '{{"previous_step_success": false, "refine_prompt": "{0}",}}',
         "{{'previous_step_success': False, 'refine_prompt': \"{0}\", 'scores': None}}",
-        '{{previous_step_success: false, refine_prompt: "{0}"}}',
+        "{{'previous_step_success': false, 'refine_prompt': \"{0}\", 'scores': null}}",
     ],
 )
-@pytest.mark.parametrize("prompt", ["Keep \\u00e9 and none of it.", 'Keep the "é" (not "e") here.'])
-def test_what_loses_nothing_is_still_repaired(reply, prompt):
+def test_python_and_json_may_be_mixed(reply):
+    prompt = "Keep \\u00e9 and none of it."
     verdict = parse_verdict(reply.format(prompt))
     assert isinstance(verdict, Verdict), verdict
     assert verdict.refined_prompt == prompt.replace("\\u00e9", "é")
@@ -323,7 +325,7 @@ def test_a_missing_name_is_made_of_the_steps_words():
     assert parse_plan(plan_reply([words])).steps[0].name == "字" * 60
 
 
-@pytest.mark.parametrize(("steps", "prompt", "least"), [(15, 840, MAX_REPAIR), (25, 1_200, 30_000)])
+@pytest.mark.parametrize(("steps", "prompt", "least"), [(15, 840, 12_000), (25, 1_200, 30_000)])
 def test_a_long_python_literal_is_read_to_the_letter(steps, prompt, least):
     said = {**STEP, "instruction": "it's there", "prompt": ('the "red" block\'s ' * 100)[:prompt] + "."}
     numbered = [{**said, "step_number": n} for n in range(1, steps + 1)]
@@ -342,7 +344,7 @@ def test_a_long_python_literal_is_read_to_the_letter(steps, prompt, least):
         '{"execution_plan":' + "[" * 40_000 + "]" * 40_000 + "}",
         '{"execution_plan":' * 5_000 + "1" + "}" * 5_000,
         "{'execution_plan" + '{"' * 90 + 'x" ' * 2_000 + "}" * 91,
-        "{'execution_plan': '" + "x" * MAX_REPAIR + "'}",
+        "{'execution_plan': '" + "x" * 12_000 + "'}",
         "{'execution_plan':" + "{'a':" * 60 + "1" + "}" * 61,
         "{'execution_plan':[" + "{x}," * 200 + "]}",
         '{"' * 40_000,
@@ -351,11 +353,7 @@ def test_a_long_python_literal_is_read_to_the_letter(steps, prompt, least):
     ],
     ids=lambda r: r[:20].encode("unicode_escape").decode(),
 )
-def test_json_repair_is_never_let_loose_on_huge_and_nested_replies(reply, monkeypatch):
-    def minutes(*_args: object, **_settings: object) -> None:
-        raise AssertionError("this would take minutes")
-
-    monkeypatch.setattr("json_repair.loads", minutes)
+def test_huge_and_nested_replies_are_none(reply):
     assert isinstance(parse_plan(reply), Problem)
     assert isinstance(parse_verdict(reply.replace("execution_plan", "previous_step_success")), Problem)
 

@@ -9,7 +9,7 @@ import sys
 
 import atheris
 
-with atheris.instrument_imports(include=["goalreel.planners", "json_repair"]):
+with atheris.instrument_imports(include=["goalreel.chat"]):
     from goalreel.chat.ask import Question, ask
     from goalreel.chat.plan import parse_plan, plan_schema
     from goalreel.chat.verdict import parse_verdict
