@@ -4,10 +4,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
 from contextvars import copy_context
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import SimpleQueue
 
 
 def call_in_thread[Item, Result](
@@ -28,33 +27,15 @@ def call_in_thread[Item, Result](
 def map_threaded[Item, Result](
     call: Callable[[Item], Result], items: Sequence[Item], threads: int
 ) -> list[Result]:
-    """Call each item in up to `threads` daemon threads at once; result i is that of item i.
+    """Call each item in up to `threads` threads at once; result i is that of item i.
 
     What a call raises is raised here, and calls that have not begun are dropped, as they are on Ctrl-C.
     """
-    todo: SimpleQueue[tuple[int, Item] | None] = SimpleQueue()
-    results: SimpleQueue[tuple[tuple[int, Item], Result | BaseException]] = SimpleQueue()
-    for numbered in enumerate(items):
-        todo.put(numbered)
-    threads = min(threads, len(items))
-    work = (lambda numbered: call(numbered[1]), todo, results)
-    for _ in range(threads):
-        run = partial(copy_context().run, _work, *work)
-        threading.Thread(target=run, name="goalreel-call", daemon=True).start()
-    by_number: dict[int, Result] = {}
+    pool = ThreadPoolExecutor(threads, "goalreel-call")
     try:
-        while len(by_number) < len(items):
-            (number, _), result = results.get()
-            if isinstance(result, BaseException):
-                raise result
-            by_number[number] = result
+        return [f.result() for f in [pool.submit(copy_context().run, call, item) for item in items]]
     finally:
-        with suppress(Empty):
-            while True:
-                todo.get_nowait()
-        for _ in range(threads):
-            todo.put(None)
-    return [by_number[number] for number in range(len(items))]
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 def prefetch[Item, Result](
@@ -74,16 +55,6 @@ def prefetch[Item, Result](
             yield futures.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _work[Item, Result](
-    call: Callable[[Item], Result],
-    items: "SimpleQueue[Item | None]",
-    results: "SimpleQueue[tuple[Item, Result | BaseException]]",
-) -> None:
-    while (item := items.get()) is not None:
-        _put_result(call, item, results)
-        del item
 
 
 def _put_result[Item, Result](

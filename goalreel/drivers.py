@@ -246,29 +246,14 @@ def as_failure(stage: Stage, error: BackendError) -> Failure:
 type AsyncAsk = Callable[[Request], Awaitable[Answer]]
 
 
-async def drive(
-    task: Task,
-    ask: AsyncAsk,
-    *,
-    observe: Observer | None = None,
-    **loop: Unpack[LoopArguments],
-) -> Storyboard:
-    """Run one storyboard, with the keywords of `storyboard`, and await `ask` for each request of the loop.
-
-    `ask` returns a Failure, rather than raise an error, where a model could not be called. Cancelling the
-    asyncio task that runs this function abandons the trajectory.
-
-    Raises:
-        ValueError: `max_attempts` is less than 1.
-        TypeError: `ask` gave an answer of the wrong kind.
-    """
-    return await advance(storyboard(task, **loop), ask, observe)
-
-
 async def advance[Result](
     trajectory: Trajectory[Result], ask: AsyncAsk, observe: Observer | None = None
 ) -> Result:
-    """Run any trajectory of the loop to its end, as `drive` does."""
+    """Run a trajectory of the loop to its end, and await `ask` for each of its requests.
+
+    `ask` returns a Failure, rather than raise an error, where a model could not be called. Cancelling the
+    asyncio task that runs this function abandons the trajectory.
+    """
     import asyncio  # takes a while, and few commands need it
 
     request, result = _send(trajectory, None)

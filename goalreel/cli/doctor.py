@@ -238,7 +238,6 @@ def _native_checks() -> list[Callable[[], Check]]:
     ros = f"source {setups[-1]}" if setups else install_ros()
     ours = f"source the workspace you built ros_pkg/ in, or {install_ros()}"
     reinstall = install("--force-reinstall --no-deps av")
-    torchcodec = f"{_system('ffmpeg')}   (or pass video_backend='pyav' to LeRobotDataset)"
     fonts = _system("fonts-noto-cjk fonts-noto-core fonts-symbola libfribidi0")
     gl = _system("libegl1 libegl-mesa0 libgl1-mesa-dri")
     egl = {} if sys.platform != "linux" or os.environ.get("MUJOCO_GL") else {"MUJOCO_GL": "egl"}
@@ -246,10 +245,6 @@ def _native_checks() -> list[Callable[[], Check]]:
     extra = install_goalreel
     return [
         partial(_native, "video: PyAV", "av", PYAV, extra("annotate"), reinstall, **quiet),
-        partial(
-            _native, "video: torchcodec", "torchcodec", TORCHCODEC, extra("lerobot"), torchcodec, **quiet
-        ),
-        _ffmpeg,
         partial(_native, "fonts", "PIL", FONTS, extra(), fonts),
         partial(_native, "rendering: MuJoCo", "mujoco", MUJOCO, extra("sim"), gl, **egl),
         _gpu,
@@ -263,15 +258,6 @@ def _native(name: str, module: str, script: str, if_absent: str, if_broken: str,
         return Check(name, "missing", f"{module} is not installed", if_absent)
     outcome = run_python(script, environment=environment)
     return Check(name, "ok" if outcome.ok else "warning", outcome.text, "" if outcome.ok else if_broken)
-
-
-def _ffmpeg() -> Check:
-    if shutil.which("ffmpeg") is None:
-        return Check("ffmpeg", "missing", "not on the PATH", _system("ffmpeg"))
-    outcome = run_program(["ffmpeg", "-version"])
-    # ffmpeg prints its libraries last, and they say nothing to a user.
-    detail = str(shutil.which("ffmpeg")) if outcome.ok else outcome.text
-    return Check("ffmpeg", "ok" if outcome.ok else "warning", detail, "" if outcome.ok else _system("ffmpeg"))
 
 
 def _gpu() -> Check:
@@ -436,7 +422,7 @@ with mujoco.Renderer(model, 32, 32) as renderer:
 print(f"mujoco {mujoco.__version__} renders")
 """
 
-_ENCODE = """
+PYAV = """
 import io
 import av
 import numpy as np
@@ -451,11 +437,7 @@ def encode(codec):
             video.mux(stream.encode(picture))
         video.mux(stream.encode())
     return file.getvalue()
-"""
 
-PYAV = (
-    _ENCODE
-    + """
 works = []
 for codec in ("h264", "libsvtav1"):
     try:
@@ -469,19 +451,6 @@ if len(works) < 2:
     raise SystemExit(f"writes and reads only: {' '.join(works) or 'nothing'}")
 print(f"av {av.__version__} writes and reads {' and '.join(works)}")
 """
-)
-
-TORCHCODEC = (
-    _ENCODE
-    + """
-import torchcodec
-from torchcodec.decoders import VideoDecoder
-for codec in ("h264", "libsvtav1"):
-    if len(VideoDecoder(encode(codec))[:]) != 5:
-        raise SystemExit(f"decodes {codec} wrongly")
-print(f"torchcodec {torchcodec.__version__} reads h264 and libsvtav1")
-"""
-)
 
 FONTS = """
 import PIL.features

@@ -102,7 +102,6 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
         scorer=scorer,
         local=local,
         held_out=held_out_split,
-        tell=lambda cost: typer.echo(str(cost), err=True),
     )
 
 

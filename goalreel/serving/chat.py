@@ -5,7 +5,7 @@ A reply is sent when it is whole, in one piece where the client asks for a strea
 
 import json
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
@@ -14,7 +14,6 @@ from starlette.responses import StreamingResponse
 from goalreel.chat.conversation import ChatRequest, Message, NoReply, TokenReply
 from goalreel.image import Image
 from goalreel.serving.chat_format import (
-    ChatAnswer,
     ChatBody,
     ChatMessage,
     ImagePart,
@@ -103,8 +102,8 @@ def _card(name: str, service: Service) -> ModelCard:
     return ModelCard(id=name, confirm_steps=models.critic_steps() if role == "critic" else None)
 
 
-@router.post("/chat/completions", response_model=ChatAnswer, responses=responses(404, 424) | EVENTS)
-async def complete(request: Request, body: ChatBody, service: Here) -> ChatAnswer | StreamingResponse:
+@router.post("/chat/completions", response_model=None, responses=responses(404, 424) | EVENTS)
+async def complete(request: Request, body: ChatBody, service: Here) -> dict[str, Any] | StreamingResponse:
     """Continue a conversation. With `stream`, the answer is a stream as OpenAI's, up to `[DONE]`."""
     steers = body.model == STEER
     batcher = service.chat("planner" if steers else body.model)

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Annotated, Any, Literal, TypedDict
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
@@ -151,66 +151,6 @@ class ChatBody(BaseModel):
         return self
 
 
-class AssistantMessage(TypedDict):
-    """The turn that the model added."""
-
-    role: Literal["assistant"]
-    content: str
-
-
-class TokenLogprob(TypedDict):
-    """A token, how likely it was (natural logarithm; -9999 for never), and its UTF-8 bytes."""
-
-    token: str
-    logprob: float
-    bytes: list[int]
-
-
-class ChosenLogprob(TokenLogprob):
-    """A token of the answer; what could have stood in its place, the likeliest first."""
-
-    top_logprobs: list[TokenLogprob]
-
-
-class ChoiceLogprobs(TypedDict):
-    """The tokens of an answer."""
-
-    content: list[ChosenLogprob]
-
-
-class CompletionChoice(TypedDict):
-    """The one answer. `finish_reason` is `length` where the reply was cut off, and is no answer."""
-
-    index: Literal[0]
-    message: AssistantMessage
-    logprobs: ChoiceLogprobs | None
-    finish_reason: Literal["stop", "length"]
-
-
-class ChatUsage(TypedDict):
-    """Numbers of tokens that the request and the reply have."""
-
-    prompt_tokens: int
-    completion_tokens: int
-    total_tokens: int
-
-
-class AnswerHead(TypedDict):
-    """The beginning of an answer and of each of its chunks."""
-
-    id: str
-    created: int
-    model: str
-
-
-class ChatAnswer(AnswerHead):
-    """A chat completion. `usage` is null where the model behind does not count."""
-
-    object: Literal["chat.completion"]
-    choices: list[CompletionChoice]
-    usage: ChatUsage | None
-
-
 @dataclass(frozen=True)
 class Ended:
     """A reply up to its end or the first of the texts that stop it."""
@@ -241,7 +181,7 @@ def end_reply(reply: TokenReply | NoReply, stop: Sequence[str]) -> Ended:
     return Ended(ended.text[:at], "stop", tokens, ended.usage)
 
 
-def answer(body: ChatBody, reply: TokenReply | NoReply) -> ChatAnswer:
+def answer(body: ChatBody, reply: TokenReply | NoReply) -> dict[str, Any]:
     """Give a whole reply.
 
     Raises:
@@ -263,12 +203,12 @@ def answer(body: ChatBody, reply: TokenReply | NoReply) -> ChatAnswer:
     }
 
 
-def new_head(body: ChatBody) -> AnswerHead:
+def new_head(body: ChatBody) -> dict[str, Any]:
     """Make the beginning of an answer with an id of its own."""
     return {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": body.model}
 
 
-def usage_of(ended: Ended) -> ChatUsage | None:
+def usage_of(ended: Ended) -> dict[str, int] | None:
     """The number of tokens; None where the model behind does not count."""
     if (usage := ended.usage) is None:
         return None
@@ -276,19 +216,19 @@ def usage_of(ended: Ended) -> ChatUsage | None:
     return {"prompt_tokens": usage.prompt, "completion_tokens": usage.reply, "total_tokens": total}
 
 
-def logprobs_of(ended: Ended, top: int) -> ChoiceLogprobs | None:
-    """List the tokens' probabilities; None where the model behind does not tell."""
+def logprobs_of(ended: Ended, top: int) -> dict[str, Any] | None:
+    """List how likely the tokens were (natural logarithms, -9999 for never); None where nobody tells."""
     chosen = [_chosen(token, top) for token in ended.tokens]
     return {"content": chosen} if chosen else None
 
 
-def _chosen(token: Token, top: int) -> ChosenLogprob:
+def _chosen(token: Token, top: int) -> dict[str, Any]:
     ranked = sorted(token.alternatives.items(), key=lambda item: -item[1])
     alternatives = [_logprob(text, chance) for text, chance in ranked[:top]]
     return {**_logprob(token.text, token.alternatives[token.text]), "top_logprobs": alternatives}
 
 
-def _logprob(text: str, chance: float) -> TokenLogprob:
+def _logprob(text: str, chance: float) -> dict[str, Any]:
     return {
         "token": text,
         "logprob": math.log(chance) if chance > 0 else NEVER,

@@ -4,9 +4,7 @@ import hashlib
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 import yaml
@@ -26,20 +24,6 @@ PURPOSE = {
 MADE, TABLE = "## How it was made", "| | |\n|---|---|\n"
 """Heading and head of the table of facts."""
 
-CURVE = {
-    "reward": "reward",
-    "critic/format": "form",
-    "critic/accuracy": "verdict",
-    "critic/step": "change",
-    "critic/edited_step": "change where drawn",
-    "critic/control_step": "by the seed alone",
-    "critic/true_rate": "accepted",
-    "critic/balanced_accuracy": "balanced accuracy",
-    "silent_groups": "silent groups",
-    "critic/unknown": "unknown",
-}
-"""Name in the log -> column of the curve."""
-POINTS = 10
 LIMITS = "It was trained with the pictures of one editor. With another editor its prompts may be worth less. "
 TABLETOP = "It knows only goalreel's simulated tabletop, and goalreel's own prompts."
 BASE = "What the base model cannot do, and whatever lies outside the corpus."
@@ -70,8 +54,6 @@ class Card:
     base_model: str | None = None
     corpora: tuple[FileFacts, ...] = ()
     numbers: Mapping[str, float | str] = field(default_factory=dict)
-    curve: str = ""
-    """The course of training, as a table."""
     tags: tuple[str, ...] = ()
     """More tags for the hub, such as the dialect that the model was trained on, unless it is `own`."""
 
@@ -116,7 +98,6 @@ def write_card(folder: Path, card: Card) -> Path:
         f"```sh\n{card.use}\n```\n",
         f"{MADE}\n",
         TABLE + "".join(f"| {name} | {value} |\n" for name, value in facts),
-        *([f"## How training went\n\n{card.curve}\n"] if card.curve else []),
         f"## What it cannot do\n\n{card.limits}\n",
     ]
     path = folder / "README.md"
@@ -148,37 +129,17 @@ def agent_card(
     )
 
 
-def grpo_card(config: GrpoConfig, group: int, *, rows: int, history: Sequence[Mapping[str, float]]) -> Card:
+def grpo_card(config: GrpoConfig, group: int, *, rows: int, steps: int) -> Card:
     """Make the card of a Critic trained by reinforcement with so many replies a prompt."""
     shards = [shard for folder in config.corpus for shard in find(folder / "data", "*.parquet")]
-    rewarded = [entry for entry in history if "reward" in entry]
     return agent_card(
         config,
-        {"steps": str(history[-1]["step"] if history else 0), "reward form": config.reward.form},
+        {"steps": str(steps), "reward form": config.reward.form},
         shards,
         title_end=", by GRPO",
         limits=LIMITS + (TABLETOP if is_nano(config.model) else BASE),
         summary=f"{PURPOSE['critic']} Trained by reinforcement on {rows:,} critiques with {group} "
         f"replies to each. A reply earns by its form, its verdict and the picture that {config.editor} draws "
         f"for its prompt, scored by {config.scorer}.",
-        curve=curve(rewarded),
         tags=() if config.dialect == "own" else (config.dialect,),
     )
-
-
-def curve(history: Sequence[Mapping[str, float]]) -> str:
-    """Make a table of means over at most POINTS stretches of the run; empty for a run without steps.
-
-    A silent group is one whose replies all earn the same: nothing is learned from it.
-    """
-    if not history:
-        return ""
-    count = min(POINTS, len(history))
-    edges = [round(i * len(history) / count) for i in range(count + 1)]
-    lines = [f"| steps | {' | '.join(CURVE.values())} |", "|---" * (len(CURVE) + 1) + "|"]
-    for low, high in pairwise(edges):
-        part = history[low:high]
-        logged = [[e[name] for e in part if e.get(name) is not None] for name in CURVE]
-        means = [f"{fmean(values):.3f}" if values else "" for values in logged]
-        lines.append(f"| to {part[-1]['step']} | {' | '.join(means)} |")
-    return "\n".join(lines)

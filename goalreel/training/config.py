@@ -200,8 +200,6 @@ class RewardSettings(Frozen):
     prompt_tokens: Count = 512
     """The length of prompt that a remote editor reads; one in this process knows its own limit. Counted with
     the Critic's tokenizer: FLUX.2-klein's is of the same family."""
-    batch: Count = 32
-    """Edits a call."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:

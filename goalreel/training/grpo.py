@@ -4,7 +4,6 @@ import logging
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -57,34 +56,6 @@ THOUGHTS = ("reasoning", "reasoning_content", "thinking")
 """Keys under which a tokenizer with a response template puts what came before the answer."""
 _UNKNOWN = "All reward functions returned None"
 """In a warning of TRL that holds a whole row, with its pictures."""
-
-
-@dataclass(frozen=True)
-class RunCost:
-    """The most that a run will ask for."""
-
-    rollouts: int
-    completions: int
-    edits: int
-    """Edits of rows whose candidate is wrong, one a row for the control (`rewards.Marks`) among them; a
-    remembered one is not asked for again."""
-
-    def __str__(self) -> str:
-        return (
-            f"{self.rollouts:,} rollouts: {self.completions:,} completions, "
-            f"at most {self.edits:,} edits and as many pictures to score"
-        )
-
-
-def cost(arguments: GRPOConfig, successes: Sequence[bool]) -> RunCost:
-    """Estimate what a run on rows with these truths will cost; rows that fill no rollout wait an epoch."""
-    completions, prompts, updates = _rollout(arguments)
-    rollouts = -(-arguments.max_steps // updates)
-    if arguments.max_steps < 0:
-        rollouts = int(arguments.num_train_epochs * (len(successes) // prompts))
-    wrong = 1 - sum(successes) / len(successes)
-    edits = round(rollouts * (completions + prompts) * wrong)
-    return RunCost(rollouts, rollouts * completions, edits)
 
 
 def _rollout(arguments: GRPOConfig) -> tuple[int, int, int]:
@@ -197,14 +168,13 @@ def train(
     scorer: Scorer,
     local: bool,
     held_out: HeldOut,
-    tell: Callable[[RunCost], None] = lambda cost: None,
 ) -> dict[str, float]:
     """Train, and leave in `out` a checkpoint that `HfChat.load(out)` takes, with its model card.
 
     `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
     `local`: the editor runs in this process (`rewards.CriticReward`). `held_out` names the split of a task
-    that results are measured on. `tell` is called with the cost of the run before it begins. On several
-    devices start it with `accelerate launch`.
+    that results are measured on. On several devices start it with
+    `accelerate launch`.
 
     Returns:
         `steps` made and `rows` trained on.
@@ -223,13 +193,10 @@ def train(
     if len(rows) < prompts:
         raise InputError(f"{len(rows)} rows do not fill a rollout of {prompts}")
     last = begin(config, out, resume)
-    if processes().is_main_process:
-        tell(cost(arguments, rows.successes))
     model, processor = load(located(config.model), config)
     settings = config.reward
     fits = fits_in(editor, processor, settings.prompt_tokens)
-    how: dict[str, Any] = {"local": local, "repeats": wording.repeats, "fits": fits, "batch": settings.batch}
-    reward = CriticReward(editor, scorer, form=settings.form, **how)
+    reward = CriticReward(editor, scorer, form=settings.form, local=local, repeats=wording.repeats, fits=fits)
     collapse = _Collapse(config.collapse, updates)
     arguments.generation_kwargs = _without_pictures(model, vllm=arguments.use_vllm)
     processor.tokenizer.padding_side = "left"  # as TRL pads what it samples from
@@ -250,10 +217,8 @@ def train(
     _run(trainer, collapse, last, out)
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
-        card = grpo_card(
-            config, int(arguments.num_generations or 1), rows=len(rows), history=trainer.state.log_history
-        )
-        write_card(out, card)
+        group, steps = int(arguments.num_generations or 1), trainer.state.global_step
+        write_card(out, grpo_card(config, group, rows=len(rows), steps=steps))
     return {"steps": trainer.state.global_step, "rows": len(rows)}
 
 

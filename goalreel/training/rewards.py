@@ -17,7 +17,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import batched
 from statistics import fmean
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +123,7 @@ class CriticReward:
     `local`: the editor runs in this process, so that whatever it fails at is the prompt's fault. A remote one
     refuses where it says so; else it is taken to be out. `repeats`: an acceptance has to repeat the prompt
     (`Dialect.repeats`). `fits` tells whether the editor reads all of a
-    prompt. Calls are made in threads, `batch` edits at a time: one to the editor beside one to the scorer.
+    prompt.
     """
 
     def __init__(
@@ -136,10 +135,9 @@ class CriticReward:
         local: bool = False,
         repeats: bool = False,
         fits: Callable[[str], bool] = lambda prompt: True,
-        batch: int = 32,
     ) -> None:
         self._editor, self._scorer, self._form = editor, scorer, FORMS[form]
-        self._local, self._repeats, self._fits, self._batch = local, repeats, fits, batch
+        self._local, self._repeats, self._fits = local, repeats, fits
         self._known: OrderedDict[_Key, PictureScores | None] = OrderedDict()
 
     async def marks(self, rows: Sequence[CritiqueRow], replies: Sequence[str]) -> list[Marks | None]:
@@ -149,7 +147,7 @@ class CriticReward:
         drawn = [None if key is None or not self._fits(key.prompt) else key for key in keys]
         keyed_rows = [(key, row) for key, row in zip(drawn, rows, strict=True) if key is not None]
         rows_by_key = dict(keyed_rows) | {key.control(row): row for key, row in keyed_rows}
-        scores = await self._find(rows_by_key)
+        scores = await asyncio.to_thread(self._find, rows_by_key)
         return [
             self._marks(row, reply, verdict, key, scores, fits=key == drawable)
             for row, reply, verdict, key, drawable in zip(rows, replies, read, keys, drawn, strict=True)
@@ -194,35 +192,22 @@ class CriticReward:
             return False
         return bool(verdict.reasoning.strip()) and _STRICT.fullmatch(reply) is not None
 
-    async def _find(self, rows_by_key: Mapping[_Key, CritiqueRow]) -> _Found:
-        """Score the re-edits, those of earlier calls from memory."""
-        scores = {key: self._known[key] for key in rows_by_key if key in self._known}
-        new = [(key, row) for key, row in rows_by_key.items() if key not in scores]
-        editing, scoring = asyncio.Semaphore(1), asyncio.Semaphore(1)
-        parts = [self._look(some, editing, scoring) for some in batched(new, self._batch)]
-        for part in await asyncio.gather(*parts):
-            scores |= part
-            self._known |= part
+    def _find(self, rows_by_key: Mapping[_Key, CritiqueRow]) -> _Found:
+        """Draw and score the re-edits; those of earlier calls are known."""
+        new = [(key, row) for key, row in rows_by_key.items() if key not in self._known]
+        pictures = self._draw(new) if new else []
+        found: dict[_Key, PictureScores | None] = {
+            key: None for (key, _), picture in zip(new, pictures, strict=True) if self._refused(picture)
+        }
+        drawn = [(*a, p) for a, p in zip(new, pictures, strict=True) if isinstance(p, Image)]
+        scores = self._score([_candidate(row, picture) for _, row, picture in drawn])
+        scored = zip(drawn, scores, strict=True)
+        found |= {key: score for (key, _, _), score in scored if score is not None}
+        found |= {key: self._known[key] for key in rows_by_key if key in self._known}
+        self._known |= found
         while len(self._known) > KEPT:
             self._known.popitem(last=False)
-        return scores
-
-    async def _look(
-        self,
-        drawings: Sequence[tuple[_Key, CritiqueRow]],
-        editing: asyncio.Semaphore,
-        scoring: asyncio.Semaphore,
-    ) -> dict[_Key, PictureScores | None]:
-        async with editing:
-            pictures = await asyncio.to_thread(self._draw, drawings)
-        scores_by_key: dict[_Key, PictureScores | None] = {
-            key: None for (key, _), p in zip(drawings, pictures, strict=True) if self._refused(p)
-        }
-        drawn = [(*a, p) for a, p in zip(drawings, pictures, strict=True) if isinstance(p, Image)]
-        async with scoring:
-            scores = await asyncio.to_thread(self._score, [_candidate(row, p) for _, row, p in drawn])
-        scored = zip(drawn, scores, strict=True)
-        return scores_by_key | {key: score for (key, _, _), score in scored if score is not None}
+        return found
 
     def _refused(self, answer: Image | Failure) -> bool:
         return isinstance(answer, Failure) and answer is not _OUT and (answer.refused or self._local)

@@ -90,7 +90,7 @@ def test_the_real_machine_is_described_and_nothing_heavy_loaded():
     assert checks["goalreel"].status == "ok", checks["goalreel"]
     (lerobot,) = (c for name, c in checks.items() if name.startswith("[lerobot]"))
     assert ("lerobot 0.6" in lerobot.found) == (lerobot.status == "ok")
-    assert {"GPU", "ROS 2", "fonts", "ffmpeg", "disk", "video: PyAV", "video: torchcodec"} <= checks.keys()
+    assert {"GPU", "ROS 2", "fonts", "disk", "video: PyAV"} <= checks.keys()
     assert all(check.found for check in checks.values())
     assert [name for name, check in checks.items() if (check.status == "ok") != (not check.fix)] == []
     fonts = checks["fonts"]
@@ -149,7 +149,6 @@ def test_on_a_bare_machine_all_is_missing_and_named(machine):
     for name, missing, extra in (
         ("rendering: MuJoCo", "mujoco", "sim"),
         ("video: PyAV", "av", "annotate"),
-        ("video: torchcodec", "torchcodec", "lerobot"),
         ("ROS 2", "rclpy", "ros,api"),
         ("ROS 2: goalreel's packages", "goalreel_ros", "ros,api"),
         ("ROS 2: raw frames", "goalreel_ros", "ros,api"),
@@ -157,7 +156,6 @@ def test_on_a_bare_machine_all_is_missing_and_named(machine):
         check = found[name]
         assert (check.status, check.found) == ("missing", f"{missing} is not installed")
         assert f"[{extra}]" in check.fix or check.fix.startswith("source /opt/ros/")
-    assert found["ffmpeg"].found == "not on the PATH"
     presets = found["presets"]
     assert presets.status == "missing"
     assert presets.found.split("; ") == [

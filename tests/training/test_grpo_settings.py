@@ -79,16 +79,11 @@ def test_settings_that_do_not_fit_are_refused_before_anything_is_written(grpo, f
     assert not (folder / "out").exists()
 
 
-def test_the_cost_is_told_before(grpo, tmp_path):
+def test_a_rollout_has_128_completions_by_default(grpo, tmp_path):
     settings = {k: v for k, v in SMALL.items() if k != "gradient_accumulation_steps"}
     settings |= {"num_generations": 8, "per_device_train_batch_size": 8}
     unsaid = grpo.trl_arguments(GrpoConfig.model_validate(settings), tmp_path)
     assert (unsaid.generation_batch_size, unsaid.gradient_accumulation_steps) == (128, 16)
-    small = grpo.trl_arguments(config(tmp_path, max_steps=300), tmp_path)
-    told = grpo.cost(small, [True, True, False, False])
-    assert (told.rollouts, told.completions, told.edits) == (300, 1800, 1200)
-    told = grpo.cost(arguments(grpo, "critic-8b-grpo", tmp_path), [False] * 13_000)
-    assert (told.rollouts, told.completions, told.edits) == (812, 812 * 128, 812 * 144)
 
 
 def test_a_reply_that_arrives_parsed_is_put_together(grpo):
