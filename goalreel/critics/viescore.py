@@ -3,20 +3,39 @@
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
-from pydantic import ConfigDict, TypeAdapter, ValidationError
+from pydantic import ConfigDict
 
 from goalreel.chat.ask import Question, ask
 from goalreel.chat.conversation import Chat, Message, interleave, plain
-from goalreel.chat.json_reply import Problem, clean, read_answer
+from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, read_model
 from goalreel.chat.prompts import render
 from goalreel.image import Image
 from goalreel.types import Candidate, Failure, PictureScores, Score
 
-_EDITED, _GENERATED, _QUALITY = ("success", "over_editing"), ("success",), ("naturalness", "artefacts")
-_MARKS = TypeAdapter(dict[str, Score], config=ConfigDict(strict=True))
+
+class _Marks(ReplyModel):
+    model_config = ConfigDict(extra="forbid")
+
+    reasoning: OptionalText = None
+
+    @classmethod
+    def names(cls) -> list[str]:
+        return [name for name in cls.model_fields if name != "reasoning"]
+
+
+class _Generated(_Marks):
+    success: Score
+
+
+class _Edited(_Generated):
+    over_editing: Score
+
+
+class _Look(_Marks):
+    naturalness: Score
+    artefacts: Score
 
 
 class VieScore:
@@ -39,18 +58,19 @@ class VieScore:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
         semantics: list[_Mark | None] = [None] * len(candidates)
-        for names in (_EDITED, _GENERATED):  # each has a schema of its own
-            indices = [i for i, c in enumerate(candidates) if _names(c) == names]
-            marks = self._ask([_semantics(candidates[i]) for i in indices], names)
+        for kind in (_Edited, _Generated):  # each has a schema of its own
+            indices = [i for i, c in enumerate(candidates) if (c.source is None) == (kind is _Generated)]
+            marks = self._ask([_semantics(candidates[i], kind) for i in indices], kind)
             for i, mark in zip(indices, marks, strict=True):
                 semantics[i] = mark
         indices = [i for i, mark in enumerate(semantics) if mark is not None]
-        marks = self._ask([_quality(candidates[i]) for i in indices], _QUALITY)
+        marks = self._ask([_quality(candidates[i]) for i in indices], _Look)
         quality = dict(zip(indices, marks, strict=True))
         return [_scores(mark, quality.get(i)) for i, mark in enumerate(semantics)]
 
-    def _ask(self, questions: Sequence[Question["_Mark"]], names: Sequence[str]) -> list["_Mark | None"]:
-        answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=_schema(names))
+    def _ask(self, questions: Sequence[Question["_Mark"]], kind: type[_Marks]) -> list["_Mark | None"]:
+        schema = kind.model_json_schema(mode="serialization")
+        answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
         return [None if isinstance(answer, Failure) else answer for answer in answers]
 
 
@@ -66,60 +86,34 @@ def _scores(semantics: _Mark | None, quality: _Mark | None) -> PictureScores | N
     return PictureScores(semantics.lowest, quality.lowest, semantics.reason, quality.reason)
 
 
-def _names(candidate: Candidate) -> Sequence[str]:
-    return _GENERATED if candidate.source is None else _EDITED
-
-
-def _semantics(candidate: Candidate) -> Question[_Mark]:
+def _semantics(candidate: Candidate, kind: type[_Marks]) -> Question[_Mark]:
     images = [i for i in (candidate.source, candidate.image) if i is not None]
     values = {
         "has_source": candidate.source is not None,
         "prompt": plain(candidate.first_prompt or candidate.prompt),
     }
-    return _question("semantics", values, images, _names(candidate))
+    return _question("semantics", values, images, kind)
 
 
 def _quality(candidate: Candidate) -> Question[_Mark]:
-    return _question("quality", {}, [candidate.image], _QUALITY)
+    return _question("quality", {}, [candidate.image], _Look)
 
 
 def _question(
-    turn: str, values: dict[str, Any], images: Sequence[Image], names: Sequence[str]
+    turn: str, values: dict[str, Any], images: Sequence[Image], kind: type[_Marks]
 ) -> Question[_Mark]:
-    example = json.dumps(_form(names))
+    form = {"reasoning": "...", **dict.fromkeys(kind.names(), 0)}
+    example = json.dumps(form)
+
+    def read(reply: str) -> _Mark | Problem:
+        answer = read_model(kind, reply, kind.names()[0], alone=True)
+        if isinstance(answer, Problem):
+            return answer
+        marks, parsed = answer
+        if parsed.value == form:
+            return Problem("it repeats the form")
+        return _Mark(min(getattr(marks, name) for name in kind.names()), marks.reasoning or parsed.thinking)
+
     again = f"with this JSON alone, each mark a number from 0 to 10: {example}"
     text = render(f"viescore/{turn}", {**values, "example": example})
-    return Question((Message("user", interleave(text, images)),), partial(_read, names), again)
-
-
-def _form(names: Sequence[str]) -> dict[str, Any]:
-    """The form of an answer, as a model is shown it."""
-    return {"reasoning": "...", **dict.fromkeys(names, 0)}
-
-
-def _read(names: Sequence[str], reply: str) -> _Mark | Problem:
-    answer = read_answer(reply, names[0], alone=True)
-    if isinstance(answer, Problem):
-        return answer
-    if answer.value == _form(names):
-        return Problem("it repeats the form")
-    for name in sorted({"reasoning", *names} ^ {"reasoning", *answer.value}):
-        return Problem(f'"{name}" is {"missing" if name in names else "not asked for"}')
-    try:
-        marks = _MARKS.validate_python({name: answer.value[name] for name in names})
-    except ValidationError as e:
-        fault = e.errors(include_input=False, include_url=False, include_context=False)[0]
-        return Problem(f"{fault['loc'][0]}: {fault['msg']}")
-    reason = answer.value.get("reasoning")
-    return _Mark(min(marks.values()), clean(reason) if isinstance(reason, str) else answer.thinking)
-
-
-def _schema(names: Sequence[str]) -> dict[str, Any]:
-    mark = {"type": "number", "minimum": 0, "maximum": 10}
-    properties = {"reasoning": {"type": "string"}, **dict.fromkeys(names, mark)}
-    return {
-        "type": "object",
-        "properties": properties,
-        "required": list(properties),
-        "additionalProperties": False,
-    }
+    return Question((Message("user", interleave(text, images)),), read, again)

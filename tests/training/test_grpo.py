@@ -146,7 +146,6 @@ def test_a_killed_run_resumes_to_what_the_unkilled_is(folder, tmp_path):
     result = CliRunner().invoke(app, [*whole, "--json"], catch_exceptions=False)
     assert result.exit_code == 0, result.stderr
     assert json.loads(result.stdout)["steps"] > 0
-    assert "2 rollouts: 12 completions, at most" in result.stderr
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     died = subprocess.run([sys.executable, "-c", KILLED, *killed], env=environment, capture_output=True)
     assert died.returncode == -signal.SIGKILL, died.stderr
