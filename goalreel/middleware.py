@@ -89,26 +89,3 @@ class AskAdapter:
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
         """Judge each candidate."""
         return cast(Any, self.ask("judge", candidates))
-
-
-class SplitEditor:
-    """Two editors as one: sends edits without a source to `draw`, and the others to `edit`."""
-
-    def __init__(self, draw: Editor, edit: Editor) -> None:
-        self._models = {True: draw, False: edit}
-
-    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
-        """Answer i belongs to edit i, from either model."""
-        groups = {draws: [e for e in edits if (e.image is None) == draws] for draws in self._models}
-        answers = {
-            draws: iter(model.edit(groups[draws]) if groups[draws] else ())
-            for draws, model in self._models.items()
-        }
-        return [next(answers[e.image is None]) for e in edits]
-
-    def probe(self) -> str | None:
-        """Ask both editors' servers whether they are there, as `goalreel.http.probe.ServerModel` says."""
-        from goalreel.http.probe import probe
-
-        remarks = [r for model in self._models.values() if (r := probe(model)) is not None]
-        return "; ".join(filter(None, remarks)) if remarks else None

@@ -1,6 +1,6 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 from goalreel.checkpoints import located
@@ -19,7 +19,8 @@ from goalreel.models.registry import CATALOGUE, SPLIT, ModelSpec, chats, critics
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
-    from goalreel.types import Critic, Editor, Planner
+    from goalreel.image import Image
+    from goalreel.types import Critic, Edit, Editor, Failure, Planner
 
 SERVER_KEYS = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
 """The environment variables that may hold a goalreel server's token."""
@@ -221,10 +222,31 @@ def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
     return DiffusersEditor.from_catalogue(spec.name.target, **spec.options.model_dump(exclude_none=True))
 
 
+class SplitEditor:
+    """Two editors as one: sends edits without a source to `draw`, and the others to `edit`."""
+
+    def __init__(self, draw: "Editor", edit: "Editor") -> None:
+        self._models = {True: draw, False: edit}
+
+    def edit(self, edits: "Sequence[Edit]") -> "list[Image | Failure]":
+        """Answer i belongs to edit i, from either model."""
+        groups = {draws: [e for e in edits if (e.image is None) == draws] for draws in self._models}
+        answers = {
+            draws: iter(model.edit(groups[draws]) if groups[draws] else ())
+            for draws, model in self._models.items()
+        }
+        return [next(answers[e.image is None]) for e in edits]
+
+    def probe(self) -> str | None:
+        """Ask both editors' servers whether they are there, as `goalreel.http.probe.ServerModel` says."""
+        from goalreel.http.probe import probe
+
+        remarks = [r for model in self._models.values() if (r := probe(model)) is not None]
+        return "; ".join(filter(None, remarks)) if remarks else None
+
+
 @editors.kind(SPLIT, "NAME of the catalogue draws first pictures, EDITOR edits.", ModelOptions)
 def _split(spec: ModelSpec[ModelOptions]) -> "Editor":
-    from goalreel.middleware import SplitEditor
-
     first, second = spec.editors
     return SplitEditor(first, second)
 

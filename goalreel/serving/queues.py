@@ -19,7 +19,7 @@ class WorkerDead(BackendError):
 
 
 class QueueFull(Exception):
-    """As many requests wait as may."""
+    """No more requests may wait."""
 
 
 @dataclass(eq=False)
