@@ -15,7 +15,7 @@ from goalreel.boards.step import (
     UndoChange,
 )
 from goalreel.boards.words import stand_in
-from goalreel.chat.interleave import MARK
+from goalreel.chat.conversation import MARK
 from goalreel.errors import InputError
 from goalreel.planners.rows import labelled_step, one_wording
 from goalreel.studio import events
