@@ -240,3 +240,28 @@ def test_who_stops_early_does_not_wait_for_a_call_that_hangs():
     assert not ended.is_set()
     gate.set()
     assert ended.wait(LONG)
+
+
+def test_what_is_not_remote_is_asked_in_the_callers_thread():
+    asked: dict[Stage, set[int]] = {stage: set() for stage in ALL}
+    told: set[int] = set()
+    model = Called(lambda stage, ids: asked[stage].add(threading.get_ident()))
+    observe = lambda request, answer: told.add(threading.get_ident())  # noqa: E731
+    list(run(tasks(9), model, model, model, max_attempts=2, observe=observe, remote=["edit"]))
+    here = {threading.get_ident()}
+    assert asked["plan"] == asked["judge"] == told == here
+    assert asked["edit"]
+    assert not asked["edit"] & here
+
+
+def test_a_full_batch_goes_out_while_tasks_are_still_read():
+    asked = threading.Event()
+
+    def read() -> Iterator[Task]:
+        yield from tasks(4)[:2]
+        assert asked.wait(LONG)
+        yield from tasks(4)[2:]
+
+    model = Called(lambda stage, ids: asked.set())
+    assert len(list(run(read(), model, model, model, max_attempts=1, limits=Limits(2, 8), remote=ALL))) == 4
+    assert model.calls["plan"] == [2, 2]
