@@ -53,7 +53,8 @@ class Claim(Frozen):
     @property
     def line(self) -> str:
         """Maker and checker for a reader, and whether it is in doubt: a checker may have refused it."""
-        return f"by {self.by}, checked by {self.checked}{self.doubt_note}"
+        check = "not checked" if self.checked == NOBODY else f"checked by {self.checked}"
+        return f"by {self.by}, {check}{self.doubt_note}"
 
     @property
     def doubt_note(self) -> str:

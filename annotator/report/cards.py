@@ -15,7 +15,19 @@ from operator import itemgetter
 
 import PIL.Image
 
-from goalreel.claims import CARRIED, NOBODY, OPERATOR, PERSON, RECORDING, ROWS, RULE, TITLES, Claim, Claims
+from goalreel.claims import (
+    CARRIED,
+    NOBODY,
+    OPERATOR,
+    PERSON,
+    PICTURE_CHECKS,
+    RECORDING,
+    ROWS,
+    RULE,
+    TITLES,
+    Claim,
+    Claims,
+)
 from goalreel.critics.examination import Examination, word, worst_word
 from goalreel.errors import InputError
 from goalreel.image import Image
@@ -32,7 +44,7 @@ _MAKERS = {
     PERSON: "by a person",
     OPERATOR: "by the operator",
 }
-_CHECKERS = {PERSON: "a person", OPERATOR: "the operator"}
+_CHECKERS = {PERSON: "checked by a person", OPERATOR: "checked by the operator", NOBODY: "not checked"}
 SHOWN = 768
 """Longest side, in pixels, of a picture in a page (also of the enlarged one)."""
 THUMBNAIL = 256
@@ -127,8 +139,9 @@ def claim_line(claim: Claim) -> str:
     ('by a rule, not checked', 'by b, checked by a person')
     """
     maker = _MAKERS.get(claim.by) or f"by {_who(claim.by)}"
-    checker = _CHECKERS.get(claim.checked) or _who(claim.checked)
-    check = "not checked" if claim.checked == NOBODY else f"checked by {checker}"
+    check = _CHECKERS.get(claim.checked) or f"checked by {_who(claim.checked)}"
+    if claim.checked == PICTURE_CHECKS:
+        check = "refused by picture checks" if claim.doubts else "passed picture checks"
     return f"{maker}, {check}{claim.doubt_note}"
 
 

@@ -1,7 +1,6 @@
 """One storyboard as one picture, for papers: first frame, then each step's goal image and its caption."""
 
 import functools
-import logging
 import math
 import unicodedata
 from bisect import bisect_right
@@ -17,8 +16,6 @@ import PIL.ImageFont
 from goalreel.annotator.report.cards import EpisodeView, claim_lines, span, told
 from goalreel.critics.examination import word
 from goalreel.image import Image
-
-log = logging.getLogger(__name__)
 
 type Font = PIL.ImageFont.FreeTypeFont
 
@@ -74,34 +71,8 @@ class Typeface:
         """Measure the width of `text` in pixels."""
         return sum(font.getlength(run) for font, run in self.runs(text))
 
-    def draws(self, character: str) -> bool:
-        """Tell if one of the fonts has a character."""
-        return any(_draws(font, character) for font in (self.font, *self.others))
-
     def _font(self, character: str) -> Font:
         return next((f for f in (self.font, *self.others) if _draws(f, character)), self.font)
-
-
-def drawable(text: str, size: int) -> str:
-    """Name in brackets what no font here can draw: `[Chinese text]`, `[red apple]`.
-
-    A warning names the missing scripts, once a process for the same ones.
-    """
-    text = text[:_LONGEST]
-    face = Typeface.of(text, size)
-
-    def missing(character: str) -> str:
-        if not _visible(character) or face.draws(character):
-            return ""
-        script = _script(character)
-        if script == "Symbols":
-            return f"[{unicodedata.name(character).lower()}]"
-        return " " if unicodedata.category(character).startswith("P") else f"[{script} text]"
-
-    named = _runs(text, missing)
-    if scripts := {_script(run[0]) for name, run in named if name.strip()} - {""}:
-        _warn(tuple(sorted(scripts)))
-    return "".join(name or run for name, run in named)
 
 
 def _runs[K](text: str, key: Callable[[str], K]) -> list[tuple[K, str]]:
@@ -123,15 +94,6 @@ def without_font(characters: Collection[str], size: int = 20) -> list[str]:
     """List the scripts among `characters` that no font here can draw."""
     fonts = _fonts(characters, size)
     return sorted({_script(c) for c in characters if not any(_draws(font, c) for font in fonts)})
-
-
-@functools.cache
-def _warn(scripts: tuple[str, ...]) -> None:
-    log.warning(
-        "no font here can draw %s, so contact sheets name such text in brackets: install %s (Debian's names)",
-        ", ".join(scripts),
-        ", ".join(PACKAGES),
-    )
 
 
 def _visible(text: str) -> list[str]:
@@ -323,9 +285,8 @@ def _picture(cell: Cell, width: int, shape: tuple[int, int]) -> PIL.Image.Image:
 @functools.lru_cache(maxsize=1024)
 def _laid(line: Line, width: int) -> tuple[Typeface, tuple[str, ...]]:
     """The fonts for a paragraph and its wrapped lines."""
-    text = drawable(line.text, line.size)
-    font = Typeface.of(text, line.size)
-    return font, tuple(wrap(text, font, width, line.most))
+    font = Typeface.of(line.text, line.size)
+    return font, tuple(wrap(line.text, font, width, line.most))
 
 
 def _height(line: Line, width: int) -> int:

@@ -190,7 +190,7 @@ class Acts:
         self._weigh(rows)
         if not done:
             raise InputError("no episode is sure: look at those that are in doubt")
-        return f"Accepted without looking: {_count(len(done))}. Their steps stay checked by nobody."
+        return f"Accepted without looking: {_count(len(done))}. Their steps stay unchecked."
 
     def _undo(self, rows: list[QueueRow], by: str) -> str:
         act = _last_act([row for row in rows if row.act and row.act[2] == by])

@@ -434,7 +434,7 @@ def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
             yield 0.6, f"step {number} not found in the recording"
         match step.status:
             case "unjudged":
-                yield 0.6, f"step {number} judged by nobody"
+                yield 0.6, f"no Critic judged step {number}"
             case "rejected":
                 rules = step.claims.looks is not None and step.claims.looks.checked == PICTURE_CHECKS
                 yield 0.6, f"step {number} rejected by {PICTURE_CHECKS if rules else 'the Critic'}"

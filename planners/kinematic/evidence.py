@@ -34,7 +34,7 @@ _WORKS_S = 1.5  # seconds for which a hand works with a tool, at least
 _AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's range
 
 
-_SLIPPED = "the hand takes again what slipped, and nothing shows that it stays where it is put"
+_SLIPPED = "the object slipped and was grasped again: nothing shows that it stays where it was put"
 _AT_ONCE = "two hands hold something at once, and the words do not say which does what"
 
 
@@ -113,9 +113,9 @@ def _of_grasps(
         if len(collective) > 1 or not _counts(collective[0], carried - needed + 1):
             yield f"the words do not tell what the hand takes in each of {carried} grasps"
     elif not explained and (carried < needed or (carried > needed and again != carried - needed)):
-        yield f"the hand carries something {times_text(carried)}, and the words say {times_text(needed)}"
+        yield f"the gripper carries an object {times_text(carried)}, and the words say {times_text(needed)}"
     if any(map(motion.failed, grasps)):
-        yield "a grasp is taken for a success in which the hand carries nothing"
+        yield "a grasp counts as a success in which the gripper carries nothing"
     # Without a height, a hand that takes a thing and goes on looks alike: no name was untrue in 21 episodes.
     if motion.height is not None and any(map(motion.closes_on_the_way, grasps)):
         yield "the hand closes on the way, where nothing is seen to be"

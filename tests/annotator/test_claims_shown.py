@@ -14,15 +14,16 @@ from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.sheet import Cell, contact_sheet
 from goalreel.annotator.report.write import write_report
 from goalreel.annotator.show import read_storyboards
+from goalreel.claims import Claim
 from goalreel.datasets.records import FOLDER, Records
 
 INSTRUCTION = "See that the block gets into the bowl"
 DOUBT = "no rule reads the whole instruction"
-WHEN, CHECKED = "by rule, checked by nobody", "by rule, checked by person"
+WHEN, CHECKED = "by rule, not checked", "by rule, checked by person"
 WORDS = f"{WHEN}, in doubt"
 LINE = (
     "When: by a rule, not checked · Words, outcome: by a rule, not checked, in doubt · "
-    "Goal image: from the recording, checked by picture checks"
+    "Goal image: from the recording, passed picture checks"
 )
 
 
@@ -100,7 +101,7 @@ def test_the_review_page_and_its_queue_follow_a_person(run, tmp_path):
 
     def line(step: dict, name: str) -> str:
         claim = step["claims"][name]
-        return f"by {claim['by']}, checked by {claim['checked']}" + ", in doubt" * bool(claim["doubts"])
+        return Claim.model_validate(claim).line
 
     def listed(text: str = "") -> list[dict]:
         return page.get("/api/episodes", params={"q": text}).json()["rows"]

@@ -113,7 +113,7 @@ def test_the_dataset_is_described_and_the_list_ordered_searched_filtered_and_pag
         "verdict": "unsure",
         "by": "ann",
         "unseen": False,
-        "words": "words by unknown, checked by unknown; by unknown, checked by nobody",
+        "words": "words by unknown, checked by unknown; by unknown, not checked",
         "doubt": 0.6,
         "reasons": ["step 2 rejected by the Critic"],
     }

@@ -372,7 +372,7 @@ def test_goal_images_issues_and_outcomes_are_set(page):
     page.eventually(lambda: page.step(1)["issues"], ["wrong_object"])
     page.eventually(lambda: page.attribute(".open [data-issue=wrong_object]", "aria-pressed"), "true")
     page.click("[data-act=outcome]")
-    page.sees(".step-item.open", "tried in vain")
+    page.sees(".step-item.open", "failed attempt")
     page.click("#whole [data-issue=missing]")
     page.eventually(lambda: page.server.episode(page.index)["issues"], ["missing"])
     page.settled()

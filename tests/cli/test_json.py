@@ -2,6 +2,7 @@
 
 import json
 
+import av
 import pytest
 from support.cli import commands, results
 from typer.testing import CliRunner
@@ -31,6 +32,10 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
     assert results("build", out) == {"out": str(out), "missing": []}
     index = tmp_path / "report/index.html"
     assert results("show", out, "--out", index.parent) == {"report": str(index)}
+    [film] = results("show", out, "--movie", tmp_path / "films", "--episodes", "0")["films"]
+    with av.open(film) as file:
+        [video] = file.streams.video
+        assert (video.frames, video.width) == (12, 1280), "one for each frame of the episode"
     table = tmp_path / "steps.csv"
     assert results("export", out, "--to", "table", "--out", table)["rows"] > 0
 

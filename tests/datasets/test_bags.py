@@ -205,8 +205,8 @@ def test_the_record_holds_what_was_shown_at_which_frames(streamed):
     assert place.attempts[0].failure.stage == "judge"
     assert push.segment is None
     assert [(name, claim.line) for name, claim in pick.claims.items()] == [
-        ("when", "by recording, checked by nobody"),
-        ("what", "by model p, checked by nobody"),
+        ("when", "by recording, not checked"),
+        ("what", "by model p, not checked"),
         ("looks", "by model e, checked by model c"),
     ]
     assert place.claims.what == Claim(by="person", doubts=(LOST,)), "a plan that lost its planner says so"

@@ -36,7 +36,7 @@ def doubts(plan) -> tuple[str, ...]:
     ("instruction", "arm", "reason"),
     [
         ("put the cup in the box and put the fork in the drawer", ONCE, "the words say 2 times"),
-        ("put the cup in the box", TWICE, "carries something 2 times, and the words say once"),
+        ("put the cup in the box", TWICE, "carries an object 2 times, and the words say once"),
         ("put the cup and the fork in the box", TWICE, "does not say when"),
         ("close the drawer", ONCE, 'does not show "close the drawer"'),
         ("push the cup to the left", ONCE, 'does not show "push'),

@@ -164,7 +164,7 @@ export class EpisodeView extends EditedPage {
     const were = missed.length === 1 ? "was" : "were";
     const notes = [
       unseen ? `${VERDICT[verdict]}${UNSEEN}: it was hardly on the screen` : `${VERDICT[verdict]}, ${count(steps.length, "step")}`,
-      !unseen && verdict === "accept" && missed.length > 0 && `${missed.length} of them ${were} not on the screen, and ${were} checked by nobody`,
+      !unseen && verdict === "accept" && missed.length > 0 && `${missed.length} of them ${were} not on the screen, and ${were} not checked`,
       next === null && "it was the last one that nobody had reviewed",
     ];
     say(`Episode ${episode} ${notes.filter(Boolean).join("; ")}.`, { undo: true });

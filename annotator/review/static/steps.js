@@ -61,7 +61,7 @@ function words(step) {
     h("p", { dir: "auto" }, step.instruction),
     step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${step.prompt}`),
     h("p", { class: "muted marks" },
-      step.outcome === "failed" && badge("failed", "tried in vain"),
+      step.outcome === "failed" && badge("failed", "failed attempt"),
       step.edited.map((what) => badge("edited", EDITED[what])),
     ),
     h("p", { class: "muted claims" }, step.claim_lines.join(" · ")),
@@ -125,7 +125,7 @@ function actions({ dataset, busy }, step, at) {
       title: dataset.can_render ? null : "The models of this dataset cannot be loaded here",
     }),
     button("blank", "No goal image", null, { disabled: step.chosen === null }),
-    button("outcome", "Tried in vain", null, { "aria-pressed": step.outcome === "failed" }),
+    button("outcome", "Failed attempt", null, { "aria-pressed": step.outcome === "failed" }),
   );
 }
 

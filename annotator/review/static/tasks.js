@@ -62,6 +62,6 @@ function line(task, at, busy) {
       sure > 0 && act("accept", `Accept all ${sure} that are sure`, { title: "Their steps stay as they are, and count as accepted without looking" }),
       last && act("undo", last.startsWith("accept") ? `Undo: ${undone} accepted without looking` : `Undo: carried over to ${undone}`),
     ),
-    sure > 0 && h("p", { class: "muted" }, `${count(sure, "episode")} would be accepted without looking: their words stay “checked by nobody”. Those in doubt stay for you.`),
+    sure > 0 && h("p", { class: "muted" }, `${count(sure, "episode")} would be accepted without looking: their words stay “not checked”. Those in doubt stay for you.`),
   );
 }
