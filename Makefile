@@ -76,7 +76,7 @@ docs: .venv/.ready  ## build the documentation site into out/site; a dead link f
 	$(PYTHON) -m mkdocs -q build
 	@echo "to read it: $(PYTHON) -m http.server --bind 127.0.0.1 --directory out/site, then open http://127.0.0.1:8000"
 
-lab: .venv/.ready  ## the tests of lab/ beyond its smoke test, and long ones of the simulator: for whoever touches them
+lab: .venv/.ready  ## the tests of lab/ beyond its smoke test, colcon, and long ones of the simulator: for whoever touches them
 	$(TESTS) -n 2 -m "lab and not slow"
 
 # lerobot's newest source, such as a checkout of its main branch: make test-lerobot LEROBOT=PATH

@@ -13,7 +13,9 @@ pytestmark = pytest.mark.process
 MS = 1_000_000
 
 
-@pytest.mark.parametrize("kills", [3, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "kills", [pytest.param(3, marks=pytest.mark.lab), pytest.param(60, marks=pytest.mark.slow)]
+)
 def test_killed_and_run_again(tmp_path, kills):
     other = 10_000 * MS
     sent = [*b.robot(20), *b.robot(20, after=other)]

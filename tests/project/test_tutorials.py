@@ -89,6 +89,7 @@ def test_a_first_storyboard(folder):
     assert (folder / "second/index.html").is_file()
 
 
+@pytest.mark.lab
 def test_annotating_and_training(folder):
     printed = run_page("docs/tutorials/annotate-and-train.md")
     assert "nothing is broken" in printed

@@ -242,7 +242,7 @@ def terminal(folder: Path, *command: str) -> str:
     return done.stdout
 
 
-@pytest.mark.long
+@pytest.mark.lab
 def test_the_tutorial(tmp_path):
     *parts, client = commands(PAGE, "bash")
     [script] = blocks(PAGE, "python")
