@@ -183,6 +183,8 @@ def _stored(task: Task, out: Path) -> Storyboard | None:
     Raises:
         InputError: it is of another task, or cannot be read.
     """
+    if (out / "storyboards").is_dir():
+        raise InputError(f"{out}: holds the storyboards of a file of prompts: choose another --out")
     if not (out / "storyboard.json").is_file():
         return None
     old = load_storyboard(out)

@@ -95,6 +95,9 @@ def test_a_folder_keeps_the_storyboard_of_its_task_and_no_picture_of_another(tmp
     assert "is kept" in caplog.text
     assert files() == before
     assert plan(seed=1) != made  # the same task once more
+    (tmp_path / "storyboards").mkdir()
+    with pytest.raises(InputError, match="file of prompts"):
+        plan()
     fewer = made.model_copy(update={"steps": made.steps[:1]})
     goalreel.save_storyboard(fewer, tmp_path)
     assert not list(tmp_path.glob("images/step_02*"))

@@ -209,7 +209,7 @@ def test_words_steps_and_their_order_are_changed_and_all_of_it_is_undone(page, s
     page.settled("accepted", "stale")
     page.sees("#work", "1 step of 2 is to be drawn again")
     page.sees("#stage", "The words were changed after this picture was made.")
-    page.sees(".step-title", "words by a person")
+    page.sees(".step-title", "words by hand")
     page.eventually(page.focused, "")
     page.press("c")
     page.settled("accepted", "accepted")

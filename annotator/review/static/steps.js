@@ -3,9 +3,9 @@
 
 import { number } from "./boundaries.js";
 import { h } from "/common/dom.js";
-import { area, badge, button, editForm, field, scores, wordFields, zoom } from "/common/parts.js";
+import { OUTCOME, area, badge, button, editForm, editedBadges, field, scores, wordFields, zoom } from "/common/parts.js";
 import { hue } from "./timeline.js";
-import { DETAIL, EDITED, ISSUE, OUTCOME, STEP_ISSUES, detailsOf, frameUrl, span } from "./words.js";
+import { DETAIL, ISSUE, STEP_ISSUES, detailsOf, frameUrl, span } from "./words.js";
 
 const PICTURE = 360;
 
@@ -62,7 +62,7 @@ function words(step) {
     step.prompt && h("p", { class: "muted", dir: "auto" }, `Prompt: ${step.prompt}`),
     h("p", { class: "muted marks" },
       step.outcome === "failed" && badge("failed", "failed attempt"),
-      step.edited.map((what) => badge("edited", EDITED[what])),
+      editedBadges(step),
     ),
     h("p", { class: "muted claims" }, step.claim_lines.join(" · ")),
     details(step).map((line) => h("p", { class: "muted", dir: "auto" }, line)),

@@ -10,13 +10,6 @@ export const ISSUE = {
   extra: "one too many", wrong_picture: "wrong picture",
 };
 export const STEP_ISSUES = ["wrong_object", "wrong_time", "extra", "wrong_picture"];
-export const EDITED = {
-  time: "times by hand", words: "words by hand", outcome: "outcome by hand", goal: "goal image by hand",
-};
-export const OUTCOME = {
-  accepted: "accepted", unjudged: "picture checks alone", rejected: "rejected", failed: "failed", person: "chosen by a person",
-  observed: "the last frame of the step",
-};
 
 export const seconds = (frame, fps) => `${(frame / fps).toFixed(2)} s`;
 export const hours = (s) => (s < 5400 ? `${Math.max(1, Math.round(s / 60))} min` : `${(s / 3600).toFixed(1)} h`);

@@ -13,6 +13,14 @@ export const count = (number, word) => `${number} ${word}${number === 1 ? "" : "
 export const badge = (status, words = status) =>
   h("span", { class: `badge ${status.replace(" ", "-")}` }, h("span", { "aria-hidden": "true" }, MARK[status] ?? "·"), ` ${words}`);
 
+export const OUTCOME = {
+  accepted: "accepted", unjudged: "picture checks alone", rejected: "rejected", failed: "failed", drawn: "not judged yet",
+  observed: "the last frame of the step", person: "chosen by a person", person_accepted: "accepted by a person", person_refused: "refused by a person",
+};
+const EDITED = { time: "times", words: "words", outcome: "outcome", goal: "goal image", prompt: "prompt" };
+// The parts of a step that people have set.
+export const editedBadges = ({ edited }) => edited.map((what) => badge("edited", `${EDITED[what]} by hand`));
+
 export const button = (act, words, key, more = {}) =>
   h("button", { type: "button", "data-act": act, "aria-keyshortcuts": key, ...more }, words, key && h("kbd", {}, key));
 

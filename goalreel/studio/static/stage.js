@@ -1,9 +1,9 @@
 // The selected step, large: the picture before it and its goal image, what the Critic says, all attempts, its words.
 
 import { h } from "/common/dom.js";
-import { badge, button, scores, zoom } from "/common/parts.js";
+import { OUTCOME, badge, button, editedBadges, scores, zoom } from "/common/parts.js";
 import { drawForm, wordsForm } from "./forms.js";
-import { EDITED, OUTCOME, STATUS, caution, unavailable, worth } from "./words.js";
+import { STATUS, caution, unavailable, worth } from "./words.js";
 
 // Where it starts from.
 export function scene(view) {
@@ -124,7 +124,7 @@ function heading({ step, active }, at) {
     h("h2", {}, h("span", { class: `number hue${at % 6}` }, String(at + 1)), " ", h("span", { dir: "auto" }, step.name)),
     h("p", { class: "facts" },
       step.id === active ? badge("drawn", step.activity ?? "next") : badge(status, STATUS[status]),
-      step.edited.map((what) => badge("edited", EDITED[what])),
+      editedBadges(step),
     ),
   );
 }

@@ -28,11 +28,6 @@ export const STATUS = {
   observed: "observed", accepted: "accepted", verified: "verified", "in doubt": "in doubt", unjudged: "not judged", rejected: "rejected", failed: "failed", skipped: "not drawn yet",
   text: "words alone", stale: "stale",
 };
-export const OUTCOME = {
-  drawn: "not judged yet", accepted: "accepted", unjudged: "picture checks alone", rejected: "rejected", failed: "failed",
-  person_accepted: "accepted by a person", person_refused: "refused by a person",
-};
-export const EDITED = { words: "words by a person", prompt: "prompt by a person" };
 export const BOARD = {
   running: "at work", done: "done", failed: "failed", cancelled: "stopped", interrupted: "interrupted",
 };
