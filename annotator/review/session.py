@@ -213,7 +213,8 @@ class ReviewSession:
             "copy_from": self.queue.last_labelled(index),
             "issues": review.issues,
             "steps": [
-                _step(index, step, corrected) | {"word": word(corrected, self.examination)}
+                _step(index, step, corrected, review.accepts(step))
+                | {"word": word(corrected, self.examination)}
                 for step, corrected in steps
             ],
             **self.queue.turns(query.by or self._reviewer),
@@ -258,8 +259,8 @@ def history_view(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> J
     return {"changes": len(reviewed.replay.changes), "history": lines}
 
 
-def _step(episode: int, step: ReviewStep, corrected: StoryboardStep) -> Json:
-    """Describe a step with its attempts; `corrected` is what it is to the dataset.
+def _step(episode: int, step: ReviewStep, corrected: StoryboardStep, accepted: bool) -> Json:
+    """Describe a step with its attempts; `corrected` is what it is to the dataset, a person has `accepted` it.
 
     `end` is the first frame after the step. Frames that it ended with once, and nobody chose, are left out.
     """
@@ -279,14 +280,14 @@ def _step(episode: int, step: ReviewStep, corrected: StoryboardStep) -> Json:
         "accepted": step.accepted,
         "edited": sorted(step.edited),
         "attempts": [
-            _attempt(episode, step, number)
+            _attempt(episode, step, number, accepted)
             for number, attempt in enumerate(step.attempts)
             if number == step.chosen or not has_followed(attempt)
         ],
     }
 
 
-def _attempt(episode: int, step: ReviewStep, number: int) -> Json:
+def _attempt(episode: int, step: ReviewStep, number: int, accepted: bool) -> Json:
     attempt = step.attempts[number]
     verdict, failure = attempt.verdict, attempt.failure
     outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
@@ -294,6 +295,8 @@ def _attempt(episode: int, step: ReviewStep, number: int) -> Json:
         outcome = "unjudged"
     if number in step.taken or (number == step.chosen and "goal" in step.edited):
         outcome = "person"
+    elif accepted and number == step.chosen:
+        outcome = "person_accepted"
     elif has_followed(attempt):
         outcome = "observed"
     text = f"{failure.stage}: {failure.message}" if failure else ""

@@ -269,6 +269,7 @@ def test_a_step_is_accepted_and_the_page_says_what_the_export_has(page, out, tmp
     seen = {"seconds": 3.0, "frames": [[0, 20]], "pictures": {"0": 1.0, "1": 1.0}}
     now = done(page, 0, {"kind": "accept", "step": "1", "looked": seen})
     assert [s["accepted"] for s in now["steps"]] == [False, True, False]
+    assert [s["attempts"][-1]["outcome"] for s in now["steps"]] == ["accepted", "person_accepted", "accepted"]
     assert (now["verdict"], now["history"][-1]["words"]) == (None, "“grasp the block” accepted")
     done(page, 1, {"kind": "move", "step": "0", "edge": "end", "frame": 3})
     done(page, 1, {"kind": "verdict", "verdict": "accept"})

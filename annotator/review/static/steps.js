@@ -96,7 +96,7 @@ function restorable(step) {
 
 function goal(step, at) {
   const chosen = goalOf(step);
-  const alt = chosen ? `Step ${at}: goal image, ${chosen.outcome}` : "";
+  const alt = chosen ? `Step ${at}: goal image, ${OUTCOME[chosen.outcome]}` : "";
   return h("figure", { "data-key": `goal ${chosen?.picture}` },
     chosen?.picture
       ? zoom(chosen.picture, alt, `${alt}. ${chosen.prompt}`)
@@ -147,7 +147,7 @@ function attempts(step, at) {
 function one(step, attempt, at) {
   const index = attempt.number;
   const chosen = index === step.chosen;
-  const alt = `Step ${at}: attempt ${index + 1}, ${attempt.outcome}`;
+  const alt = `Step ${at}: attempt ${index + 1}, ${OUTCOME[attempt.outcome]}`;
   // A lone chosen one is the goal image already shown.
   const shown = !(chosen && step.attempts.length === 1);
   return h("li", { class: chosen ? "attempt chosen" : "attempt", "data-key": `${index} ${attempt.picture}` },
