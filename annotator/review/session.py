@@ -260,7 +260,7 @@ def history_view(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> J
 
 
 def _step(episode: int, step: ReviewStep, corrected: StoryboardStep, accepted: bool) -> Json:
-    """Describe a step with its attempts; `corrected` is what it is to the dataset, a person has `accepted` it.
+    """Describe a step with its attempts; `corrected` is what it is to the dataset, `accepted` what a person says.
 
     `end` is the first frame after the step. Frames that it ended with once, and nobody chose, are left out.
     """
