@@ -260,9 +260,10 @@ def history_view(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> J
 
 
 def _step(episode: int, step: ReviewStep, corrected: StoryboardStep, accepted: bool) -> Json:
-    """Describe a step with its attempts; `corrected` is what it is to the dataset, `accepted` what a person says.
+    """Describe a step with its attempts; `corrected` is what it is to the dataset.
 
-    `end` is the first frame after the step. Frames that it ended with once, and nobody chose, are left out.
+    A person has `accepted` it. `end` is the first frame after the step. Frames that it ended with once, and
+    nobody chose, are left out.
     """
     words, segment = step.step, step.segment
     return {
