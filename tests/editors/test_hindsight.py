@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from goalreel.critics.difference import DifferenceCritic
-from goalreel.editors.hindsight import HindsightEditor
+from goalreel.editors.hindsight import HindsightEditor, rank, sharpness
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.types import Candidate, Edit, Segment
@@ -170,3 +170,10 @@ def test_real_episodes_their_ends_are_accepted_their_beginnings_are_not(real_dat
         assert judged(first, goal.pixels).success
         assert judged(first, episode.frames(camera, [1])[0].pixels).reasoning.startswith("Nothing")
         assert judged(first, cv2.GaussianBlur(goal.pixels, (0, 0), 3)).reasoning.startswith("Blurred")
+
+
+def test_ranking_one_picture_and_black_ones():
+    black = Image(np.zeros((8, 8, 3), np.uint8), "c#0")
+    assert rank([black]) == [black]
+    assert sharpness(black) == 0
+    assert [i.frame for i in rank([black, Image(black.pixels.copy(), "c#1")])] == ["c#1", "c#0"]
