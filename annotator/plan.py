@@ -2,8 +2,8 @@
 
 OUT/storyboard.json     the complete record; pictures by their relative path
 OUT/images/             the first frame and every attempt
-OUT/index.html          a page to look at, and sheets/ with the contact sheet
-OUT/TASK.gif, TASK.mp4  every attempt with its caption, for a talk
+OUT/index.html          a page to look at
+OUT/TASK.png, .gif, .mp4  contact sheet, and every attempt with its caption, for a talk
 OUT/examination/        the critic's answers to control questions
 OUT/answers/            what the models said, so that a killed run goes on where it stopped
 """

@@ -331,5 +331,5 @@ def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnPro
 
     counts = {"rows": str(len(config.rows)), "failed": str(len(summary.failures))}
     about = {} if examination is None else {"examination": examination.line}
-    write_report(views(), out, title="Storyboards of prompts", summary=counts, about=about, sheets=False)
+    write_report(views(), out, title="Storyboards of prompts", summary=counts, about=about)
     write_bytes(out / "report.json", (json.dumps(vars(summary), indent=1) + "\n").encode())

@@ -21,7 +21,6 @@ from goalreel.models.model_set import display_names
 from goalreel.progress import OnProgress
 from goalreel.types import ROLES, Storyboard
 
-MANY = 200
 MOVIE_RATE = 10.0
 """Frames a second of a film of an episode, about."""
 AT_ONCE = 64
@@ -34,14 +33,12 @@ def show(
     *,
     source: Path | None = None,
     episodes: Sequence[int] | None = None,
-    sheets: bool | None = None,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> Path:
     """Write the report of an annotated dataset into `out`, and return the path of its index page.
 
     While the dataset is not written yet, frames come from the dataset that it is made from: `source`, or the
-    one in its settings. `sheets` adds a contact sheet for each episode, about 1 MB each; None does so for at
-    most MANY episodes.
+    one in its settings.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
@@ -65,7 +62,6 @@ def show(
         title=dataset.resolve().name,
         summary={"annotated": f"{len(done)} of {total}"} if len(done) < total else {},
         about=about,
-        sheets=len(selected) <= MANY if sheets is None else sheets,
     )
 
 

@@ -9,8 +9,9 @@ import PIL.Image
 from numpy.typing import NDArray
 
 from goalreel.annotator.report.cards import EpisodeView, told
-from goalreel.annotator.report.sheet import INK, MARKS, MUTED, Cell, Line, lay_out
+from goalreel.annotator.report.sheet import INK, MARKS, MUTED, Cell, Line, contact_sheet, lay_out
 from goalreel.datasets.video import ffmpeg_url
+from goalreel.files import write_bytes
 from goalreel.image import Image
 from goalreel.types import Attempt, Storyboard
 from goalreel.wording import verdict_text
@@ -34,11 +35,12 @@ def film_name(board: Storyboard) -> str:
 
 
 def write_films(view: EpisodeView, out: Path) -> dict[str, str]:
-    """Write a storyboard as GIF and MP4 into a folder; return their names by kind, none without a picture."""
+    """Write a storyboard as PNG, GIF and MP4 into a folder; return names by kind, none without a picture."""
     pages = list(_pages(view))
     if not any((view.storyboard.task.image, *view.storyboard.goal_images())):
         return {}
-    files = {kind: f"{film_name(view.storyboard)}.{kind.lower()}" for kind in ("GIF", "MP4")}
+    files = {kind: f"{film_name(view.storyboard)}.{kind.lower()}" for kind in ("PNG", "GIF", "MP4")}
+    write_bytes(out / files["PNG"], contact_sheet(view).png())
     write_gif(pages, out / files["GIF"])
     write_film((page for page in pages for _ in range(round(SECONDS * RATE))), out / files["MP4"], RATE)
     return files

@@ -28,7 +28,6 @@ from goalreel.annotator.report.cards import (
     when,
 )
 from goalreel.annotator.report.film import write_films
-from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.critics.examination import word
 from goalreel.files import find
 from goalreel.planners.kinematic.asked import Asked, asked
@@ -42,7 +41,7 @@ PAGE_BYTES = 6_000_000
 """A page is closed at whichever comes first; an episode is never split."""
 TASKS = 12
 """Instructions in the table of an index, those of most episodes."""
-_OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg", "sheets/episode_*.png")
+_OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg")
 
 
 def _templates(*folders: Path) -> jinja2.Environment:
@@ -115,12 +114,11 @@ class _Report:
         summary: Mapping[str, str],
         about: Mapping[str, str],
         *,
-        sheets: bool,
         films: bool,
     ) -> None:
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        self._out, self._title, self._sheets, self._films = out, title, sheets, films
+        self._out, self._title, self._films = out, title, films
         self._jinja = _templates(_HERE)
         values: dict[str, Any] = self._jinja.globals
         values |= {
@@ -149,9 +147,6 @@ class _Report:
 
     def add(self, view: EpisodeView) -> None:
         name = f"episode_{view.index:06d}"
-        sheet = f"sheets/{name}.png" if self._sheets else None
-        if sheet is not None:
-            self._write(sheet, contact_sheet(view).png())
         board, first, seconds = view.storyboard, view.storyboard.task.image, view.length / view.fps
         words = {view.word, *(word(step, view.examination) for step in board.steps)}
         alone = view.instruction == self._title
@@ -165,7 +160,7 @@ class _Report:
             steps=list(step_cards(view)),
             bars=list(bars(view)),
             ticks=list(ticks(seconds)) if view.length else [],
-            files={**({"contact sheet (PNG)": sheet} if sheet else {}), **films},
+            files=films,
             # Where the page's title is the instruction, it is the headline too.
             alone=alone,
         )
@@ -257,15 +252,13 @@ def write_report(
     title: str,
     summary: Mapping[str, str],
     about: Mapping[str, str] = MappingProxyType({}),
-    sheets: bool = True,
     films: bool = False,
 ) -> Path:
     """Write the report of `episodes` into the folder `out` and return its `index.html`.
 
     A report written there before is replaced; other files in `out` are left alone. `summary` is shown
-    as names and values at the top, and `about`, such as the models, at the end. Without `sheets` no contact
-    sheets (`sheets/episode_000003.png`) are written, which takes most of the time of a large report. With
-    `films` each episode is also a GIF and an MP4, named after its task.
+    as names and values at the top, and `about`, such as the models, at the end. With `films` each
+    episode is also a contact sheet, a GIF and a film, named after its task.
 
     Raises:
         OSError: `out` cannot be written.
@@ -274,7 +267,7 @@ def write_report(
     for pattern in _OURS:
         for stale in find(out, pattern):
             stale.unlink()
-    report = _Report(out, title, summary, about, sheets=sheets, films=films)
+    report = _Report(out, title, summary, about, films=films)
     for view in episodes:
         report.add(view)
     return report.finish()

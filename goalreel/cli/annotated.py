@@ -28,10 +28,6 @@ def show(
     out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
     source: RecordedSource = None,
     episodes: Episodes = None,
-    sheets: Annotated[
-        bool | None,
-        typer.Option(help="Write a contact sheet (PNG) for each episode. [default: up to 200 episodes]"),
-    ] = None,
     rerun: Annotated[
         Path | None,
         typer.Option(
@@ -44,7 +40,7 @@ def show(
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Write a report to look at: HTML pages and contact sheets, or films, or recordings for Rerun."""
+    """Write a report to look at: HTML pages, or films, or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import print_json, progress_bars
         from goalreel.datasets.hub import hub_name, local_folder
@@ -53,8 +49,8 @@ def show(
             out = out or Path(named[0].partition("/")[2] + "-report") if not (rerun or movie) else out
             dataset = local_folder(dataset)
         if rerun is not None or movie is not None:
-            if (out, sheets) != (None, None) or (rerun and movie):
-                raise InputError("give one of --rerun and --movie; --out and --sheets are the report's")
+            if out is not None or (rerun and movie):
+                raise InputError("give one of --rerun and --movie; --out is the report's")
             files = _recordings(dataset, rerun, movie, source, parse_episodes(episodes))
             if json_output:
                 print_json({"films" if movie else "recordings": [str(file) for file in files]})
@@ -73,7 +69,6 @@ def show(
                 folder,
                 source=source,
                 episodes=parse_episodes(episodes),
-                sheets=sheets,
                 progress=progress,
             )
         if json_output:

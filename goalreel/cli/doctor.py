@@ -456,7 +456,7 @@ FONTS = """
 import PIL.features
 from goalreel.annotator.report.sheet import SAMPLES, without_font
 if scripts := without_font(SAMPLES):
-    raise SystemExit(f"none for {', '.join(scripts)}: contact sheets name such text in brackets instead")
+    raise SystemExit(f"none for {', '.join(scripts)}: contact sheets and films show boxes instead")
 if not PIL.features.check("raqm"):
     raise SystemExit("no libfribidi: Arabic, Hebrew and Indian scripts are drawn letter by letter")
 print("every script is drawn")

@@ -21,7 +21,7 @@ COMMANDS = {
             "Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."
         ),
         "show": Place(
-            "Write a report to look at: HTML pages and contact sheets, or films, or recordings for Rerun.",
+            "Write a report to look at: HTML pages, or films, or recordings for Rerun.",
             "annotated",
         ),
         "review": Place(

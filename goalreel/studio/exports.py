@@ -59,7 +59,7 @@ def export_bytes(
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "storyboard"
         if name == "storyboard.html":
-            return write_report([view], out, title=title, summary={}, about=names, sheets=False).read_bytes()
+            return write_report([view], out, title=title, summary={}, about=names).read_bytes()
         write_plan(board, out, names, examination)
         if name == "storyboard.zip":
             return Path(shutil.make_archive(f"{out}-zip", "zip", folder, "storyboard")).read_bytes()

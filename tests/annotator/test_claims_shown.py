@@ -62,7 +62,7 @@ def test_records_and_the_summary_have_them(run, boards):
 
 def test_report_contact_sheet_and_recording_have_them(boards, tmp_path, monkeypatch):
     view = EpisodeView(0, "Episode 0", "x", boards[0], fps=10.0, length=12)
-    text = write_report([view], tmp_path, title="t", summary={}, sheets=False).read_text()
+    text = write_report([view], tmp_path, title="t", summary={}).read_text()
     assert LINE in text
     assert f"The words may be untrue: {DOUBT}." in text
     cells: list[Cell] = []

@@ -131,14 +131,13 @@ def test_a_small_report_is_one_page_that_carries_everything(tmp_path):
     assert [word for word in words if word not in page.text] == []
     for status in ("accepted", "rejected", "failed", "skipped", "rejected", "accepted"):
         assert page.with_class(status), status
-    assert (tmp_path / "sheets" / "episode_000002.png").is_file()
 
 
 def test_what_a_dataset_says_is_escaped_and_no_page_points_outside(tmp_path):
     one, many = tmp_path / "one", tmp_path / "many"
     for folder, count in ((one, 2), (many, PAGE_STEPS // 4 + 1)):
         views = (episode(i, NASTY) for i in range(count))
-        write_report(views, folder, title=NASTY, summary={NASTY: NASTY}, sheets=False)
+        write_report(views, folder, title=NASTY, summary={NASTY: NASTY})
     paths = [*one.glob("*.html"), *many.glob("*.html")]
     assert len(paths) == 1 + 3
     for path in paths:
@@ -159,7 +158,7 @@ def test_what_a_dataset_says_is_escaped_and_no_page_points_outside(tmp_path):
 
 def test_many_episodes_are_paged_and_linked(tmp_path):
     count = 2 * PAGE_EPISODES + 5
-    index = write_report(map(plain, range(count)), tmp_path, title="x", summary={}, sheets=False)
+    index = write_report(map(plain, range(count)), tmp_path, title="x", summary={})
     rows = listed(index)["rows"]
     assert len(rows) == count
     for i, (episode, page, thumbnail, *_) in enumerate(rows):
@@ -184,17 +183,17 @@ def test_a_second_report_replaces_the_first_and_nothing_else(tmp_path):
     write_report(map(plain, range(PAGE_EPISODES + 3)), tmp_path, title="x", summary={})
     write_report(map(plain, range(2)), tmp_path, title="x", summary={})
     left = {p.name for p in tmp_path.rglob("*") if p.is_file()}
-    assert left == {"notes.txt", "index.html", "episode_000000.png", "episode_000001.png"}
+    assert left == {"notes.txt", "index.html"}
 
 
 def test_pages_are_bounded_in_bytes_and_steps(tmp_path):
     noise = (Image(np.random.default_rng(0).integers(0, 256, (700, 700, 3), np.uint8)),) * 4
     heavy = (replace(episode(i), end_frames=noise) for i in range(PAGE_EPISODES))
-    write_report(heavy, tmp_path / "heavy", title="x", summary={}, sheets=False)
+    write_report(heavy, tmp_path / "heavy", title="x", summary={})
     sizes = [p.stat().st_size for p in (tmp_path / "heavy").glob("page-*.html")]
     assert len(sizes) > 1
     assert max(sizes) < PAGE_BYTES + 100_000
-    write_report(map(episode, range(11)), tmp_path, title="x", summary={}, sheets=False)
+    write_report(map(episode, range(11)), tmp_path, title="x", summary={})
     steps = [len(Reader(path).with_class("step")) for path in sorted(tmp_path.glob("page-*.html"))]
     assert steps == [10 * 5, 5], "with the first frames"
 
@@ -327,16 +326,14 @@ def test_a_contact_sheet_keeps_proportions_and_wraps():
 
 def test_a_page_about_one_storyboard_says_its_instruction_once(tmp_path):
     about = {"planner": "hf:/models/big-planner?dtype=bfloat16 (its own prompt)", "critic": "difference"}
-    text = write_report(
-        [episode(0)], tmp_path, title="stack the blocks", summary={}, about=about, sheets=False
-    ).read_text()
+    text = write_report([episode(0)], tmp_path, title="stack the blocks", summary={}, about=about).read_text()
     assert text.partition("<body>")[2].count(">stack the blocks<") == 1
     assert text.index("attempt 2, accepted") < text.index(f'<dd dir="auto">{about["planner"]}</dd>')
     assert film_name(board(0, "Stack: the red!")) == "stack-the-red"
 
 
 def test_a_rewritten_prompt_shows_what_is_new(tmp_path):
-    write_report([episode(0)], tmp_path, title="t", summary={}, sheets=False)
+    write_report([episode(0)], tmp_path, title="t", summary={})
     page = (tmp_path / "index.html").read_text()
     assert "prompt <ins>200</ins></q>" in page
     assert '<q dir="auto">prompt 50</q>' in page
@@ -366,7 +363,7 @@ def test_what_a_recording_shows_has_no_attempts_and_a_dataset_its_shape(tmp_path
         for start, doubts in ((0, ()), (10, ("two hands move",)))
     ]
     view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": tuple(steps)}))
-    page = Reader(write_report([view, plain(1)], tmp_path, title="x", summary={}, sheets=False))
+    page = Reader(write_report([view, plain(1)], tmp_path, title="x", summary={}))
     assert [
         text for text in ("seed 0", "prompt 0", "Attempt") if text in page.text.partition("lift block 1")[0]
     ] == []
@@ -385,7 +382,7 @@ def test_a_reader_sees_round_scores_and_no_cells(tmp_path):
         update={"attempts": (tried.model_copy(update={"verdict": verdict}),)}
     )
     view = replace(view, storyboard=view.storyboard.model_copy(update={"steps": (step,)}))
-    text = write_report([view], tmp_path, title="t", summary={}, sheets=False).read_text()
+    text = write_report([view], tmp_path, title="t", summary={}).read_text()
     assert '<span dir="auto">The blue block is gone.</span>' in text
     assert "probability of success 0.99 · semantics 9.9/10 · quality 7/10" in text
     assert f'<pre dir="auto">{said}</pre>' in text, "the whole answer is there on demand"
@@ -415,7 +412,7 @@ def test_a_reader_hears_of_a_background_only_where_it_moved(tmp_path):
         task=Task(id="t", instruction="tidy", image=picture(9)),
         steps=(StoryboardStep(step=step, attempts=attempts, status="rejected", chosen=2),),
     )
-    write_report([EpisodeView(0, "t", "tidy", board)], tmp_path, title="t", summary={}, sheets=False)
+    write_report([EpisodeView(0, "t", "tidy", board)], tmp_path, title="t", summary={})
     page = (tmp_path / "index.html").read_text()
     assert re.findall(r"Background (.*?)</span>", page) == [
         "moved by +4.0, +0.0 px, scaled by +0.0 %: corrected.",

@@ -59,10 +59,8 @@ def reports(tmp_path_factory):
     one, many = tmp_path_factory.mktemp("one"), tmp_path_factory.mktemp("many")
     summary = {"preset": "hindsight", LONG: LONG}
     views = [episode(0), episode(1), episode(2, steps=30)]
-    write_report(views, one, title=LONG, summary=summary, sheets=False)
-    write_report(
-        map(episode, range(2 * PAGE_EPISODES + 9)), many, title="many", summary=summary, sheets=False
-    )
+    write_report(views, one, title=LONG, summary=summary)
+    write_report(map(episode, range(2 * PAGE_EPISODES + 9)), many, title="many", summary=summary)
     return one, many
 
 

@@ -138,7 +138,7 @@ def test_a_video_that_rerun_cannot_read_is_encoded_anew(video_dataset, board, tm
 def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch):
     data, _ = shown
     out = ("--rerun", tmp_path / "seen")
-    assert "--sheets are the report's" in fails("show", data, *out, "--sheets")
+    assert "--out is the report's" in fails("show", data, *out, "--out", "report")
     assert "episode 1 is not annotated" in fails("show", data, *out, "--episodes", "1")
     assert str(video_dataset) in fails("show", video_dataset, *out)
     assert not (tmp_path / "seen").exists()

@@ -94,7 +94,7 @@ def test_the_real_machine_is_described_and_nothing_heavy_loaded():
     assert all(check.found for check in checks.values())
     assert [name for name, check in checks.items() if (check.status == "ok") != (not check.fix)] == []
     fonts = checks["fonts"]
-    lacking = r"none for .*: contact sheets name such text|no libfribidi"
+    lacking = r"none for .*: contact sheets and films|no libfribidi"
     assert fonts.status == "ok" or (re.match(lacking, fonts.found) and "fonts-noto-cjk" in fonts.fix)
     assert "rmw_fastrtps_cpp" in checks["ROS 2"].found
     packages = checks["ROS 2: goalreel's packages"]
