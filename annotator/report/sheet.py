@@ -30,8 +30,6 @@ _FAMILIES = (
     "segoeui.ttf",
     "Arial.ttf",
 )
-PACKAGES = ("fonts-noto-cjk", "fonts-symbola", "fonts-noto-core")
-"""Debian's packages of fonts: for Chinese, Japanese and Korean, for symbols, and for all other scripts."""
 SAMPLES = "中あ한🍎عשกകবதކⴰ"
 """A character of each of the scripts that `goalreel doctor` looks for."""
 _EAST_ASIAN = {"Cjk": "Chinese", "Hiragana": "Japanese", "Katakana": "Japanese", "Hangul": "Korean"}
