@@ -116,7 +116,7 @@ def test_a_dead_server_or_another_run_is_one_line(frame, models, tmp_path, retry
     dead = ["--planner", "openai:planner@http://127.0.0.1:9/v1", *models[2:]]
     assert "no plan: " in fails("plan", frame, "tidy up", "--out", tmp_path / "p", *dead)
     with exclusive(tmp_path / "p" / "answers", tmp_path / "p"):
-        said = fails("plan", frame, "tidy", "--out", tmp_path / "p", *models)
+        said = fails("plan", frame, "tidy up", "--out", tmp_path / "p", *models)
     assert "another goalreel run is writing there" in said
 
 

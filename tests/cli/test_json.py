@@ -29,7 +29,7 @@ def test_every_command_that_prints_results_has_it():
 def test_an_annotated_dataset(video_dataset, tmp_path):
     out = tmp_path / "out"
     assert results("annotate", video_dataset, "--out", out)["annotated"] == 3
-    assert results("build", out) == {"out": str(out), "missing": []}
+    assert results("build", out) == {"out": str(out), "missing": [], "corrections": {}}
     index = tmp_path / "report/index.html"
     assert results("show", out, "--out", index.parent) == {"report": str(index)}
     [film] = results("show", out, "--movie", tmp_path / "films", "--episodes", "0")["films"]
