@@ -31,6 +31,8 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from pydantic_core import from_json
+
 from goalreel.boards.words import FRAME, reference_of, stand_in
 from goalreel.claims import Makers, attributed, has_unknown, makers
 from goalreel.critics.examiner import FOLDER as EXAMINATION
@@ -57,6 +59,8 @@ LOCAL = Path(".cache") / "huggingface" / "goalreel"
 Below the one folder that huggingface_hub uploads from nowhere.
 """
 FORMAT = 2
+_PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
+"""A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
 HEAD_BYTES = 256
 """So much of a record holds the line of its recording."""
 RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f-]*)",')
@@ -257,7 +261,7 @@ class Records:
         for episode in sorted(recorded if among is None else recorded.intersection(among)):
             text = None
             try:
-                self.original(episode)
+                self._check(episode)
             except DatasetError as e:
                 text = f"{error_line(e)}; the episode will be annotated again"
             if text is None and self.outdated(episode):
@@ -315,6 +319,18 @@ class Records:
             for path in find(self.folder / "images", "*/*.png"):
                 if path.relative_to(self.folder).as_posix() not in used:
                     path.unlink()
+
+    def _check(self, episode: int) -> None:
+        """Check a record as `original` does, in a tenth of its time."""
+        path = self.path(episode)
+        try:
+            data = path.read_bytes()
+            if not isinstance(from_json(data, cache_strings="none"), dict):
+                raise ValueError("not a JSON object")
+            for match in _PICTURE.finditer(data):
+                self.stored((match[1] or match[2]).decode())
+        except (ValueError, OSError) as e:
+            raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
 
     def settings(self) -> dict[str, Any]:
         """Settings that decided the result; empty where the file is gone or damaged."""
