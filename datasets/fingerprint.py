@@ -24,7 +24,7 @@ from av.error import FFmpegError
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
-from goalreel.datasets.parquet import episode_tables, read_schema
+from goalreel.datasets.parquet import episode_tables, list_items, read_schema, to_numpy
 from goalreel.datasets.video import open_video
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -166,9 +166,10 @@ class _Episodes(Mapping[int, str]):
 def _digests(table: pa.Table, tasks: Mapping[int, str]) -> tuple[str, str]:
     """Digests of an episode's numbers, and of its words; tasks count by their texts, not their numbers."""
 
-    def columns(names: Iterable[str]) -> Iterator[str]:
+    def columns(names: Iterable[str]) -> Iterator[bytes]:
         for name in sorted(names):
-            yield f"{name} {json.dumps(table[name].to_pylist(), default=_plain)}"
+            yield name.encode()
+            yield _content(table[name].combine_chunks())
 
     names = set(table.column_names)
     indices = table["task_index"].to_pylist() if "task_index" in names else []
@@ -176,6 +177,16 @@ def _digests(table: pa.Table, tasks: Mapping[int, str]) -> tuple[str, str]:
     runs = [[text, len(list(frames))] for text, frames in itertools.groupby(texts)]
     labels = names & {"subtask_index", "language_persistent"}
     return digest(*columns(names - {*_WORDS, *_PLACE})), digest(*columns(labels), json.dumps(runs))
+
+
+def _content(column: pa.Array) -> bytes:
+    """The numbers of a column as they are, whatever lists hold them; anything else as JSON."""
+    items = column
+    while hasattr(items.type, "value_type") and not items.null_count:
+        items = list_items(items)
+    if pa.types.is_primitive(items.type) and not items.null_count:
+        return to_numpy(items).tobytes()
+    return json.dumps(column.to_pylist(), default=_plain).encode()
 
 
 def _plain(value: object) -> str:
