@@ -4,18 +4,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from goalreel.annotator import statistics
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
 from goalreel.annotator.show import episode_view
-from goalreel.annotator.statistics import (
-    Measurement,
-    best_matches,
-    boundary_counts,
-    label_hits,
-    share,
-    share_with_interval,
-    with_interval,
-)
+from goalreel.annotator.statistics import Measurement, share, share_with_interval, with_interval
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import UserError
@@ -163,11 +156,11 @@ def score_job(
         spans = [Segment(start=s.start, end=s.end) for s in true.segments]
         covering = _covering(board, spans[-1].end)
         pred = [segment for segment, _ in covering]
-        boundaries.append(boundary_counts(pred, spans, TOLERANCE, fps).pair)
+        boundaries.append(statistics.boundary_counts(pred, spans, TOLERANCE, fps).pair)
         step_labels = ["(none)" if step is None else _label(step, walk) for _, step in covering]
-        hits = label_hits(pred, step_labels, spans, [s.text for s in true.segments])
+        hits = statistics.label_hits(pred, step_labels, spans, [s.text for s in true.segments])
         labels += [(walk.seed, hit) for hit in hits]
-        for number, match in enumerate(best_matches(pred, spans)):
+        for number, match in enumerate(statistics.best_matches(pred, spans)):
             step = covering[match][1]
             layout, goal = walk.moments[number].layout, _goal(true.segments[number])
             final_layout = look(step.goal_image if step else None, walk.episode.scene, layout, goal.object)
