@@ -93,7 +93,7 @@ def with_goals(labelled, tmp_path_factory) -> Path:
 def reviewed(out: Path, *changes: Correction, episode: int = 0) -> None:
     """What a person says of an episode, and the dataset built from it."""
     says(out, episode, *changes)
-    assert "episodes 2" in invoke("build", out).stderr, "the one without labels"
+    assert "episode 2" in invoke("build", out).stderr, "the one without labels"
 
 
 def rows(root: Path, first: int = 0) -> list[tuple[str, str, int]]:
