@@ -159,11 +159,9 @@ def _with_motion(
         plans += planner.plan([Task(id=recording.id, instruction=recording.instruction)])
         progress("compare words and motion", len(plans), len(recordings))
     issues += _motion_issues(recordings, robot, plans, len(selected))
-    drives, hands = bool(robot.layout.base), robot.layout.other is not None
+    hands = robot.layout.other is not None
     instructions = by_instruction(source, selected, recordings)
-    readings = tuple(
-        Reading.of(text, of_text, steps or {}, drives=drives, hands=hands) for text, of_text in instructions
-    )
+    readings = tuple(Reading.of(text, of_text, steps or {}, hands=hands) for text, of_text in instructions)
     for reading in readings:
         if is_identifier(reading.instruction) and not reading.is_read:
             text = (

@@ -12,7 +12,6 @@ from goalreel.files import MAX_BYTES, read_mapping, write_bytes
 from goalreel.planners.kinematic.clauses import (
     Clause,
     read,
-    split_drives,
     split_handovers,
     split_return,
 )
@@ -40,12 +39,10 @@ class Reading(BaseModel):
     """A rule reads every word, and knows the order."""
 
     @classmethod
-    def of(
-        cls, instruction: str, episodes: Iterable[int], steps: Steps, *, drives: bool, hands: bool = False
-    ) -> "Reading":
-        """Read an instruction, or its owner's steps, for a robot that `drives` or has two `hands`."""
+    def of(cls, instruction: str, episodes: Iterable[int], steps: Steps, *, hands: bool = False) -> "Reading":
+        """Read an instruction, or its owner's steps, for a robot that may have two `hands`."""
         text = ", then ".join(steps.get(_key(instruction), (instruction,)))
-        clauses = _clauses(text, drives=drives, hands=hands)
+        clauses = _clauses(text, hands=hands)
         names = tuple(clause.name for clause in clauses) or (instruction,)
         return cls(
             instruction=instruction, episodes=tuple(episodes), clauses=names, is_read=_is_read(clauses)
@@ -143,9 +140,8 @@ def _spelled(clause: Clause) -> list[str]:
     return [f"pick up {clause.object}", clause.name] if picks else [clause.name]
 
 
-def _clauses(text: str, *, drives: bool = True, hands: bool = True) -> list[Clause]:
+def _clauses(text: str, *, hands: bool = True) -> list[Clause]:
     request = split_return(text)[0]
-    request = split_drives(request)[0] if drives else request
     request, passings = split_handovers(request) if hands else (request, [])
     clauses = read(request)
     for passing in reversed(passings):

@@ -101,11 +101,6 @@ _RETURN = re.compile(
     re.IGNORECASE,
 )
 _JOIN = r"(?:\s*[,;.]\s*(?:and\s+)?(?:then\s+)?|\s+and\s+(?:then\s+)?|\s+then\s+)"
-_DRIVE = re.compile(
-    rf"(?:^\s*(?:(?:please|first)\s+)*|{_JOIN})(?:drive|go|move|navigate|travel)(?:\s+back|\s+over)?\s+to\s+"
-    rf"(?P<place>[^,;.]+?)(?={_JOIN}\S|[.!]?\s*$)",
-    re.IGNORECASE,
-)
 _STRONG = re.compile(
     r"\s*(?:;|\.(?=\s|$)"
     r"|,?\s*(?<![\w-])(?:and then|then|after that|afterwards|followed by|finally|lastly|next(?! to))(?![\w-])"
@@ -125,37 +120,6 @@ def split_return(instruction: str) -> tuple[str, bool]:
     """
     text = _RETURN.sub("", instruction)
     return (text, True) if text.strip() and text != instruction else (instruction, False)
-
-
-@dataclass(frozen=True, slots=True)
-class Destination:
-    """A place that the words send the robot to, and what they ask for before."""
-
-    place: str
-    grasps: int
-    """Grasps that come before it."""
-    holds: bool
-    """The last of them still holds its thing."""
-
-
-def split_drives(instruction: str) -> tuple[str, list[Destination]]:
-    """Take requests to drive somewhere out of an instruction.
-
-    >>> text, (first, second) = split_drives("drive to the sink, pick up the cup and go to the table")
-    >>> text, first.place, second.grasps, second.holds
-    ('pick up the cup', 'the sink', 1, True)
-    """
-    rest, start = "", 0
-    destinations: list[Destination] = []
-    for match in _DRIVE.finditer(instruction):
-        place = match["place"].strip()
-        if not is_noun(place) or place.split()[-1].lower() in DIRECTIONS:
-            continue
-        rest, start = _joined(rest, instruction[start : match.start()]), match.end()
-        clauses = read(rest)
-        holds = bool(clauses) and clauses[-1].kind == "pick"
-        destinations.append(Destination(place, sum(clause.grasps for clause in clauses), holds))
-    return (_joined(rest, instruction[start:]), destinations) if destinations else (instruction, [])
 
 
 _HAND = (

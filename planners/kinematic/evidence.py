@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from goalreel.planners.kinematic.clauses import Clause, Destination, Passing
+from goalreel.planners.kinematic.clauses import Clause, Passing
 from goalreel.planners.kinematic.contacts import HandContacts, Touch, has_reached, in_the_air
 from goalreel.planners.kinematic.layout import Layout, times_text
 from goalreel.planners.kinematic.motion import ArmMotion
@@ -230,23 +230,3 @@ def late_warnings(
             yield start, _not_shown(clauses[0])
     if not all(motion.failed(failed.cycle) for failed in hand.failed_grasps):
         yield hand.grasps[-1].contact + 1 if hand.grasps else 0, _SLIPPED
-
-
-def drive_warnings(
-    destinations: Sequence[Destination], drives: Sequence[tuple[int, int]], grasps: Sequence[Cycle]
-) -> Iterator[str]:
-    """Say where the words send the base elsewhen than it drives; nothing where they send it nowhere."""
-    if not destinations:
-        return
-    if len(destinations) != len(drives):
-        yield f"the base drives {times_text(len(drives))}, and the words say {times_text(len(destinations))}"
-    elif not all(map(_fits, destinations, drives, itertools.repeat(grasps))):
-        yield "the base drives sooner or later than the words say"
-
-
-def _fits(destination: Destination, drive: tuple[int, int], grasps: Sequence[Cycle]) -> bool:
-    begun = [grasp for grasp in grasps if grasp.contact < drive[1]]
-    if len(begun) != destination.grasps:
-        return False
-    last = begun[-1] if begun else None
-    return last is None or (last.let_go is None or last.let_go > drive[0]) == destination.holds

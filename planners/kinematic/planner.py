@@ -8,7 +8,6 @@ from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.clauses import (
     Clause,
     read,
-    split_drives,
     split_handovers,
     split_return,
     whole,
@@ -22,7 +21,6 @@ from goalreel.planners.kinematic.contacts import (
 from goalreel.planners.kinematic.description import hand_phases
 from goalreel.planners.kinematic.evidence import (
     direction_warnings,
-    drive_warnings,
     gripper_warnings,
     handover_warnings,
     late_warnings,
@@ -39,7 +37,6 @@ from goalreel.planners.kinematic.steps import (
     ClauseSpan,
     align_contacts,
     cut_at_release,
-    cut_drives,
     cut_events,
     cut_handovers,
     cut_phases,
@@ -118,9 +115,8 @@ class KinematicPlanner:
         text = " ".join(instruction.split())
         request, _ = split_return(", then ".join(self._steps.get(text, (instruction,))))
         layout = find_layout(recording, self._layout)
-        request, destinations = split_drives(request) if layout.base else (request, [])
         request, passings = split_handovers(request) if layout.other else (request, [])
-        clauses = read(request) or ([whole(instruction)] if destinations else [])
+        clauses = read(request)
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
         motion = time_hand(read_arms(recording, layout), recording, self._camera)
@@ -130,7 +126,6 @@ class KinematicPlanner:
         gripper = (*gripper_warnings(motion, layout, idle), *handovers)
         warnings = [
             *word_warnings(clauses, hand, motion, gripper),
-            *drive_warnings(destinations, motion.drives, hand.grasps),
             *direction_warnings(clauses, hand.contacts or (), motion),
         ]
         late = list(late_warnings(clauses, hand, motion))
@@ -153,7 +148,6 @@ class KinematicPlanner:
             for unnamed, part in zip(parts, named_parts, strict=True)
             for piece in cut_handovers(self._cut(part, hand.failed_grasps, motion), motion, acts)
         ]
-        pieces = cut_drives(pieces, motion.drives, destinations, instruction)
         if self._last_retreat and self._granularity == "event":
             pieces += leave_and_retreat(pieces.pop())
         phases: list[MotionPhase] = []

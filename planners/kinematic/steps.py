@@ -1,4 +1,4 @@
-"""Cut an episode into steps: parts of clauses, grasp events, phases and drives.
+"""Cut an episode into steps: parts of clauses, grasp events and phases.
 
 The hand decides on the cuts; the instruction only names them. A retreat belongs to the part before it, but
 between two grasps to the second.
@@ -10,15 +10,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from goalreel.planners.kinematic.clauses import PRONOUN, Clause, Destination, whole
+from goalreel.planners.kinematic.clauses import PRONOUN, Clause
 from goalreel.planners.kinematic.contacts import FailedGrasp, HandContacts, Touch
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.words import VerbKind
 
 _LET_GO = "the hand lets go of the thing, and the words only pick it up"
-UNNAMED_DRIVE = "the base drives, and the words do not say where"
-"""The warning of a step in which the base drives on its own."""
 _SURE_S = 0.1  # seconds after the contact that is read until both fingers surely hold
 _HELD_S = 0.5  # seconds of holding that a goal image is chosen from
 _PRESSES_S = 0.3  # the same of a press, which is read off the stop half a second later
@@ -179,7 +177,6 @@ _ACTS: dict[str, tuple[str, VerbKind]] = {
     "carry": ("{} is held in the gripper", "act"),
     "reach for": ("the hand is at {}", "act"),
     "retreat from": ("the hand is away from {}", "act"),
-    "drive to": ("the robot is at {}", "act"),
     "try to pick up": ("{} is not in the gripper", "act"),
 }
 """Acts of the hand or the robot beside the words, each with the state that it leads to."""
@@ -349,7 +346,7 @@ def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tup
     - It is pushed, pressed or turned: a second from where the hand leaves it, until the next contact.
     - The hand is at it: a moment just after that is noticed.
 
-    The last piece of a recording, a carrying, a drive and a retreat are true at their own end.
+    The last piece of a recording, a carrying and a retreat are true at their own end.
     """
     for piece, after in itertools.zip_longest(pieces, pieces[1:]):
         first, end, seconds = _claim_span(piece, after, motion)
@@ -449,41 +446,3 @@ def _phase_spans(phases: Sequence[tuple[Clause, int, StepOutcome]], end: int) ->
         for (clause, _, outcome), (a, b) in zip(phases, itertools.pairwise(edges), strict=True)
         if b > a
     ]
-
-
-# Drives of a mobile base.
-
-
-def cut_drives(
-    pieces: Sequence[ClauseSpan],
-    drives: Sequence[tuple[int, int]],
-    destinations: Sequence[Destination],
-    instruction: str,
-) -> list[ClauseSpan]:
-    """Make each drive a step of its own; what comes before it belongs to the step that it follows.
-
-    A drive within a step that holds something from before until after it stays part of that step. Drives have
-    names where there are as many destinations.
-    """
-    steps, drive_steps = list(pieces), list[ClauseSpan]()
-    for i, (start, end) in enumerate(drives):
-        k = next(k for k, step in enumerate(steps) if (start + end) // 2 < step.end)
-        step = steps[k]
-        start, end = max(start, step.start), min(end, step.end)
-        drive = ClauseSpan(whole(instruction), start, end, warnings=(UNNAMED_DRIVE,))
-        if len(destinations) == len(drives):
-            drive = ClauseSpan(_act("drive to", destinations[i].place), start, end)
-        over = _end(step)
-        if step in drive_steps or (over is not None and step.start < over <= start):
-            cut = [replace(step, end=start), replace(drive, end=step.end)]
-        elif any(step.start <= cycle.contact < end for cycle in step.cycles):
-            continue
-        elif len(pieces) == 1 and not step.cycles and not step.touch:
-            cut = [replace(step, end=start), drive, replace(step, start=end)]
-        else:
-            cut = [drive if k else replace(drive, start=step.start), replace(step, start=end)]
-            if k:
-                steps[k - 1] = replace(steps[k - 1], end=start)
-        steps[k : k + 1] = [step for step in cut if step.end > step.start]
-        drive_steps += (step for step in cut if step.clause == drive.clause)
-    return steps

@@ -35,7 +35,7 @@ _LEFT_OUT = re.compile(
 """A hand (`Step.auxiliary_text` has it), a manner, "pick and" before "place X", and the opening of a hand."""
 _REACH = re.compile(
     rf"{_START}(?P<way>reach (?:out )?(?:for|to|over|around|behind|into|in|inside|under|through|across"
-    r"|between|towards?)|approach|(?:go|move|come|get)(?: over)? (?:to|towards?|near|above)"
+    r"|between|towards?)|approach|(?:go|move|come|get|drive|navigate)(?: over)? (?:to|towards?|near|above)"
     rf"|(?:move|bring|slide|lower|extend) {_HAND} (?:down )?(?:to|towards?|near|above|over)) "
     rf"(?P<place>[^,.;]+?){_JOINS}(?=(?P<verb>\w+))(?P<it>\w+(?: up)? it\b)?",
     re.IGNORECASE,

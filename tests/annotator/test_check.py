@@ -195,16 +195,16 @@ def test_wrong_steps_are_told_in_one_line(text, message, video_dataset, tmp_path
 
 def test_the_readings_written_as_steps_read_the_same(tmp_path):
     texts = ("pick up the cup and put it in the box", "wipe the table with the sponge", "put A in B")
-    path, readings = tmp_path / "steps.yaml", [Reading.of(t, [0], {}, drives=False) for t in texts]
+    path, readings = tmp_path / "steps.yaml", [Reading.of(t, [0], {}) for t in texts]
     write_steps(path, readings, "data")
     steps = read_steps(path)
     assert steps == {texts[0]: ("pick up the cup", "put the cup in the box"), texts[1]: (texts[1],)}
-    assert [Reading.of(t, [0], steps, drives=False) for t in texts] == readings
+    assert [Reading.of(t, [0], steps) for t in texts] == readings
 
 
 def test_a_handover_is_read_for_a_robot_with_two_hands():
     text = "pick up the cup with the right arm, pass it to the left arm and put it on the table"
-    reading = Reading.of(text, [0], {}, drives=False, hands=True)
+    reading = Reading.of(text, [0], {}, hands=True)
     assert reading.clauses == ("hand over the cup to the left hand", "put the cup on the table")
     assert reading.is_read
-    assert not Reading.of(text, [0], {}, drives=False).is_read
+    assert not Reading.of(text, [0], {}).is_read
