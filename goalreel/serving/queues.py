@@ -1,9 +1,10 @@
-"""Queues of models: requests that come close together share one call."""
+"""Queues of models: requests that come close together share one call, and clients take turns."""
 
 import asyncio
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from concurrent.futures import Future, InvalidStateError
 from contextlib import suppress
@@ -28,6 +29,7 @@ class _Work[Q, A]:
 
     request: Q
     key: Hashable
+    client: Hashable
     arrived: float = field(default_factory=time.monotonic)
     future: Future[A] = field(default_factory=Future)
 
@@ -55,7 +57,8 @@ class Batcher[Q, A]:
     Calls are made in `lanes` threads. One is the rule; several are for models behind servers, so that a long
     request holds up its own lane alone. A batch goes out when there are as many requests as it may have, or
     when the first has waited `bounds.wait` seconds. Requests of different `key` never go out together.
-    `observe` gets the number of requests and the seconds of each call.
+    Clients take turns: one with many requests holds up no other. `observe` gets the number of requests
+    and the seconds of each call.
 
     A BackendError of a call fails its batch. Any other error is a bug in the model: it fails its batch, too,
     and `alive` is False until the model answers again.
@@ -77,6 +80,9 @@ class Batcher[Q, A]:
         self._under_way: list[_Work[Q, A]] = []
         self._changed = threading.Condition()
         self._closing = self._broken = False
+        self._turn = 0
+        self._turns: dict[Hashable, int] = {}
+        """The last turn of each client that is here."""
         self._moved = time.monotonic()
         """The last time that the model answered, or had nothing to do."""
         self._threads = [
@@ -105,41 +111,50 @@ class Batcher[Q, A]:
         """Seconds that requests wait for the model's next answer."""
         return time.monotonic() - self._moved if self._under_way else 0.0
 
-    def check_room(self) -> None:
+    def check_room(self, client: Hashable = None) -> None:
         """Refuse early, before a request is decoded.
 
         Raises:
-            QueueFull: no room.
+            QueueFull: no room, and no other client has more requests in the queue.
             WorkerDead: nobody will answer.
         """
         if self._closing:
             raise WorkerDead(f"the {self.name} model is not running")
-        if self.waiting >= self._bounds.queue:
+        waits = Counter(work.client for work in list(self._queue) if not work.future.done())
+        if waits.total() >= self._bounds.queue and max(waits.values(), default=0) <= waits[client] + 1:
             raise QueueFull(f"too many requests wait for the {self.name}: try again")
 
-    def put(self, request: Q, *, bounded: bool = True) -> Future[A]:
+    def put(self, request: Q, *, client: Hashable = None, bounded: bool = True) -> Future[A]:
         """Queue a request; cancelling the future takes it back.
+
+        Where the queue is full, the last request of the client with most of them is refused instead.
 
         Raises:
             QueueFull: `bounded` and no room.
             WorkerDead: nobody will answer.
         """
-        work: _Work[Q, A] = _Work(request, self._key(request))
+        work: _Work[Q, A] = _Work(request, self._key(request), client)
         with self._changed:
             if bounded or self._closing:
-                self.check_room()
+                self.check_room(client)
+            if bounded and self.waiting >= self._bounds.queue:
+                (busiest, _), *_ = Counter(w.client for w in self._queue if not w.future.done()).most_common(
+                    1
+                )
+                last = next(w for w in reversed(self._queue) if w.client == busiest and not w.future.done())
+                last.answer(QueueFull(f"too many requests of yours wait for the {self.name}: try again"))
             self._queue.append(work)
             self._changed.notify()
         return work.future
 
-    async def ask(self, request: Q, *, bounded: bool = True) -> A:
+    async def ask(self, request: Q, *, client: Hashable = None, bounded: bool = True) -> A:
         """Queue a request and wait for its answer; cancelling takes it back.
 
         Raises:
             QueueFull, WorkerDead: as `put`.
             BackendError: the model could not be called.
         """
-        return await asyncio.wrap_future(self.put(request, bounded=bounded))
+        return await asyncio.wrap_future(self.put(request, client=client, bounded=bounded))
 
     def close(self, timeout: float = 5.0) -> None:
         """Fail what waits, and after `timeout` seconds also what the model has not answered by then."""
@@ -180,17 +195,30 @@ class Batcher[Q, A]:
         with self._changed:
             while not self._closing:
                 self._queue = [work for work in self._queue if not work.future.done()]
-                alike = [work for work in self._queue if work.key == self._queue[0].key]
-                batch = alike[: self._bounds.size]
+                queue = self._in_turn()
+                batch = [work for work in queue if work.key == queue[0].key][: self._bounds.size]
                 remaining = batch[0].arrived + self._bounds.wait - time.monotonic() if batch else None
                 if remaining is not None and (len(batch) >= self._bounds.size or remaining <= 0):
                     self._queue = [work for work in self._queue if work not in batch]
                     if not self._under_way:
                         self._moved = time.monotonic()
                     self._under_way += batch
+                    self._turn += 1
+                    here = {work.client for work in self._queue + self._under_way}
+                    self._turns |= {work.client: self._turn for work in batch}
+                    self._turns = {client: turn for client, turn in self._turns.items() if client in here}
                     return batch
                 self._changed.wait(remaining)
         return []
+
+    def _in_turn(self) -> list[_Work[Q, A]]:
+        """Order the queue by the requests of the client before each, then by the client's last turn."""
+        before = Counter(work.client for work in self._under_way)
+        ranks = {}
+        for work in self._queue:
+            ranks[id(work)] = before[work.client], self._turns.get(work.client, 0)
+            before[work.client] += 1
+        return sorted(self._queue, key=lambda work: ranks[id(work)])
 
 
 def _fail(works: Iterable[_Work], reason: BackendError) -> None:

@@ -149,11 +149,11 @@ async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], qu
         HTTPException: 499, the client has disconnected.
         QueueFull, BackendError: from the batcher.
     """
-    return await while_connected(request, batcher.ask(question))
+    return await while_connected(request, batcher.ask(question, client=client_of(request)))
 
 
 def client_of(request: Request) -> str | None:
-    """The address of the client."""
+    """The address of the client, each of which has its turn in a queue."""
     return request.client.host if request.client else None
 
 
@@ -234,8 +234,8 @@ class QueuedChat:
     The queue's limit does not apply: a job has one request at a time, and the number of jobs is limited.
     """
 
-    def __init__(self, batcher: ChatBatcher) -> None:
-        self._batcher = batcher
+    def __init__(self, batcher: ChatBatcher, client: str) -> None:
+        self._batcher, self._client = batcher, client
         self._waiting: list[Future[TokenReply | NoReply]] = []
         self._cancelled = False
 
@@ -258,7 +258,7 @@ class QueuedChat:
         return self._ask([ChatRequest(c, schema, tokens=True) for c in conversations])
 
     def _ask(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        self._waiting = [self._batcher.put(r, bounded=False) for r in requests]
+        self._waiting = [self._batcher.put(r, client=self._client, bounded=False) for r in requests]
         if self._cancelled:
             self.cancel()
         return [future.result() for future in self._waiting]
@@ -280,8 +280,8 @@ class ServedModels:
         self, service: Service, threads: ThreadPoolExecutor | None, client: str, *, draws: bool = True
     ) -> None:
         self._client, self._threads, self._examining = client, threads, service.examining
-        planner = QueuedChat(service.chat("planner"))
-        critic = QueuedChat(service.chat("critic"))
+        planner = QueuedChat(service.chat("planner"), client)
+        critic = QueuedChat(service.chat("critic"), client)
         self._chats = (planner, critic)
         models, loop = service.models, service.settings.loop
         self._planner = ChatPlanner(planner, dialect=models.planner_dialect, max_steps=loop.max_steps)
@@ -293,7 +293,7 @@ class ServedModels:
                 dialect=models.critic_dialect,
                 threshold=loop.critic_threshold,
             )
-            for chat in (critic, QueuedChat(service.chat("critic")))  # which outlives the job
+            for chat in (critic, QueuedChat(service.chat("critic"), client))  # which outlives the job
         )
         self._editor = service.editor() if draws else None
         self.makers = makers(models.names().get)
@@ -310,7 +310,7 @@ class ServedModels:
         try:
             if isinstance(request, Edit):
                 assert self._editor is not None
-                return await self._editor.ask(request, bounded=False)
+                return await self._editor.ask(request, client=self._client, bounded=False)
             call: Callable[..., Any] = self._planner.plan if isinstance(request, Task) else self._critic.judge
             loop = asyncio.get_running_loop()
             (answer,) = await loop.run_in_executor(self._threads, call, [request])
