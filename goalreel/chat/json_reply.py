@@ -253,7 +253,7 @@ class _JsonNames(ast.NodeTransformer):
         return ast.Constant(_JSON_NAMES[node.id]) if node.id in _JSON_NAMES else node
 
     def visit_Dict(self, node: ast.Dict) -> ast.AST:
-        make_dict([(str(getattr(key, "value", None)), None) for key in node.keys])
+        make_dict([(str(key.value), None) for key in node.keys if isinstance(key, ast.Constant)])
         return self.generic_visit(node)
 
 
