@@ -18,14 +18,15 @@ from rclpy.time import Time
 from sensor_msgs.msg import CameraInfo, CompressedImage, RegionOfInterest
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
+from support.boards import record
 from support.studio import studio
 from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, BoardProgress
+from goalreel.streaming.board import Board, BoardProgress, StepPanel
 from goalreel.streaming.camera import FrameCounts
-from goalreel.types import Failure
+from goalreel.types import Failure, Step
 from goalreel_ros import cameras, diagnostics
 from goalreel_ros.cameras import COMPRESSED, NEWEST, RAW, CameraStamps, explain_silence, publishers
 from goalreel_ros.client.once import next_frame
@@ -285,3 +286,19 @@ def test_a_jump_of_simulated_time_makes_nothing_late():
         clock.set_ros_time_override(Time(seconds=seconds, clock_type=clock.clock_type))
         times.append(now())
     assert [b - a for a, b in pairwise(times)] == [0, 2, 0, 0, 1]
+
+
+def test_goals_that_no_critic_accepted_are_among_the_values():
+    step = Step(name="a", instruction="b", prompt="c")
+    goals = (
+        StepPanel(0, record(step), 1, image_status="accepted"),
+        StepPanel(1, record(step), 1, image_status="rejected"),
+    )
+    _, _, values = diagnostics.task(BoardProgress(Board(state="executing", steps=goals)), "")
+    assert values["not accepted"] == "no critic accepted the goal of 1 of 2 steps"
+
+
+def test_what_the_engine_waits_for_is_among_the_values():
+    calls = ("waiting for the editor (server:URL) for 12 s",)
+    values = diagnostics.models("ready", "", "", waits=calls, waiting=2)[2]
+    assert (values["waiting for"], values["requests that wait"]) == (*calls, 2)

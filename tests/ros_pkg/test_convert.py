@@ -43,7 +43,7 @@ from goalreel_interfaces.msg import (
 )
 from goalreel_ros import convert, diagnostics
 from goalreel_ros.client.__main__ import panel, picture
-from goalreel_ros.convert import from_duration, from_time
+from goalreel_ros.convert import from_duration, from_time, to_duration, to_time
 from goalreel_ros.overview import state
 from goalreel_ros.pictures import Jpegs, black, decode, raw
 
@@ -375,3 +375,33 @@ def test_what_the_node_waits_for_is_shown_while_it_is_at_work():
     assert head(Storyboard.STATE_SUCCEEDED, "") == "sort: succeeded"
     assert head(Storyboard.STATE_EMPTY, waits, task="another") == f"sort: {waits}"
     assert head(Storyboard.STATE_EMPTY, "", task="another") == "sort: waiting for the node"
+
+
+def test_a_refused_picture_says_why(jpegs):
+    no = Attempt(prompt="p", seed=1, image=PICTURE, verdict=Verdict(success=False, reasoning="too far"))
+    panel = replace(SHOWN, image_status="rejected", record=record(STEP, no))
+    message = wired(convert.step(panel, "", jpegs, ModelNames("p", "e", "c")))
+    assert claims_of(message)["looks"] == ("model e", "model c", "too far")
+    assert convert.from_claims(message.claims) == panel.claims(ModelNames("p", "e", "c"))
+
+
+def test_a_board_that_never_changed_still_has_a_stamp(jpegs):
+    message = wired(convert.storyboard(Board(), jpegs, NOW))
+    assert from_time(message.header.stamp) == NOW
+    assert (message.state, list(message.steps)) == (Storyboard.STATE_EMPTY, [])
+
+
+def test_durations():
+    for seconds in (0.0, 0.1, 1.5, -0.25, 86400.0):
+        duration = to_duration(seconds)
+        assert 0 <= duration.nanosec < 10**9
+        assert from_duration(duration) == pytest.approx(seconds)
+    assert from_time(to_time(NOW)) == NOW
+
+
+def test_a_step_in_words_has_no_picture_to_wait_for():
+    accepted = StoryboardStep.IMAGE_ACCEPTED
+    words = StoryboardStep.IMAGE_TEXT
+    assert "no picture: planned in words" in printed(auxiliary_text="Wait.", image_status=words)
+    assert "picture accepted" in printed(auxiliary_text="Wait.", prompt="p", image_status=accepted)
+    assert "picture none" in printed(auxiliary_text="Wait.", image_status=StoryboardStep.IMAGE_NONE)

@@ -11,7 +11,9 @@ from support.places import ROOT
 
 from goalreel.errors import InputError
 from goalreel.models.load import load
+from goalreel.models.presets import ModelChoice
 from goalreel.streaming.board import ErrorCode
+from goalreel_ros import parameters
 from goalreel_ros.cameras import NEWEST
 from goalreel_ros.client.commander import SERVICES
 from goalreel_ros.node import GoalreelNode
@@ -148,3 +150,16 @@ def test_a_qos_policy_of_the_camera_is_checked(node, value, problem):
             subscription_qos(node, topic, NEWEST)
     else:
         assert subscription_qos(node, topic, NEWEST).reliability is ReliabilityPolicy.RELIABLE
+
+
+def test_a_parameter_that_is_unset_is_none_in_the_settings(node):
+    settings = parameters.read_engine_settings(node)
+    assert settings.task_timeout is None
+    assert settings.models == ModelChoice("nano")
+    changes = {"task_timeout": 5.0, "keep": "last", "confirm": "without", "max_attempts": 2}
+    node.set_parameters([Parameter(name, value=value) for name, value in changes.items()])
+    settings = parameters.read_engine_settings(node)
+    assert settings.task_timeout == 5
+    assert settings.models.overrides == {"keep": "last", "confirm": False, "max_attempts": 2}
+    node.set_parameters([Parameter(name, value=PARAMETERS[name].default) for name in changes])
+    assert parameters.read_engine_settings(node).models == ModelChoice("nano")

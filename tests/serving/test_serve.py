@@ -34,6 +34,7 @@ from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.load import build_chat, build_planner, confirm_steps
+from goalreel.serving.loading import build_models
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure, Task
 
@@ -498,3 +499,28 @@ def closed_port() -> int:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         return taken.getsockname()[1]
+
+
+def test_models_behind_servers_get_each_request_by_itself():
+    names = ("openai:m@http://127.0.0.1:9/v1", "server:http://127.0.0.1:9")
+    models = build_models(names[0], None, names[1])
+    assert models.remote == {"planner", "editor"}
+    chat = EchoChat()
+    chat.gate.clear()
+    there = Models(planner=chat, remote=frozenset({"planner"}))
+    with serving(there) as url, httpx.Client(base_url=url) as client, ThreadPoolExecutor(2) as pool:
+        asked = [pool.submit(say, client, text) for text in ("a", "b")]
+        for _ in asked:
+            assert chat.entered.acquire(timeout=60)
+        chat.gate.set()
+        assert sorted(content(future.result()) for future in asked) == ["a", "b"]
+    assert sorted(chat.batches) == [["a"], ["b"]]
+
+
+def test_edits_refuse_what_they_do_not_do(standing):
+    client, _ = standing
+    files = {"image": ("a.png", picture().png(), "image/png")}
+    mask = {"mask": ("m.png", picture().png(), "image/png")}
+    for fields, more in (({"response_format": "url"}, {}), ({"seed": "-1"}, {}), ({}, mask)):
+        answer = client.post("/v1/images/edits", data={"prompt": "x", **fields}, files=files | more)
+        assert answer.status_code == 400
