@@ -165,8 +165,8 @@ def plan_task(
     """
     if out is None:
         return _plan(task, models, on_rejected, observe)
-    old = _stored(task, out)
     with exclusive(out / "answers", out):
+        old = _stored(task, out)
         examiner = models.examiner(out / EXAMINATION)
         board = _plan(task, models, on_rejected, observe, examiner, Journal(out / "answers"))
         if board.degraded and old is not None and not old.degraded:
