@@ -316,3 +316,11 @@ def test_annotate_takes_a_bag(tmp_path):
     assert SUBGOAL in Source.open(out).cameras
     again = run(*arguments)
     assert (again["annotated"], again["resumed"]) == (0, 1)
+
+
+def test_a_lower_rate_takes_the_newest_picture_and_the_state_of_its_moment(tmp_path):
+    bag = b.write_bag(tmp_path / "bag", b.robot(24, fps=30))
+    source = convert(bag, tmp_path / "out", "--task", "t", "--fps", 10, *TOPICS)
+    shown = numbers(source, 0)
+    assert shown == [1, 4, 7, 10, 13, 16, 19, 22, 23]
+    assert source.episode(0).state[:, 1].tolist() == [-i for i in shown]

@@ -67,3 +67,14 @@ def test_what_is_dropped_at_the_start_changes_nothing_later(camera, fps, first):
     rest = frames.since(first)
     assert rest.moments.tolist() == frames.moments[first:].tolist()
     assert rest.next_moments.tolist() == frames.next_moments[first:].tolist()
+
+
+@given(st.integers(2, 80), rates, st.data())
+def test_a_jittering_camera_at_the_datasets_rate_gives_every_picture_once(count, fps, data):
+    limit = SECOND // (2 * fps) - 1
+    jitter = data.draw(st.lists(st.integers(-limit, limit), min_size=count, max_size=count))
+    jitter[0] = 0
+    camera = np.arange(count) * SECOND // fps + np.array(jitter) + SECOND
+    frames = timeline(camera, fps, 0, FOREVER)
+    assert frames.pictures.tolist() == list(range(count))
+    assert frames.moments.tolist() == camera.tolist()

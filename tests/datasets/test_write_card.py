@@ -5,6 +5,9 @@ import shutil
 import pytest
 from huggingface_hub import DatasetCard
 
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import TextOptions
 
 THEIRS = """---
@@ -78,3 +81,13 @@ def test_a_push_carries_the_card(video_dataset, annotated, tmp_path):
     assert {"README.md", "meta/info.json", "meta/goalreel/settings.json"} <= pushed
     assert {f for f in files if f.startswith("meta/goalreel/images/")} <= pushed
     assert {f for f in files if f not in pushed} == {f for f in files if f.startswith(".cache/")}
+
+
+def test_models_are_named_as_the_settings_do(video_dataset, board, tmp_path):
+    source = Source.open(video_dataset)
+    names = {"planner": "openai:qwen?temperature=0.2", "editor": "server", "critic": "difference"}
+    with Records.open(tmp_path / "out", names, source.fingerprint()) as records:
+        records.commit(0, board(12))
+        build(source, tmp_path / "out", records)
+    text = card(tmp_path / "out").text
+    assert "- planner: `openai:qwen?temperature=0.2`\n- editor: `server`\n- critic: `difference`" in text

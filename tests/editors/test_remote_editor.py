@@ -499,3 +499,18 @@ def test_a_bad_name_is_one_clear_line(name, said, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(InputError, match=said):
         remote_editor(*name.split(":", 1))
+
+
+@pytest.mark.parametrize("name", ["openai:painter@{}/v1", "server:{}", "interleavethinker:{}"])
+def test_how_many_at_once_is_an_option_of_its_name(server, name):
+    together = threading.Barrier(10)
+
+    def reply(path, fields):
+        together.wait(60)
+        return 404, {}, {}
+
+    server.reply = reply
+    editor = build_editor(f"{name.format(server.url)}?concurrency=10")
+    answers = editor.edit([edit(image=picture(64, 64))] * 10)
+    assert server.busiest == 10
+    assert all("404" in a.message for a in answers)

@@ -109,3 +109,9 @@ def test_nothing_to_score_asks_nothing_and_no_replies_are_refused():
     assert VieScore(ScriptedChat()).score([]) == []
     with pytest.raises(ValueError, match="at least 1"):
         VieScore(ScriptedChat(), replies=0)
+
+
+def test_the_thinking_is_the_reason_where_none_is_given():
+    reply = '<think>It is shut.</think>{"success": 8, "over_editing": 9}'
+    (scores,) = VieScore(ScriptedChat([reply], [CLEAN])).score([candidate()])
+    assert scores.semantics_reason == "It is shut."
