@@ -173,6 +173,6 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
 
 def _episodes(path: Path) -> set[int]:
     try:
-        return set(np.unique(to_numpy(read_table(path, ["episode_index"])["episode_index"])).tolist())
+        return set(read_table(path, ["episode_index"])["episode_index"].unique().to_pylist())
     except (pa.ArrowException, OSError):
         return set()

@@ -54,7 +54,7 @@ class VideoIndex:
         if not path.is_file():
             raise DatasetError(f"{path}: the video file is missing: copy the dataset again")
         try:
-            with closing(av.open(ffmpeg_url(path))) as container:
+            with closing(av.open(ffmpeg_url(path), metadata_errors="replace")) as container:
                 stream = container.streams.video[0]
                 whole = (p for p in container.demux(stream) if p.pts is not None and not p.is_corrupt)
                 packets = ((p.pts, p.is_keyframe) for p in whole)
@@ -64,8 +64,8 @@ class VideoIndex:
             raise DatasetError(
                 f"{path}: not a readable video ({first_line(e)}): truncated or corrupt?"
             ) from e
-        if not len(rows) or not time_base:
-            raise DatasetError(f"{path}: the video holds no frames: truncated or corrupt?")
+        if not rows["key"].any() or not time_base:
+            raise DatasetError(f"{path}: the video holds no frame that can be decoded: truncated or corrupt?")
         return cls(path, np.sort(rows["pts"]), np.sort(rows["pts"][rows["key"]]), time_base, size)
 
     @property
@@ -113,7 +113,7 @@ def open_video(path: Path) -> InputContainer:
     Raises:
         FFmpegError, OSError: it is missing or no video.
     """
-    container = av.open(ffmpeg_url(path))
+    container = av.open(ffmpeg_url(path), metadata_errors="replace")
     # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
     container.streams.video[0].codec_context.thread_count = 1
     return container

@@ -72,7 +72,8 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
         if name in names:
             column = table[name].combine_chunks()
             valid = np.array(column.is_valid()) if column.null_count else slice(None)
-            values[valid] = to_numpy(column.drop_null() if column.null_count else column).reshape(-1)
+            with np.errstate(invalid="ignore"):  # a number that is no integer is told as one out of range
+                values[valid] = to_numpy(column.drop_null() if column.null_count else column).reshape(-1)
         columns[name] = values
     return columns
 

@@ -112,7 +112,7 @@ def video_info(path: Path, settings: EncoderSettings | None = None) -> dict[str,
     Keys and order are those of lerobot's `get_video_info` for colour videos without sound.
     """
     info: dict[str, Any] = {}
-    with av.open(ffmpeg_url(path)) as container:
+    with av.open(ffmpeg_url(path), metadata_errors="replace") as container:
         stream = container.streams.video[0]
         info |= {
             "video.height": stream.height,

@@ -2,9 +2,6 @@
 
 import base64
 import io
-import re
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 
@@ -492,32 +489,3 @@ def test_keys_screen_readers_and_still_pictures(page, studio):
     page.eventually(lambda: page.script(keys), 0)  # a phone has no keys
     studio.models.critic.gate.set()
     page.eventually(lambda: len(page.all("#work .pulse")), 0)
-
-
-SEEN = """
-window.seen = new Set();
-new MutationObserver(() => {
-  const text = document.querySelector(".written")?.innerText;
-  if (text) window.seen.add(text);
-}).observe(document, { childList: true, subtree: true, characterData: true });
-"""
-
-
-@pytest.mark.long
-def test_the_command_shows_the_plan_as_real_models_write_it(driver, tmp_path):
-    command = [sys.executable, "-m", "goalreel", "studio", str(tmp_path), "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as server:
-        try:
-            found = next(m for line in server.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
-            page = StudioPage(driver, found[1])
-            page.start()
-            page.script(SEEN)
-            page.click(".card")
-            page.click("#send")
-            page.settled("accepted")
-            seen = page.script("return [...window.seen]")
-            assert any(len(text) < len(seen[-1]) for text in seen)
-            assert page.driver.get_log("browser") == []
-        finally:
-            server.terminate()
-            server.communicate()
