@@ -1,14 +1,16 @@
 """The episodes of one run under way: from the source through the models to their records.
 
-Episodes are read ahead in a thread, so that models are not kept waiting.
+Episodes are read ahead, aligned and kept in threads of their own, so that models are not kept waiting; models
+that are not remote are asked in the caller's thread.
 """
 
 import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -192,8 +194,10 @@ def log_spent(models: ModelSet) -> None:
         log.warning("watching took %d call(s) to the planner, with %s", spent["calls"], tokens)
 
 
-AHEAD = 16
-"""Episodes that are read before they are begun with."""
+THREADS = 2
+"""Threads that align and keep; each decodes an episode's frames."""
+AHEAD = BEHIND = 16
+"""Episodes that are read before they are begun with, and that wait to be aligned and kept."""
 
 
 class AnnotationJob:
@@ -242,15 +246,20 @@ class AnnotationJob:
             examiner=self._examiner,
         )
         progress("annotate", 0, len(todo))  # planning alone may take minutes
-        try:
-            if self._models.plans_first:
-                self._plan_first()
-            with closing(self._tasks()) as tasks:
-                for board in self._guarded.boards(tasks):
-                    self._finish(board, self._open.pop(board.task.id))
-        except ModelUnavailableError as e:
-            self._summary.stopped = str(e)
-            log.error("%s", e)
+        with _threads() as pool:
+            under_way: list[tuple[Episode, Future[Storyboard | str | None]]] = []
+            try:
+                if self._models.plans_first:
+                    self._plan_first()
+                with closing(self._tasks()) as tasks:
+                    for board in self._guarded.boards(tasks):
+                        episode = self._open.pop(board.task.id)
+                        under_way.append((episode, pool.submit(self._finish, board, episode)))
+                        self._count(under_way, limit=BEHIND)
+            except ModelUnavailableError as e:
+                self._summary.stopped = str(e)
+                log.error("%s", e)
+            self._count(under_way, limit=0)
         for episode in self._open.values():
             self._fail(episode.index, f"under way when the run {self._summary.stopped}")
 
@@ -290,12 +299,11 @@ class AnnotationJob:
         seed = self._options.seed + index
         return episode, Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
 
-    def _finish(self, board: Storyboard, episode: Episode) -> None:
-        """Record an episode, unless it came to nothing or keeps an earlier record, and count it."""
+    def _finish(self, board: Storyboard, episode: Episode) -> Storyboard | str | None:
+        """Record an episode; None where it keeps an earlier record, and a text where it came to nothing."""
         aligned = _or_reason(partial(self._aligned, board, episode), episode.id)
         if isinstance(aligned, str):
-            self._fail(episode.index, aligned)
-            return
+            return aligned
         aligned = with_details(aligned, episode, self._recorded.layout, self._options.detail_names)
         finished = self._guarded.signed(aligned)
         keeps = accepted_steps(finished) < (self._todo[episode.index] or 0)
@@ -304,9 +312,7 @@ class AnnotationJob:
         else:
             self._records.commit(episode.index, finished)
         self._journal.forget(episode.id)
-        self._ended += 1
-        self._summary.add_board(None if keeps else finished)
-        self._progress("annotate", self._ended, len(self._todo))
+        return None if keeps else finished
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
         if reason := self._guarded.problem(board):
@@ -314,6 +320,21 @@ class AnnotationJob:
         if any(step.segment is not None for step in board.steps):
             return board
         return align(board, episode, self._recorded.camera, self._recorded.layout)
+
+    def _count(self, under_way: list[tuple[Episode, Future[Storyboard | str | None]]], limit: int) -> None:
+        """Count what is through; wait until no more than `limit` remain. What keeping raised is raised."""
+        for entry in list(under_way):
+            episode, future = entry
+            if not future.done() and len(under_way) <= limit:
+                continue
+            under_way.remove(entry)
+            match future.result():
+                case str(reason):
+                    self._fail(episode.index, reason)
+                case board:
+                    self._ended += 1
+                    self._summary.add_board(board)
+                    self._progress("annotate", self._ended, len(self._todo))
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is not annotated: %s", index, message)
@@ -331,3 +352,16 @@ def _or_reason[Result](work: Callable[[], Result], where: str) -> Result | str:
         raise
     except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
         return report_bug(e, where)
+
+
+@contextmanager
+def _threads() -> Iterator[ThreadPoolExecutor]:
+    """Threads that do all that they were given, unless it is Ctrl-C: then what they have begun."""
+    pool = ThreadPoolExecutor(THREADS, "goalreel-finish")
+    try:
+        yield pool
+    except KeyboardInterrupt:
+        pool.shutdown(cancel_futures=True)
+        raise
+    finally:
+        pool.shutdown()

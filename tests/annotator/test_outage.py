@@ -297,6 +297,25 @@ def test_a_bug_costs_one_episode_and_shows_itself(stage, bug, video_dataset, tmp
     assert work(video_dataset, tmp_path / "out", Steady()).annotated == 1, "it is not taken for done"
 
 
+def test_models_go_on_while_an_episode_is_aligned(video_dataset, tmp_path, monkeypatch):
+    planned = threading.Event()
+
+    class Last(Steady):
+        def plan(self, tasks):
+            if any(task.id == "episode_000002" for task in tasks):
+                planned.set()
+            return super().plan(tasks)
+
+    def wait(*arguments):
+        assert planned.wait(60), "the last episode was not begun"
+        return align(*arguments)
+
+    align = job.align
+    monkeypatch.setattr(job, "align", wait)
+    summary = work(video_dataset, tmp_path / "out", Last())
+    assert (summary.annotated, summary.failures) == (3, {})
+
+
 class Memory(Steady):
     """Three models that say when they are loaded, asked and freed."""
 
