@@ -86,7 +86,7 @@ def write_movies(
         image, every = view.storyboard.task.image, max(1, round(view.fps / MOVIE_RATE))
         if image is None or image.frame is None:
             raise DatasetError(f"{dataset}: episode {index}: no camera is known that shows its first frame")
-        paths.append(out / f"episode_{index:06d}-{film_name(view.storyboard)}.mp4")
+        paths.append(out / f"episode_{index:06d}-{film_name(view.storyboard.task.instruction)}.mp4")
         camera, indices = image.frame.rpartition("#")[0], range(0, len(episode), every)
         shown = (one for some in batched(indices, AT_ONCE) for one in episode.frames(camera, some))
         steps = view.storyboard.steps

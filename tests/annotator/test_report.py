@@ -329,7 +329,7 @@ def test_a_page_about_one_storyboard_says_its_instruction_once(tmp_path):
     text = write_report([episode(0)], tmp_path, title="stack the blocks", summary={}, about=about).read_text()
     assert text.partition("<body>")[2].count(">stack the blocks<") == 1
     assert text.index("attempt 2, accepted") < text.index(f'<dd dir="auto">{about["planner"]}</dd>')
-    assert film_name(board(0, "Stack: the red!")) == "stack-the-red"
+    assert film_name("Stack: the red!") == "stack-the-red"
 
 
 def test_a_rewritten_prompt_shows_what_is_new(tmp_path):

@@ -34,7 +34,7 @@ def test_every_episode_of_a_large_dataset_is_recorded_and_written(benchmark, tmp
         assert np.array_equal(first.pixels, repeated.pixels)
     run = benchmark.measure(folder, tmp_path / "out", 0, EPISODES, sample=EPISODES, repeats=1)
     row = benchmark.summary((EPISODES, 2), [run, run])
-    assert (row["runs"], len(row["runs_ms"])) == (2, 2)
+    assert len(row["runs_ms"]) == 2
     written = Source.open(tmp_path / "out")
     assert len(written.indices) == EPISODES
     assert "observation.images.subgoal" in written.features

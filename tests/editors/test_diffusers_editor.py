@@ -15,7 +15,7 @@ from support.tiny_pipelines import clip_text, clip_tokenizer, reference_area, ti
 
 from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find
 from goalreel.editors.diffusers import DiffusersEditor
-from goalreel.editors.loading import Flux2KleinPairs
+from goalreel.editors.loading import PAIR_BATCHES, Flux2KleinPairs
 from goalreel.editors.sizes import placement
 from goalreel.errors import InputError
 from goalreel.image import Image
@@ -110,7 +110,11 @@ def test_edits_a_picture_in_its_working_size_and_keeps_that(load, name):
     assert again.size == answer.size
 
 
-@pytest.mark.parametrize(("name", "size"), [(n, (100, 75)) for n in EDITS] + [(n, None) for n in DRAWS])
+PAIRED = [name for name in EDITS if find(name).pipeline in PAIR_BATCHES | {"Flux2KleinPipeline"}]
+"""Editors that take several pictures a call, each with its own prompt."""
+
+
+@pytest.mark.parametrize(("name", "size"), [(n, (100, 75)) for n in PAIRED] + [(n, None) for n in DRAWS])
 def test_a_batch_gives_what_single_calls_give(load, name, size):
     """Three pictures, prompts and seeds in one call; a mix-up of any of them would be far above the noise."""
     editor = load(name)

@@ -16,6 +16,7 @@ from array import array
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from types import ModuleType
+from xml.etree import ElementTree
 
 import cv2
 import numpy as np
@@ -89,6 +90,15 @@ def test_the_client_example(client, robot, capsys):
     exec(block("while not task.done").replace(TASK, RED), {"act": act})
     assert (RED, True) in seen_by_policy
     assert capsys.readouterr().out == "done, re-planned 0 times\n"
+
+
+def test_the_tree_in_xml_uses_the_ports_of_the_leaf_in_cpp():
+    leaf, tree = block("RosActionNode<Action>"), ElementTree.fromstring(block("BTCPP_format"))
+    ports = {"action_name", *re.findall(r'(?:In|Out)putPort<[^>]*>\("(\w+)"', leaf)}
+    used = [node.attrib for node in tree.iter("ExecuteTask")]
+    assert used
+    assert {"action_name", "task"} <= set(used[0])
+    assert set().union(*used) <= ports
 
 
 def test_what_is_to_be_installed_is_what_is_tested():
