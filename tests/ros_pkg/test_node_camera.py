@@ -282,3 +282,13 @@ def test_stamps_that_go_backwards_are_counted_and_do_no_harm(robot, reports):
     status, result = generate(robot)
     assert (status, result.error_msg) == (SUCCEEDED, "")
     until(lambda: reports and number(camera(reports), "stamps going backwards") > 2)
+
+
+def test_diagnostics_tell_of_frames_that_no_task_reads(robot, reports):
+    fields, says = REFUSED["depth"]
+    robot.film(lambda: robot.frame(**fields))
+    until(lambda: reports and says in camera(reports).message)
+    assert camera(reports).level == DiagnosticStatus.ERROR
+    robot.film()
+    until(lambda: camera(reports).level == DiagnosticStatus.OK)
+    assert not camera(reports).values[-1].value, "no problem is left"

@@ -181,3 +181,18 @@ def test_rows_of_a_step_are_alike_its_neighbours_are_not_and_seed_and_epoch_deci
     assert list(first) != list(LengthSampler(LENGTHS, 16, 1))
     row = {"messages": [{"role": "user", "content": "word"}, {"role": "assistant", "content": "yes"}]}
     assert length(row | {"images": ["a.png", "b.png"]}) == (2, 7) > length(row | {"images": ["a.png"]})
+
+
+@pytest.mark.parametrize(
+    ("compiler", "compiles", "said"),
+    [("no-such-compiler", False, "no-such-compiler is missing"), ("sh", True, "")],
+)
+def test_parts_are_compiled_where_there_is_a_compiler(compiler, compiles, said, monkeypatch, caplog):
+    told = []
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda part, **how: told.append((part, how)))
+    monkeypatch.setenv("CXX", compiler)
+    parts = [torch.nn.Linear(2, 2), torch.nn.ReLU()]
+    loading.compile_parts(iter(parts), dynamic=True)
+    assert told == [(part, {"dynamic": True}) for part in parts if compiles]
+    assert said in caplog.text
+    assert bool(caplog.text) is not compiles

@@ -27,7 +27,8 @@ from goalreel.errors import InputError
 from goalreel.planners.chat import ChatPlanner
 from goalreel.training.config import SftConfig, presets, read_config
 from goalreel.training.loading import adapters, freeze, load
-from goalreel.training.rows import IGNORED, Collator, read_rows, short_enough
+from goalreel.training.optim import MuonAdamW
+from goalreel.training.rows import IGNORED, Collator, LengthSampler, read_rows, short_enough
 from goalreel.training.run import last_checkpoint
 from goalreel_lab.corpora.plans import plan_rows
 from goalreel_lab.corpora.rows import candidate_of, plan_lesson, task_of, verdict_lesson
@@ -392,3 +393,37 @@ def one_line(arguments) -> str:
     assert result.exit_code == 1, result.output
     assert result.stderr.strip().count("\n") == 0, result.stderr
     return result.stderr
+
+
+def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monkeypatch):
+    asked = []
+
+    class Told(LengthSampler):
+        def __iter__(self):
+            asked.append((len(self), self._size))
+            return super().__iter__()
+
+    monkeypatch.setattr("goalreel.training.sft.LengthSampler", Told)
+    train(config(verdicts[0], gradient_accumulation_steps=2), tmp_path, False)
+    assert set(asked) == {(len(read_rows([verdicts[0]])), 4)}
+
+
+def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
+    model, _, _ = nano(tmp_path / "nano", verdicts[0])
+    rates = {"lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.0, "muon_lr": 1e-2, "muon_weight_decay": 0.0}
+    optimizer = MuonAdamW(model.named_parameters(), **rates)
+    adamw, muon = optimizer.param_groups
+    assert (adamw["lr"], muon["lr"]) == (1e-3, 1e-2)
+    assert len(adamw["params"]) + len(muon["params"]) == len(list(model.parameters()))
+    assert all(p.ndim == 2 for p in muon["params"])
+    assert any(p is model.get_input_embeddings().weight for p in adamw["params"])
+
+
+def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):
+    nano(tmp_path / "nano", verdicts[0])
+    plain = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").model.visual.patch_embed
+    given = config(verdicts[0], model=str(tmp_path / "nano"))
+    fast = load(tmp_path / "nano", given)[0].model.visual.patch_embed
+    assert type(fast.proj) is not type(plain.proj)
+    patches = torch.randn(6, plain.proj.weight[0].numel())
+    torch.testing.assert_close(fast(patches), plain(patches))
