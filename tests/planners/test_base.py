@@ -147,7 +147,7 @@ def test_a_real_dataset_of_a_mobile_robot(tmp_path):
     )
     report = goalreel.check(root)
     (base,) = (finding for finding in report.robot if finding.field == "base")
-    assert str(base) == "base 6:9 (certain): named x.vel, y.vel, theta.vel, in state"
+    assert str(base) == "base=6:9 (certain): named x.vel, y.vel, theta.vel, in state"
     assert report.named == 2
     goalreel.annotate(root, tmp_path / "out")
     rows = Source.open(tmp_path / "out").episode(0).subtasks("rows")

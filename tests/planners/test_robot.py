@@ -682,7 +682,7 @@ def test_a_named_gripper_that_moves_as_a_joint_does_is_asked_for(column):
     else:
         assert not robot.unknown
     right = infer_robot([askew(names, way, 5) for way in ways()])
-    assert str(right.findings[0]).startswith("gripper 5 (certain): named gripper")
+    assert str(right.findings[0]).startswith("gripper=5 (certain): named gripper")
 
 
 @pytest.mark.parametrize("order", [(0, 1, 2, 3, 4, 5), (5, 0, 1, 2, 3, 4), (3, 1, 5, 0, 2, 4)])
