@@ -8,9 +8,8 @@ are medians.
 
 Keys of --json: `start_ms`, from the command until the server answers; `first_paint_ms`, from opening the
 address until the examples are painted; `cold_picture_ms`, from the first click until its first picture. Of
-the others, from the click on: `first_word_ms` until the first words of the plan are there, `first_plan_ms`
-until the plan, `first_picture_ms` until the first picture, `storyboard_ms` until the storyboard is done.
-`storyboards`: how many were counted.
+the others, from the click on: `first_plan_ms` until the plan, `first_picture_ms` until the first picture,
+`storyboard_ms` until the storyboard is done. `storyboards`: how many were counted.
 """
 
 import re
@@ -41,7 +40,6 @@ const done = arguments[0];
 document.querySelector(".card").click();
 const times = {};
 const seen = {
-  first_word_ms: () => document.querySelector(".thought, .written")?.textContent,
   first_plan_ms: () => document.querySelectorAll(".reel .frame").length > 1,
   first_picture_ms: () => document.querySelector(".goal .zoom img")?.naturalWidth,
   storyboard_ms: () => document.querySelector("#work .badge"),
