@@ -163,6 +163,9 @@ class _Episodes(Mapping[int, str]):
         return digests
 
 
+_LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)
+
+
 def _digests(table: pa.Table, tasks: Mapping[int, str]) -> tuple[str, str]:
     """Digests of an episode's numbers, and of its words; tasks count by their texts, not their numbers."""
 
@@ -182,7 +185,7 @@ def _digests(table: pa.Table, tasks: Mapping[int, str]) -> tuple[str, str]:
 def _content(column: pa.Array) -> bytes:
     """The numbers of a column as they are, whatever lists hold them; anything else as JSON."""
     items = column
-    while hasattr(items.type, "value_type") and not items.null_count:
+    while isinstance(items, _LISTS) and not items.null_count:
         items = list_items(items)
     if pa.types.is_primitive(items.type) and not items.null_count:
         return to_numpy(items).tobytes()
