@@ -2,7 +2,7 @@
 the end of a whole task.
 
 The scripted expert carries every sub-goal out, once well and once badly. The simulator says which frames show
-it reached (`lab/goalreel_lab/corpora/executions.py`).
+it reached (`lab/goalreel_lab/corpora/live.py`).
 """
 
 import math

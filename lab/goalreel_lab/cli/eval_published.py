@@ -25,7 +25,7 @@ HELP = {
     "comm": "CoMM: illustrated instructions, continued or written from a title (Table 2). Experimental.",
     "rise": "RISE: edits of one picture that need reasoning (Table 4). Experimental.",
 }
-"""One command each; a benchmark has its line here and one in lab/goalreel_lab/published/registry.py."""
+"""One command each; a benchmark has its line here and one in lab/goalreel_lab/published/run.py."""
 EPILOG = (
     "Experimental: it has been run on miniatures of the data alone, and its results may change. "
     "lab/docs/benchmarks.md says where to get the benchmark's data. Without `--judge` the answers are "

@@ -48,7 +48,7 @@ class Demos:
     goal: NDArray[np.int64]
     """(N,): which one is its goal image."""
     actions: NDArray[np.float32]
-    """(N, 2, 6), as lab/goalreel_lab/policy/keyposes.py has them."""
+    """(N, 2, 6), as lab/goalreel_lab/policy/policy_tasks.py has them."""
     sub_tasks: NDArray[np.float32]
     """(N, WORDS)."""
     instructions: NDArray[np.float32]
