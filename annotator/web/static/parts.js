@@ -94,7 +94,7 @@ export function otherWords(step, given) {
 // A text that is folded where it is long, so that the buttons stay where they are; `line(text)` draws it.
 export function folded(text, line) {
   const said = h("span", { dir: "auto" }, text);
-  if (text.length <= 160) return line(said);
+  if (text.length <= 240) return line(said);
   return h("details", { class: "fold", "data-keep": "open", "data-key": "said" }, h("summary", {}, line(said)));
 }
 
