@@ -79,7 +79,7 @@ export function standing(state) {
   const doubted = tally(["in doubt"]);
   if (doubted) return ["in doubt", `${count(doubted, "step")} of ${steps.length} in doubt`];
   const best = tally(["verified"]) === pictured ? "verified" : "accepted";
-  const all = pictured === 1 ? `The picture of the one step is ${best}` : `The pictures of all ${pictured} steps are ${best}`;
+  const all = pictured === 1 ? `The picture of the one step is ${best}` : `${pictured} of ${pictured} pictures are ${best}`;
   const missing = state.asked.flatMap(({ missing }) => missing);
   if (missing.length) return ["in doubt", `No step mentions the ${missing.join(" or the ")}`];
   const judge = best !== "accepted" ? "" : Object.keys(state.examination?.kinds ?? {}).length ? ", by a Critic that has not passed its examination" : ", by a Critic that nobody has examined";
