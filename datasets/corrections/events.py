@@ -262,7 +262,7 @@ _TOLD: Mapping[str, str] = {
     "insert": "“{name}” inserted at frames {start} to {end}",
     "delete": "deleted",
     "rename": "words set to “{name}”",
-    "outcome": "the outcome is “{outcome}”",
+    "outcome": "has the outcome “{outcome}”",
     "describe": "has the {detail} “{text}”",
     "copy": "the steps of episode {episode} were copied",
     "frame": "has frame {frame} as its goal image",

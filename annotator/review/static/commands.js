@@ -9,18 +9,18 @@ import { ask, attempt } from "/common/server.js";
 const SHEET = [
   ["Look", [
     ["Space", "play this step and stop at its end; again to pause", { " ": "play" }],
-    ["X", "play twice, four times as fast", { x: "faster" }],
+    ["X", "play at 1, 2 or 4 times the speed", { x: "faster" }],
     ["J  L", "previous, next step", { j: "previous", l: "next" }],
     [",  .", "one frame back, on", { ",": "back", ".": "on" }],
   ]],
   ["Times", [
-    ["[  ]", "let the step start, end at this frame", { "[": "start", "]": "end" }],
+    ["[  ]", "start the step here, end it here", { "[": "start", "]": "end" }],
     ["Shift + ← →", "nudge the nearest boundary by a frame; with the boundary in focus, ← → alone"],
     ["S", "cut at this frame, also while it plays", { s: "cut" }],
     ["M", "merge with the next step", { m: "merge" }],
     ["I", "insert a step into the gap at this frame, or place one there that was not found", { i: "insert" }],
     ["C", "play on to the end, and cut with each press", { c: "label" }],
-    ["V", "copy the steps of the episode labelled last, or of the one whose number stands there", { v: "copy" }],
+    ["V", "copy the steps of the episode whose number is typed, or of the one labelled last", { v: "copy" }],
     ["Delete", "delete the step", { Delete: "delete" }],
   ]],
   ["Words and goal image", [

@@ -29,7 +29,7 @@ function item(view, step) {
     { type: "button", class: "step-head", "data-act": "select", "data-step": step.id, "aria-expanded": open },
     h("span", { class: `number ${hue(at - 1)}` }, String(at)),
     h("span", { class: "step-name", dir: "auto" }, step.name),
-    h("span", { class: "muted" }, step.start === null ? "nowhere" : span(step, episode.fps)),
+    h("span", { class: "muted" }, step.start === null ? "not found" : span(step, episode.fps)),
     state(step),
   );
   return h("li", { class: open ? "step-item open" : "step-item", "data-key": step.id, "data-step": step.id },

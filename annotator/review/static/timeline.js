@@ -80,7 +80,7 @@ function curves(episode) {
       (episode.events ?? []).map((at) => h("line", { class: "tick", x1: at, x2: at, y1: -0.06, y2: 1.06, "vector-effect": "non-scaling-stroke" })),
       drawn,
     ),
-    h("p", { class: "legend" }, names, episode.events?.length > 0 && h("span", { class: "tick" }, "an event by the motion")),
+    h("p", { class: "legend" }, names, episode.events?.length > 0 && h("span", { class: "tick" }, "event in the motion")),
   );
 }
 

@@ -144,7 +144,7 @@ function whole({ episode }) {
     button("issue", ISSUE.missing, null, {
       "data-issue": "missing", "data-whole": "episode", "aria-pressed": episode.issues.includes("missing"),
     }),
-    h("label", { class: "copied" }, "Steps of episode",
+    h("label", { class: "copied" }, "Copy the steps of episode",
       h("input", { name: "copied", type: "number", min: 0, required: true, value: episode.copy_from ?? "" }),
     ),
     button("copy", "Copy", "V", { title: "In the place of all steps" }),
