@@ -181,7 +181,7 @@ def _reason(cost: float | None) -> str | None:
     if cost is None:
         return _NO_PICTURE
     if cost > FOUND:
-        return f"nothing like its goal image was recorded (unlikeness {cost:.2f}, at most {FOUND:g})"
+        return f"nothing like its goal image was recorded (difference {cost:.2f}, at most {FOUND:g})"
     return None
 
 

@@ -177,7 +177,7 @@ def show_summary(summary: "Summary") -> None:
         checked = ", ".join(f"{who} ({n})" for who, n in sorted(summary.end_checked.items()))
         table.add_row("whole task judged by", checked)
     if summary.examination is not None:
-        table.add_row("critic examined", summary.examination.line)
+        table.add_row("critic's examination", summary.examination.line)
     for form, episodes in summary.labels.items():
         table.add_row("labels", f"{form}: those of {episodes} episode{'s' if episodes != 1 else ''}")
     for one in summary.measured:

@@ -278,7 +278,7 @@ def _find_arm(
         return layout, [place, _finding(height, vertical, "likely", "named z")]
     columns = [values_of(recording, "body")[:, list(position)] for recording in recordings]
     if confidence == "likely" and not layout.summed and are_places(columns):
-        place = _finding(place.field, position, "certain", f"{reason}, and z bears it out")
+        place = _finding(place.field, position, "certain", f"{reason}, and z agrees")
     reason = f"named z, and it rises between taking and leaving a thing {times_text(ups)}"
     return layout, [place, _finding(height, vertical, "certain", reason)]
 
