@@ -103,7 +103,7 @@ picture: .venv/.ready  ## search the README's first picture again
 	$(PYTHON) dev/nano_picture.py docs/images/storyboard.png
 
 ros-picture: .venv/.ready  ## make the ROS 2 picture again
-	$(PYTHON) dev/ros_picture.py
+	$(PYTHON) dev/ros_picture.py docs/images/ros.png
 
 review-picture: .venv/.ready  ## make the review page's picture again
 	$(PYTHON) dev/review_picture.py docs/images/review.png
