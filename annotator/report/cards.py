@@ -252,9 +252,9 @@ def when(step: StoryboardStep, fps: float) -> str | None:
         return f"Not found in the recording: {alignment.reason}"
     if step.segment is None:
         return None
-    unlike = "" if alignment is None or alignment.cost is None else f" · difference from the real end {alignment.cost:.2f}"
+    off = "" if alignment is None or alignment.cost is None else f" · differs at end by {alignment.cost:.2f}"
     failed = " · failed attempt" if step.step.outcome == "failed" else ""
-    return f"{span(step.segment, fps)}{unlike}{failed}"
+    return f"{span(step.segment, fps)}{off}{failed}"
 
 
 def ticks(seconds: float, max_ticks: int = 6) -> Iterator[tuple[float, str]]:
