@@ -107,7 +107,7 @@ async def complete(request: Request, body: ChatBody, service: Here) -> dict[str,
     """Continue a conversation. With `stream`, the answer is a stream as OpenAI's, up to `[DONE]`."""
     steers = body.model == STEER
     batcher = service.chat("planner" if steers else body.model)
-    batcher.check_room()
+    batcher.check_room(client_of(request))
     conversation = await _conversation(body.messages, service.settings.max_pixels)
     if steers and (asked := SteeringQuestion.read(conversation)):
         decision = request.app.state.steering.answer(asked, client_of(request) or "")
