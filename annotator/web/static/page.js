@@ -154,7 +154,7 @@ export class EditedPage {
   constructor(holder, owner, { commands, command, changes }) {
     Object.assign(this, { holder, commands, command });
     this.drafts = new Drafts(owner);
-    this.changes = new Changes({ ...changes, changed: () => this.draw(), refused: (why) => say(`Not done: ${why}.`) });
+    this.changes = new Changes({ ...changes, begins: () => say(""), changed: () => this.draw(), refused: (why) => say(`Not done: ${why}.`) });
     this.on(document, "keydown", (event) => this.#key(event));
     this.on(holder, "click", (event) => this.clicked(event, event.target.closest("[data-act]")));
     this.on(holder, "submit", (event) => this.#submit(event));

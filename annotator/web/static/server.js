@@ -45,8 +45,8 @@ export class Changes {
 
   // `send(change, seen)` asks the server; `seen()` is the last line of the log that the person has seen. `take(state)`
   // gets each answer, `refused(why)` the reason why a change does not fit, and `changed()` is called when something moved.
-  constructor({ send, seen, take, changed, refused, now = () => null }) {
-    Object.assign(this, { send, seen, take, changed, refused, now });
+  constructor({ send, seen, take, begins, changed, refused, now = () => null }) {
+    Object.assign(this, { send, seen, take, begins, changed, refused, now });
   }
 
   // saved, saving, failed or conflict.
@@ -67,6 +67,7 @@ export class Changes {
   // takes the place of the last one if that is not sent yet, and `replaces` says so. `seen`: what it rests on, where
   // that is older than what is on show. The promise tells whether it was saved.
   make(change, { replaces = () => false, seen = null } = {}) {
+    this.begins();
     const last = this.#queue.at(-1);
     if (last?.change && !last.sent && replaces(last.change)) {
       last.change = change;
