@@ -103,10 +103,10 @@ def test_an_answer_may_take_longer_than_a_body():
 
 
 def test_who_comes_beyond_the_bound_is_told():
-    with running(app, limit_concurrency=3) as (url, _), ExitStack() as stack:
+    with running(app, limit_concurrency=3) as (url, running_server), ExitStack() as stack:
         for _ in range(3):
             stack.enter_context(connect(url, HALF_BODY))
-        time.sleep(0.1)
+        until(lambda: len(running_server.server_state.connections) == 3)
         assert httpx.get(url, timeout=60).status_code == 503
 
 
