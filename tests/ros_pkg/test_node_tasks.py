@@ -59,6 +59,7 @@ def filming(filming):
 def robot(robot):
     yield robot
     robot.call(Command, "cancel")
+    robot.colour = None
 
 
 def colour(message) -> np.ndarray:
