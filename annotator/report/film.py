@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 import PIL.Image
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from goalreel.annotator.report.cards import EpisodeView, told
 from goalreel.annotator.report.sheet import INK, MARKS, MUTED, Cell, Line, contact_sheet, lay_out
 from goalreel.datasets.video import ffmpeg_url
-from goalreel.files import write_bytes
+from goalreel.files import atomic
 from goalreel.image import Image
 from goalreel.types import Attempt
 from goalreel.wording import verdict_text
@@ -34,16 +35,27 @@ def film_name(instruction: str) -> str:
     return (name if len(name) <= NAME else name[:NAME].rpartition("-")[0] or name[:NAME]) or "storyboard"
 
 
-def write_films(view: EpisodeView, out: Path) -> dict[str, str]:
-    """Write a storyboard as PNG, GIF and MP4 into a folder; return names by kind, none without a picture."""
-    pages = list(_pages(view))
+type Kind = Literal["PNG", "GIF", "MP4"]
+KINDS: tuple[Kind, ...] = ("PNG", "GIF", "MP4")
+
+
+def write_films(view: EpisodeView, out: Path, kinds: Iterable[Kind] = KINDS) -> dict[str, Path]:
+    """Write a storyboard in these kinds into a folder; return the files by kind, none without a picture.
+
+    Each file is whole or not there.
+    """
     if not any((view.storyboard.task.image, *view.storyboard.goal_images())):
         return {}
-    name = film_name(view.storyboard.task.instruction)
-    files = {kind: f"{name}.{kind.lower()}" for kind in ("PNG", "GIF", "MP4")}
-    write_bytes(out / files["PNG"], contact_sheet(view).png())
-    write_gif(pages, out / files["GIF"])
-    write_film((page for page in pages for _ in range(round(SECONDS * RATE))), out / files["MP4"], RATE)
+    pages, name = list(_pages(view)), film_name(view.storyboard.task.instruction)
+    files: dict[str, Path] = {kind: out / f"{name}.{kind.lower()}" for kind in kinds}
+    for kind, path in files.items():
+        with atomic(path) as part:
+            if kind == "PNG":
+                part.write_bytes(contact_sheet(view).png())
+            elif kind == "GIF":
+                write_gif(pages, part)
+            else:
+                write_film((page for page in pages for _ in range(round(SECONDS * RATE))), part, RATE)
     return files
 
 
@@ -94,7 +106,7 @@ def write_gif(pages: list[Image], path: Path) -> None:
     first, *rest = [
         PIL.Image.fromarray(_padded(one, height)).resize(size).quantize(method=fast) for one in pages
     ]
-    first.save(path, save_all=True, append_images=rest, duration=round(1000 * SECONDS), loop=0)
+    first.save(path, save_all=True, append_images=rest, duration=round(1000 * SECONDS), loop=0, format="GIF")
 
 
 def write_film(pages: Iterable[Image], path: Path, rate: float, height: int | None = None) -> None:

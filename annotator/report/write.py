@@ -160,7 +160,7 @@ class _Report:
             steps=list(step_cards(view)),
             bars=list(bars(view)),
             ticks=list(ticks(seconds)) if view.length else [],
-            files=films,
+            files={kind: path.name for kind, path in films.items()},
             # Where the page's title is the instruction, it is the headline too.
             alone=alone,
         )

@@ -120,7 +120,7 @@ class Batcher[Q, A]:
         """
         if self._closing:
             raise WorkerDead(f"the {self.name} model is not running")
-        waits = Counter(work.client for work in list(self._queue) if not work.future.done())
+        waits = self._waiting_of_clients()
         if waits.total() >= self._bounds.queue and max(waits.values(), default=0) <= waits[client] + 1:
             raise QueueFull(f"too many requests wait for the {self.name}: try again")
 
@@ -138,9 +138,7 @@ class Batcher[Q, A]:
             if bounded or self._closing:
                 self.check_room(client)
             if bounded and self.waiting >= self._bounds.queue:
-                (busiest, _), *_ = Counter(w.client for w in self._queue if not w.future.done()).most_common(
-                    1
-                )
+                [(busiest, _)] = self._waiting_of_clients().most_common(1)
                 last = next(w for w in reversed(self._queue) if w.client == busiest and not w.future.done())
                 last.answer(QueueFull(f"too many requests of yours wait for the {self.name}: try again"))
             self._queue.append(work)
@@ -210,6 +208,9 @@ class Batcher[Q, A]:
                     return batch
                 self._changed.wait(remaining)
         return []
+
+    def _waiting_of_clients(self) -> Counter[Hashable]:
+        return Counter(work.client for work in list(self._queue) if not work.future.done())
 
     def _in_turn(self) -> list[_Work[Q, A]]:
         """Order the queue by the requests of the client before each, then by the client's last turn."""

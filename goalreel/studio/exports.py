@@ -17,6 +17,7 @@ from goalreel.annotator.corpus.boards import CRITIC, StoredBoard, scorer_of
 from goalreel.annotator.corpus.make import CorpusReport, RecipeConfig, make_from_storyboards
 from goalreel.annotator.plan import write_plan
 from goalreel.annotator.report.cards import EpisodeView
+from goalreel.annotator.report.film import write_films
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import write_report
 from goalreel.critics.examination import Examination
@@ -60,13 +61,13 @@ def export_bytes(
         out = Path(folder) / "storyboard"
         if name == "storyboard.html":
             return write_report([view], out, title=title, summary={}, about=names).read_bytes()
+        if name == "storyboard.gif":
+            films = write_films(view, out, ["GIF"])
+            if not films:
+                raise InputError("this storyboard has no picture yet")
+            return films["GIF"].read_bytes()
         write_plan(board, out, names, examination)
-        if name == "storyboard.zip":
-            return Path(shutil.make_archive(f"{out}-zip", "zip", folder, "storyboard")).read_bytes()
-        films = find(out, "*.gif")
-        if not films:
-            raise InputError("this storyboard has no picture yet")
-        return films[0].read_bytes()
+        return Path(shutil.make_archive(f"{out}-zip", "zip", folder, "storyboard")).read_bytes()
 
 
 def add_to_corpus(
