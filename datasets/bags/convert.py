@@ -1,10 +1,13 @@
-"""From bags to a LeRobot v3.0 dataset, through lerobot's own writer; it appears whole or not at all."""
+"""From bags to a LeRobot v3.0 dataset, through lerobot's own writer; it appears whole or not at all.
+
+The sub-goals that a node streamed are written into another one beside it, as `annotate` writes its own.
+"""
 
 import json
 import logging
 import shutil
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +15,18 @@ from typing import TYPE_CHECKING, Any
 from goalreel import __version__
 from goalreel.datasets.bags import require_bags
 from goalreel.datasets.bags.excerpts import Cut, cut
+from goalreel.datasets.bags.streamed import board
 from goalreel.datasets.bags.topics import Bag, TopicRequest, fingerprint, picture
+from goalreel.datasets.records import Records
+from goalreel.datasets.source import Source
+from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import exclusive, read_json
 from goalreel.image import Image
 from goalreel.progress import OnCount
+from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
+from goalreel.types import Storyboard, Task
 
 if TYPE_CHECKING:
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
@@ -95,7 +104,7 @@ def _provenance(cuts: dict[Path, Cut], request: TopicRequest) -> dict[str, Any]:
             "start_ns": int(excerpt.moments[0]),
             "frames": len(excerpt.moments),
             "task": excerpt.task,
-            "models": sorted({m for s in excerpt.spans if (m := each.storyboards.models(s.goal))}),
+            "models": sorted({m for s in excerpt.spans if (m := each.storyboards.models(s))}),
         }
         for bag, each in cuts.items()
         for excerpt in each.excerpts
@@ -263,6 +272,44 @@ class _Decoder:
             )
 
 
-def cameras_of(cuts: dict[Path, Cut]) -> Sequence[str]:
-    """Feature names of the cameras, the leading one first."""
-    return [f"observation.images.{name}" for name in next(iter(cuts.values())).choice.cameras]
+def has_goals(cuts: dict[Path, Cut]) -> bool:
+    """Tell if a node showed any sub-goal while the bags were recorded."""
+    return any(excerpt.spans for each in cuts.values() for excerpt in each.excerpts)
+
+
+def write_goals(
+    recorded: Path,
+    out: Path,
+    cuts: dict[Path, Cut],
+    request: TopicRequest,
+    *,
+    use_rejected: bool = False,
+    form: SubGoalForm = DEFAULT_FORM,
+    progress: OnCount | None = None,
+) -> list[Storyboard]:
+    """Make `out` from the dataset `recorded`, which `convert` made from the same `cuts`. Resumes.
+
+    Its sub-goal camera shows the goals in `form`, whatever the node showed.
+
+    Raises:
+        DatasetError: as `build`; a goal image that cannot be read.
+    """
+    camera = f"observation.images.{next(iter(next(iter(cuts.values())).choice.cameras))}"
+    source = Source.open(recorded)
+    provenance = {"use_rejected": use_rejected, "subgoal_form": form, "goalreel": __version__}
+    settings = {**request.model_dump(), **provenance}
+    boards = []
+    with Records.open(out, settings, source.fingerprint()) as records:
+        done = records.done()
+        everything = ((path, e, each.storyboards) for path, each in cuts.items() for e in each.excerpts)
+        for index, (path, excerpt, storyboards) in enumerate(everything):
+            first = source.episode(index).frames(camera, [0])[0]
+            task = Task(id=f"episode_{index:06d}", instruction=excerpt.task, image=first)
+            try:
+                boards.append(board(excerpt.spans, excerpt.moments, storyboards, task))
+            except ValueError as e:
+                raise DatasetError(f"{path}: a goal image of episode {index}: {e}") from e
+            if index not in done:
+                records.commit(index, boards[-1])
+        build(source, out, records, camera=camera, use_rejected=use_rejected, form=form, progress=progress)
+    return boards

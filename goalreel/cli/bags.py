@@ -112,8 +112,7 @@ def bag2lerobot(
         from goalreel.datasets.bags import require_bags
 
         require_bags(bag)  # before rosbags is imported
-        from goalreel.datasets.bags.convert import convert, read_bags
-        from goalreel.datasets.bags.goals import has_goals, write_goals
+        from goalreel.datasets.bags.convert import convert, has_goals, read_bags, write_goals
 
         request = topics.request(subgoal_topic, storyboard_topic)
         cuts = read_bags(bag, request)

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import av  # noqa: F401  (imported before forking)
 
-from goalreel.datasets.bags.convert import convert, read_bags
-from goalreel.datasets.bags.goals import write_goals
+from goalreel.datasets.bags.convert import convert, read_bags, write_goals
 from goalreel.datasets.bags.topics import TopicRequest
 from support.killing import Killer, finish, tree
 
