@@ -23,7 +23,7 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.models.model_set import Lazy, ModelSet
-from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.examples.carry import Example, numbers_of
 from goalreel.planners.rows import RowsPlanner, labelled_step
 from goalreel.types import Failure, Segment, Step, Storyboard, Task
 

@@ -15,7 +15,7 @@ from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import copy, write_bytes
 from goalreel.models.model_set import class_name
-from goalreel.planners.examples.example import numbers_of
+from goalreel.planners.examples.carry import numbers_of
 from goalreel.planners.rows import RowsPlanner
 from goalreel.terms import LabelForm
 from goalreel.types import Plan

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
-from goalreel.chat.conversation import Chat, Conversation
+from goalreel.chat.conversation import MARK, Chat, Conversation
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_example, plan_schema
 from goalreel.http.probe import probe
-from goalreel.types import Failure, Plan, ReplanContext, Task
+from goalreel.types import Failure, Plan, ReplanContext, Step, Task
 
 
 class ChatPlanner:
@@ -85,3 +85,12 @@ def _question(write: Callable[[], Conversation], first: int, max_steps: int) -> 
     except ValueError as e:
         return Failure(stage="plan", message=str(e))
     return Question(conversation, partial(parse_plan, max_steps=max_steps), THOUGHTFUL % plan_example(first))
+
+
+class InstructionPlanner:
+    """Makes one step of a whole instruction."""
+
+    def plan(self, tasks: Sequence[Task]) -> list[Plan]:
+        """Give each task one step, without the instruction's marks of pictures."""
+        texts = (" ".join(task.instruction.replace(MARK, " ").split()) or task.instruction for task in tasks)
+        return [Plan(steps=(Step(name=text, instruction=text, prompt=text),)) for text in texts]

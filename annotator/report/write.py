@@ -30,7 +30,7 @@ from goalreel.annotator.report.cards import (
 from goalreel.annotator.report.film import write_films
 from goalreel.critics.examination import word
 from goalreel.files import find
-from goalreel.planners.kinematic.asked import Asked, asked
+from goalreel.planners.kinematic.naming import Asked, asked
 from goalreel.types import Storyboard
 from goalreel.wording import end_line
 

@@ -19,8 +19,7 @@ from goalreel.boards.step import UndoChange
 from goalreel.claims import CARRIED
 from goalreel.datasets.corrections.events import CarrySteps, Correction, GiveVerdict, TakenStep
 from goalreel.errors import InputError
-from goalreel.planners.examples.carry import TOLERANCE_S, Measurement
-from goalreel.planners.examples.example import Example, digest_of
+from goalreel.planners.examples.carry import TOLERANCE_S, Example, Measurement, digest_of
 from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.planner import MOST, ExamplesPlanner
 from goalreel.types import Failure, Plan, Task

@@ -138,9 +138,7 @@ def board(shown: Sequence[StreamedSpan], moments: Stamps, storyboards: Storyboar
     return Storyboard(task=task, steps=tuple(steps))
 
 
-def _shown_step(
-    span: StreamedSpan, moments: Stamps, storyboards: Storyboards, task: Task
-) -> StoryboardStep:
+def _shown_step(span: StreamedSpan, moments: Stamps, storyboards: Storyboards, task: Task) -> StoryboardStep:
     goal, planned, models = span.goal, storyboards.step(span), storyboards.models(span)
     doubts = tuple(line for line in goal.degraded if line.startswith(PLANNER_FAILED))
     prompt = None if _is_worded(goal) else planned.prompt.strip() if planned else ""

@@ -26,7 +26,7 @@ from goalreel.datasets.parquet import array, read_metadata, read_schema, read_ta
 from goalreel.datasets.source import declares
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.files import check_apart, data_files, dataset_files, episode_files, pass_file
-from goalreel.datasets.writing.frame_columns import TASKS
+from goalreel.datasets.writing.goals import TASKS
 from goalreel.datasets.writing.language import put_column
 from goalreel.datasets.writing.meta import write_json
 from goalreel.errors import DatasetError

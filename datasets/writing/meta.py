@@ -15,7 +15,7 @@ from goalreel.datasets.labels import SUB_TASKS
 from goalreel.datasets.parquet import array, episode_tables, list_items, read_schema, read_table, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import episode_files
-from goalreel.datasets.writing.frame_columns import listed
+from goalreel.datasets.writing.goals import listed
 from goalreel.datasets.writing.language import LANGUAGE_FEATURE, language_types, put_column
 from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.plan import FORM, BuildPlan

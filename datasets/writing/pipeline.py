@@ -30,7 +30,7 @@ from goalreel.datasets.writing.files import (
     meta_digest,
     pass_on,
 )
-from goalreel.datasets.writing.frame_columns import TASKS, tasks_file
+from goalreel.datasets.writing.goals import TASKS, tasks_file
 from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places, places_digest, ticks
 from goalreel.datasets.writing.meta import PictureLevels, Stats
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions

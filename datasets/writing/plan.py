@@ -13,8 +13,7 @@ from goalreel.datasets.labels import has_sub_tasks, subtask_labels
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import FileMarks, data_files
-from goalreel.datasets.writing.frame_columns import task_indices
-from goalreel.datasets.writing.goals import Goals, read_goals
+from goalreel.datasets.writing.goals import Goals, read_goals, task_indices
 from goalreel.datasets.writing.layout import EpisodeClock, clocks
 from goalreel.datasets.writing.video import EncoderSettings, goal_encoder, recording_encoder
 from goalreel.errors import DatasetError

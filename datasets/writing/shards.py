@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.labels import LanguageRow, has_sub_tasks, persistent_rows
 from goalreel.datasets.parquet import array, episode_tables, read_schema, to_numpy
 from goalreel.datasets.writing import language
-from goalreel.datasets.writing.frame_columns import frame_tasks
-from goalreel.datasets.writing.goals import Goals
+from goalreel.datasets.writing.goals import Goals, frame_tasks
 from goalreel.datasets.writing.language import drop_fields, language_types, put_field
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.files import atomic

@@ -253,7 +253,7 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
     from goalreel.claims import count
     from goalreel.critics.examination import word
     from goalreel.critics.examiner import FOLDER, read_examination
-    from goalreel.planners.kinematic.asked import asked, left_out
+    from goalreel.planners.kinematic.naming import asked, left_out
     from goalreel.wording import end_line, status_counts
 
     report, examination = out / "index.html", read_examination(out / FOLDER)

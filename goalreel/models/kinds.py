@@ -126,7 +126,7 @@ def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
 
 @planners.kind("instruction", "Makes one step of the whole instruction.", ModelOptions, predicts=False)
 def _instruction(spec: ModelSpec[ModelOptions]) -> "Planner":
-    from goalreel.planners.instruction import InstructionPlanner
+    from goalreel.planners.chat import InstructionPlanner
 
     return InstructionPlanner()
 

@@ -26,7 +26,7 @@ from goalreel.models.registry import (
     planners,
     read_options,
 )
-from goalreel.planners.examples.example import digest_of
+from goalreel.planners.examples.carry import digest_of
 from goalreel.terms import References
 from goalreel.types import ROLES, STAGE_OF_ROLE, Critic, Editor, Planner, Role, Stage
 

@@ -10,7 +10,7 @@ import numpy as np
 from goalreel.annotator.examples import read_examples
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
-from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.carry import Example
 from goalreel.planners.examples.live import LiveSteps
 from goalreel.planners.examples.slots import find_slots
 

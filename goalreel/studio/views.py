@@ -8,7 +8,7 @@ from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.claims import NOBODY
 from goalreel.critics.examination import Examination, word, worst_word
 from goalreel.image import Image
-from goalreel.planners.kinematic.asked import asked
+from goalreel.planners.kinematic.naming import asked
 from goalreel.studio import events
 from goalreel.studio.record import recorded_step, storyboard_of
 from goalreel.studio.state import DrawnAttempt, StudioState

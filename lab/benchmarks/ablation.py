@@ -31,7 +31,7 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
-from goalreel.planners.instruction import InstructionPlanner
+from goalreel.planners.chat import InstructionPlanner
 from goalreel.planners.kinematic.clauses import read
 from goalreel.tabletop.readback import shown
 from goalreel.tabletop.splits import SEEDS, seeds

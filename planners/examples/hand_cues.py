@@ -9,8 +9,7 @@ from dataclasses import replace
 from itertools import pairwise, zip_longest
 from typing import cast
 
-from goalreel.planners.examples.carry import TOLERANCE_S, Carried, Shape, boundaries, shape
-from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.carry import TOLERANCE_S, Carried, Example, Shape, boundaries, shape
 from goalreel.planners.kinematic.description import proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.types import Recording

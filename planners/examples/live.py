@@ -6,8 +6,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.planners.examples.carry import mark_samples, motion_of, relevance, shape
-from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.carry import Example, mark_samples, motion_of, relevance, shape
 from goalreel.planners.examples.warp import RATE, SPEED, Numbers, Scale
 
 MOST = 5

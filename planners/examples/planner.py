@@ -8,8 +8,7 @@ from typing import Literal
 from goalreel.claims import RULE
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
-from goalreel.planners.examples.carry import Carried, Measurement, TaskExamples, shape
-from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.examples.carry import Carried, Example, Measurement, TaskExamples, numbers_of, shape
 from goalreel.planners.examples.hand_cues import Cues, HandCues
 from goalreel.planners.examples.slots import LEFT, find_slots, replaced, unsaid, words
 from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segment, Step, Task

@@ -8,9 +8,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.planners.kinematic.kinds import find_speeds
 from goalreel.planners.kinematic.layout import Confidence, Finding, Layout, names_of, values_of, written
-from goalreel.planners.kinematic.roles import is_of_arm, named_hands, side_of
+from goalreel.planners.kinematic.roles import find_speeds, is_of_arm, named_hands, side_of
 from goalreel.planners.kinematic.signals import hand_signal, moves, smooth, two_levels, unwrap
 from goalreel.types import Recording
 

@@ -15,7 +15,6 @@ from goalreel.planners.kinematic.closed_end import (
     read_trace,
 )
 from goalreel.planners.kinematic.hands import Hand, find_hands, looks, unknown_gripper
-from goalreel.planners.kinematic.kinds import are_places, are_scaled, find_rates, find_speeds
 from goalreel.planners.kinematic.layout import (
     Confidence,
     Finding,
@@ -28,7 +27,15 @@ from goalreel.planners.kinematic.layout import (
     values_of,
     written,
 )
-from goalreel.planners.kinematic.roles import find_base, find_position, named_hands
+from goalreel.planners.kinematic.roles import (
+    are_places,
+    are_scaled,
+    find_base,
+    find_position,
+    find_rates,
+    find_speeds,
+    named_hands,
+)
 from goalreel.planners.kinematic.signals import finger_leader, hand_signal, moves
 from goalreel.types import Recording
 

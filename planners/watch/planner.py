@@ -15,7 +15,7 @@ from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render
 from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
-from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.examples.carry import Example, numbers_of
 from goalreel.planners.examples.slots import words
 from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable

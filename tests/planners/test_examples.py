@@ -13,8 +13,14 @@ from support.places import SHARED
 from goalreel.annotator.examples import as_example
 from goalreel.claims import PERSON
 from goalreel.datasets.source import Source
-from goalreel.planners.examples.carry import Measurement, TaskExamples, boundaries, choose
-from goalreel.planners.examples.example import Example, numbers_of
+from goalreel.planners.examples.carry import (
+    Example,
+    Measurement,
+    TaskExamples,
+    boundaries,
+    choose,
+    numbers_of,
+)
 from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.live import LiveSteps
 from goalreel.planners.examples.planner import ExamplesPlanner

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from goalreel.annotator.annotate import open_dataset
-from goalreel.planners.examples.example import Example, digest_of, numbers_of
+from goalreel.planners.examples.carry import Example, digest_of, numbers_of
 from goalreel.planners.watch.planner import answer, likest
 from goalreel.types import Segment, Step
 

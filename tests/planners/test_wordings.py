@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.arms import A, Arm, B, C
 
-from goalreel.planners.kinematic.asked import asked, left_out
 from goalreel.planners.kinematic.clauses import read
+from goalreel.planners.kinematic.naming import asked, left_out
 from goalreel.planners.kinematic.paraphrases import paraphrases
 from goalreel.planners.kinematic.words import is_noun
 from goalreel.types import Step

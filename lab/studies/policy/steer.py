@@ -39,7 +39,7 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.model_set import ModelSet
-from goalreel.planners.examples.example import Example
+from goalreel.planners.examples.carry import Example
 from goalreel.planners.examples.live import MOST, LiveSteps
 from goalreel.progress import OnProgress
 from goalreel.tabletop.env import CONTROL_HZ, STATE_NAMES, Tabletop, TabletopState
