@@ -2,16 +2,14 @@
 
 import numpy as np
 import pytest
-from support.arms import A, Arm, B, Motions
+from support.arms import A, Arm, B, Motions, planned
 from support.recordings import make_dataset
 
 import goalreel
 from goalreel.datasets.source import Source
-from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.planners.kinematic.roles import find_base, named_base
-from goalreel.types import Task
 
 JOINTS = ("shoulder_pan", "shoulder_lift", "elbow_flex", "wrist_flex", "wrist_roll", "gripper")
 LEKIWI = (*(f"arm_{name}.pos" for name in JOINTS), "x.vel", "y.vel", "theta.vel")
@@ -42,8 +40,7 @@ class Rover(Arm):
     def plan(self, instruction, granularity="event"):
         recording = Motions(instruction, self.state, LEKIWI)
         layout = infer_robot([recording], robot_type="lekiwi").layout
-        planner = KinematicPlanner({"it": recording}, granularity, layout)
-        return planner.plan([Task(id="it", instruction=instruction)])[0]
+        return planned(recording, granularity, layout)
 
 
 FETCH = Rover().drive().take(A).home(0.4).drive(dim=8, speed=30).go(B, 1, 0.4).open().home().drive(speed=-0.2)

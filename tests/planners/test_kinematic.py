@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from support.arms import Motions
+from support.arms import Motions, names, planned, starts
 
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner, Layout
@@ -50,16 +50,7 @@ def places(count, fps=10.0, slow=1.0, seed=0):
 
 
 def plan(recording, granularity="subtask", layout=None):
-    planner = KinematicPlanner({recording.id: recording}, granularity, layout)
-    return planner.plan([Task(id=recording.id, instruction=recording.instruction)])[0]
-
-
-def starts(p):
-    return [s.start for s in p.segments]
-
-
-def names(p):
-    return [s.name for s in p.steps]
+    return planned(recording, granularity, layout)
 
 
 THREE = "put the red block in the bowl, then stack the blue block on the green block, then close the lid"

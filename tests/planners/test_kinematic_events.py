@@ -2,24 +2,10 @@
 
 import numpy as np
 import pytest
-from support.arms import HOME, UP, A, Arm, B, C, Motions
+from support.arms import HOME, UP, A, Arm, B, C, Motions, names, near, planned, starts
 from support.places import DATA
 
 from goalreel.datasets.source import Source
-from goalreel.planners.kinematic import KinematicPlanner
-from goalreel.types import Task
-
-
-def names(plan):
-    return [step.name for step in plan.steps]
-
-
-def starts(plan):
-    return [s.start for s in plan.segments]
-
-
-def near(found, true, slack=4):
-    return len(found) == len(true) and all(abs(a - b) <= slack for a, b in zip(found, true, strict=True))
 
 
 def test_each_closing_and_each_opening_but_the_last_is_a_cut():
@@ -41,8 +27,7 @@ def test_a_goal_image_comes_from_where_its_claim_is_true(granularity, fps):
     recording = Motions(
         "put the cup in the box, then put the lid on the cup", np.array(arm.rows, np.float32), fps=fps
     )
-    planner = KinematicPlanner({"it": recording}, granularity)
-    plan = planner.plan([Task(id="it", instruction=recording.instruction)])[0]
+    plan = planned(recording, granularity)
     goals = [s.goal for s in plan.segments if s.goal]
     grasped, let_go, grasped_again, _ = arm.contacts
     (held, opened), (put, taken), (held_again, opened_again) = goals[:3]
@@ -56,8 +41,7 @@ def test_a_goal_image_comes_from_where_its_claim_is_true(granularity, fps):
 def test_the_last_retreat_is_a_step_where_it_is_asked_for():
     arm = Arm().take(A).put(B).home()
     recording = Motions("put the cup in the box", np.array(arm.rows, np.float32))
-    planner = KinematicPlanner({"it": recording}, last_retreat=True)
-    plan = planner.plan([Task(id="it", instruction=recording.instruction)])[0]
+    plan = planned(recording, last_retreat=True)
     assert names(plan) == ["pick up the cup", "put the cup in the box", "retreat from the cup"]
     assert near(starts(plan), [0, *arm.contacts])
     assert near(starts(arm.plan(recording.instruction)), [0, arm.contacts[0]])
@@ -127,7 +111,7 @@ def test_a_hand_that_is_stopped_holds_although_other_joints_close_later():
     names = ("x", "y", "z", "gripper")
     action = np.column_stack([state[:, :3], told]).astype(np.float32)
     recording = Motions("put the cup in the box", state, names, names, commands=action)
-    plan = KinematicPlanner({"it": recording}).plan([Task(id="it", instruction=recording.instruction)])[0]
+    plan = planned(recording)
     assert near(starts(plan), [0, start + 5])
 
 
@@ -265,5 +249,5 @@ def test_the_hand_of_many_joints_relaxes_without_a_grasp(index):
         state_names=episode.state_names,
         fps=episode.fps,
     )
-    plan = KinematicPlanner({"it": longer}, "phase").plan([Task(id="it", instruction=episode.instruction)])[0]
+    plan = planned(longer, "phase")
     assert sum(name.startswith("grasp") for name in names(plan)) == 1

@@ -4,11 +4,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from support.arms import UP, A, Arm, B, C, Motions
+from support.arms import UP, A, Arm, B, C, Motions, planned
 
-from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
 from goalreel.planners.kinematic.description import CLOSES, OPENS
-from goalreel.types import Task
 
 ONCE = Arm().take(A).put(B).home()
 TWICE = Arm().take(A).put(B).take(C).put(A).home()
@@ -96,7 +94,7 @@ def test_places_are_compared_without_a_height_too(instruction, arm, reason):
     state = np.array(arm.rows, np.float32)
     state[:, :3] = state[:, :3] @ turned.T
     recording = Motions(instruction, state, ("shoulder", "elbow", "wrist", "gripper"))
-    assert any(reason in doubt for doubt in doubts(plan_of(recording, Layout.parse("closed=low"))))
+    assert any(reason in doubt for doubt in doubts(planned(recording, layout="closed=low")))
 
 
 def test_sub_tasks_say_no_more_than_events():
@@ -154,7 +152,7 @@ def test_of_a_hand_that_cannot_be_read_nothing_is_said():
     state = np.array(ONCE.rows, np.float32)
     other = np.linspace(1, 0, len(state), dtype=np.float32)[:, None]
     names = ("x", "y", "z", "left_gripper", "right_gripper")
-    assert plan_of(Motions("wipe the table", np.hstack([state, other]), names)).phases == ()
+    assert planned(Motions("wipe the table", np.hstack([state, other]), names)).phases == ()
 
 
 @pytest.mark.parametrize("noise", [0, 1e-5, 1e-3])
@@ -163,19 +161,13 @@ def test_an_arm_that_stands_still_moves_nothing(noise, instruction):
     """Its own noise looks like a way, as far as its arm ever goes."""
     state = np.array(ONCE.rows, np.float32)
     state[:, :3] = A + noise * np.random.default_rng(0).normal(size=(len(state), 3))
-    plan = plan_of(Motions(instruction, state), Layout.parse("closed=low"))
+    plan = planned(Motions(instruction, state), layout="closed=low")
     assert all(any("arm is not seen to move" in doubt for doubt in step.doubts) for step in plan.steps)
 
 
-def plan_of(recording: Motions, layout: Layout | None = None, granularity: Granularity = "event"):
-    task = Task(id="it", instruction=recording.instruction)
-    return KinematicPlanner({"it": recording}, granularity, layout).plan([task])[0]
-
-
-def plan_told(arm: Arm, instruction: str, granularity: Granularity = "event"):
+def plan_told(arm: Arm, instruction: str, granularity="event"):
     """The plan of a recording of which a person says which end is closed."""
-    recording = Motions(instruction, np.array(arm.rows, np.float32))
-    return plan_of(recording, Layout.parse("closed=low"), granularity)
+    return planned(Motions(instruction, np.array(arm.rows, np.float32)), granularity, "closed=low")
 
 
 def commanded(arm: Arm, squeeze: float) -> Motions:
@@ -189,12 +181,12 @@ def commanded(arm: Arm, squeeze: float) -> Motions:
 
 
 def test_a_command_that_squeezes_tells_which_end_is_closed():
-    assert doubts(plan_of(commanded(ONCE, 0.2))) == ()
+    assert doubts(planned(commanded(ONCE, 0.2))) == ()
     closed_first = Arm()
     closed_first.rows[0][3] = 0.4
     closed_first.go(A, 1, 0.4).open().go(B, 1, 1.0).close().go(A, 1, 0.4)
-    found = plan_of(commanded(closed_first, 0.2))
-    assert found.segments == plan_of(commanded(closed_first, 0.2), Layout.parse("closed=low")).segments
+    found = planned(commanded(closed_first, 0.2))
+    assert found.segments == planned(commanded(closed_first, 0.2), layout="closed=low").segments
     assert not any("which end" in doubt for doubt in doubts(found))
 
 
@@ -203,7 +195,7 @@ def test_an_end_that_nothing_tells_is_in_doubt_until_a_person_says_it():
     reasons = doubts(once.plan("put the cup in the box"))
     assert any("which end of the gripper is closed is not known" in doubt for doubt in reasons)
     recording = Motions("pick up the cup", np.array(once.rows, np.float32))
-    assert not any("which end" in doubt for doubt in doubts(plan_of(recording, Layout.parse("closed=low"))))
+    assert not any("which end" in doubt for doubt in doubts(planned(recording, layout="closed=low")))
 
 
 def test_two_hands_that_move_are_in_doubt_and_one_that_rests_is_not():
@@ -211,9 +203,9 @@ def test_two_hands_that_move_are_in_doubt_and_one_that_rests_is_not():
     other = np.linspace(1, 0, len(state), dtype=np.float32)[:, None]
     names = ("x", "y", "z", "left_gripper", "right_gripper")
     both = Motions("put the cup in the box", np.hstack([state, other]), names)
-    assert any("two hands" in doubt for doubt in doubts(plan_of(both)))
+    assert any("two hands" in doubt for doubt in doubts(planned(both)))
     rests = replace(both, state=np.hstack([state, 0.1 * other]))
-    assert doubts(plan_of(rests)) == ()
+    assert doubts(planned(rests)) == ()
 
 
 @pytest.mark.parametrize(
@@ -262,6 +254,6 @@ def test_closings_that_may_hold_nothing_are_in_doubt_and_what_is_never_let_go_wa
 
 def test_without_an_arm_or_a_gripper_that_moves_nothing_is_explained():
     recording = Motions("put the cup in the box", np.array(ONCE.rows, np.float32)[:, 3:], ("gripper",))
-    assert any("arm is not seen to move" in doubt for doubt in doubts(plan_of(recording)))
+    assert any("arm is not seen to move" in doubt for doubt in doubts(planned(recording)))
     still = Arm().go(A, 1, 1.0).go(B, 1, 1.0).plan("put the cup in the box")
     assert any("no gripper" in doubt for doubt in doubts(still))

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from support.arms import planned
 
 from goalreel.image import Image
-from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.clauses import read
 from goalreel.planners.kinematic.naming import COLOUR_NOTE, OpenClause, open_clause
 from goalreel.planners.kinematic.scene import (
@@ -14,7 +14,6 @@ from goalreel.planners.kinematic.scene import (
     median_picture,
     name_colours,
 )
-from goalreel.types import Recording, Task
 
 RGB = {
     "red": (215, 30, 30),
@@ -234,9 +233,8 @@ class Painted:
         return [Image(self.pictures[i], frame=f"{camera}#{i}") for i in indices]
 
 
-def plan(recording: Recording, granularity="subtask", **options):
-    planner = KinematicPlanner({recording.id: recording}, granularity, **options)
-    return planner.plan([Task(id=recording.id, instruction=recording.instruction)])[0]
+def plan(recording, granularity="subtask", **options):
+    return planned(recording, granularity, **options)
 
 
 @pytest.mark.parametrize(

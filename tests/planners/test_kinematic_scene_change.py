@@ -4,14 +4,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import pytest
-from support.arms import Motions
+from support.arms import Motions, planned
 
 from goalreel.image import Image
-from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.motion import read_arms
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.scene import find_changes
-from goalreel.types import Task
 
 N, AT = 60, 30
 """Frames, and the frame at which the hand is at the door."""
@@ -79,8 +77,7 @@ BY_ITSELF = [65 + (20 if i >= 20 else 0) for i in range(N)]
 
 
 def plan(recording, camera="front"):
-    planner = KinematicPlanner({"it": recording}, camera=camera)
-    return planner.plan([Task(id="it", instruction=recording.instruction)])[0]
+    return planned(recording, camera=camera)
 
 
 def test_a_door_that_is_shut_on_the_way_is_seen():
@@ -110,9 +107,7 @@ def test_contact_of_a_hand_that_is_only_told_is_where_the_pictures_show_it(stop,
     recording = Fingers(
         "pick up the cup", state, JOINTS[:3], (*JOINTS[:3], "gripper"), commands=commands, stop=stop
     )
-    layout = Layout.parse("gripper=3,source=action,closed=high")
-    planner = KinematicPlanner({"it": recording}, layout=layout, camera=camera)
-    found = planner.plan([Task(id="it", instruction=recording.instruction)])[0]
+    found = planned(recording, layout="gripper=3,source=action,closed=high", camera=camera)
     assert abs(found.segments[0].end - contact) <= 2
 
 

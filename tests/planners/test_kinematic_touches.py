@@ -2,11 +2,9 @@
 
 import numpy as np
 import pytest
-from support.arms import HOME, UP, A, Arm, B, C, Motions
+from support.arms import HOME, UP, A, Arm, B, C, Motions, near, planned, starts
 
-from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.planners.kinematic.steps import StepOutcome
-from goalreel.types import Task
 
 
 def push(arm: Arm, a, b, grip=1.0) -> Arm:
@@ -26,14 +24,6 @@ def press(arm: Arm, a, grip=1.0) -> Arm:
 
 def said(plan) -> list[tuple[str, StepOutcome]]:
     return [(step.name, step.outcome) for step in plan.steps]
-
-
-def starts(plan):
-    return [s.start for s in plan.segments]
-
-
-def near(found, true, slack=4):
-    return len(found) == len(true) and all(abs(a - b) <= slack for a, b in zip(found, true, strict=True))
 
 
 @pytest.mark.parametrize("grip", [1.0, 0.2])
@@ -161,7 +151,7 @@ def test_a_hand_that_stands_presses_if_its_command_goes_on(told):
     if told:
         ahead[arm.contacts[0] :, 2] -= 0.06
     recording = Motions("press the button", state, commands=ahead)
-    plan = KinematicPlanner({"it": recording}).plan([Task(id="it", instruction="press the button")])[0]
+    plan = planned(recording)
     assert [step.name for step in plan.steps] == ["reach for the button", "press the button"][-1 - told :]
     assert bool(plan.steps[-1].doubts) is not told
 
@@ -284,8 +274,7 @@ def drawer(fps, told, meets_s=MEETS_S, noise=0.0):
 
 
 def plan(recording):
-    task = Task(id="it", instruction=recording.instruction)
-    return KinematicPlanner({"it": recording}, layout=Layout(closed="low")).plan([task])[0]
+    return planned(recording, layout="closed=low")
 
 
 @pytest.mark.parametrize("told", ["velocity", "place"])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.planners.kinematic import KinematicPlanner, Layout
 from goalreel.types import Task
 
 HOME, UP = np.array([0.3, 0.0, 0.3]), np.array([0, 0, 0.15])
@@ -63,7 +63,23 @@ class Arm:
         return self.go(self.rows[-1][:3] + UP, 0.5, grip).go(HOME, 0.8, grip)
 
     def plan(self, instruction, granularity="event", dims=("x", "y", "z", "gripper")):
-        recording = Motions(instruction, np.array(self.rows, np.float32), dims)
-        return KinematicPlanner({"it": recording}, granularity).plan(
-            [Task(id="it", instruction=instruction)]
-        )[0]
+        return planned(Motions(instruction, np.array(self.rows, np.float32), dims), granularity)
+
+
+def planned(recording, granularity="event", layout=None, **options):
+    """The kinematic planner's answer about a recording; `layout` may be its text."""
+    layout = Layout.parse(layout) if isinstance(layout, str) else layout
+    planner = KinematicPlanner({recording.id: recording}, granularity, layout, **options)
+    return planner.plan([Task(id=recording.id, instruction=recording.instruction)])[0]
+
+
+def names(plan):
+    return [step.name for step in plan.steps]
+
+
+def starts(plan):
+    return [segment.start for segment in plan.segments]
+
+
+def near(found, true, slack=4):
+    return len(found) == len(true) and all(abs(a - b) <= slack for a, b in zip(found, true, strict=True))
