@@ -16,7 +16,7 @@ from goalreel import __version__
 from goalreel.annotator.examples import by_instruction, measure, read_examples, to_label
 from goalreel.annotator.existing_words import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
-from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
+from goalreel.annotator.job import AnnotationJob, Summary, known_true, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.questions.picture import with_picture
 from goalreel.annotator.questions.question import find_question
@@ -183,7 +183,8 @@ def _annotate(
         elif todo:
             models.prepare(roles=("planner",) if models.plans_first else ROLES)
             writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
-            examiner = models.examiner(records.examination, writer=writer)
+            truth = known_true(source, recorded, records)
+            examiner = models.examiner(records.examination, writer=writer, known_true=truth)
             job = AnnotationJob(
                 source, recorded, models, options, run.limits, records, journal, summary, examiner
             )

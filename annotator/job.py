@@ -13,6 +13,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import asdict, dataclass, field
 from functools import partial
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,6 +31,7 @@ from goalreel.claims import ClaimTotals, add_counts, count, count_details
 from goalreel.concurrency import prefetch
 from goalreel.critics.examination import Examination
 from goalreel.critics.examiner import Examiner
+from goalreel.critics.known_true import KnownTrue, accepted_by_people, observed
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -192,6 +194,20 @@ def log_spent(models: ModelSet) -> None:
         tokens = f"{spent['prompt']:,} tokens in and {spent['reply']:,} out"
         tokens = tokens if spent["prompt"] else "tokens that its server does not count"
         log.warning("watching took %d call(s) to the planner, with %s", spent["calls"], tokens)
+
+
+def known_true(source: Source, recorded: RecordingContext, records: Records) -> KnownTrue:
+    """Offer a critic's examiner the real frames of steps, then one picture that people accepted."""
+    from goalreel.annotator.show import episode_view
+
+    frames = observed(recorded.recordings, recorded.camera)
+    by_people = (
+        candidate
+        for index in sorted(records.recorded())
+        if records.is_corrected(index)
+        for candidate in accepted_by_people(episode_view(source.episode(index), records).storyboard)
+    )
+    return lambda candidate, plan: chain(frames(candidate, plan), islice(by_people, 1))
 
 
 THREADS = 2

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from goalreel.annotator.job import AnnotationJob, Summary
+from goalreel.annotator.job import AnnotationJob, Summary, known_true
 from goalreel.annotator.options import Options, WorkerOptions
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import LOCAL, Records
@@ -136,7 +136,8 @@ class _Worker:
         # A batch whose worker was killed is done again one by one, to find the episode that kills.
         groups = [[index] for index in todo] if any(map(starts.of, todo)) else [list(todo)] if todo else []
         journal = Journal(records.answers, Fingerprint(self._source, recordings).recording)
-        examiner = models.examiner(records.examination, writer=self._log)
+        truth = known_true(dataset, recorded, records)
+        examiner = models.examiner(records.examination, writer=self._log, known_true=truth)
         job = AnnotationJob(
             dataset, recorded, models, self._options, self._limits, records, journal, part, examiner
         )

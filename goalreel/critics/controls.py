@@ -79,8 +79,6 @@ class Story:
     """The accepted candidates of the task's other steps so far, by step."""
     steps: Sequence[Step] = ()
     """The task's plan; empty if nobody saw it."""
-    true: Sequence[Candidate] = ()
-    """Candidates whose picture is known to show what they say."""
 
     def controls(self, kind: ControlKind) -> Iterator[Control]:
         """Make the questions of a kind that are certain; mostly none or one."""
@@ -187,10 +185,6 @@ def _damaged(story: Story) -> Iterator[Candidate]:
         yield _with(candidate, image=pictures[int(key_of(candidate), 16) % len(pictures)]())
 
 
-def _true(story: Story) -> Iterator[Candidate]:
-    yield from story.true
-
-
 _MAKERS: Mapping[ControlKind, Callable[[Story], Iterator[Candidate]]] = {
     "blank": _blank,
     "unchanged": _unchanged,
@@ -200,7 +194,6 @@ _MAKERS: Mapping[ControlKind, Callable[[Story], Iterator[Candidate]]] = {
     "other_thing": _other_thing,
     "other_change": _other_change,
     "damaged": _damaged,
-    "true": _true,
 }
 
 

@@ -7,37 +7,39 @@ asked and answered is kept in a log that is only ever appended to: a run that go
 import json
 import logging
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, get_args
 
-from goalreel.critics.examination import Answers, ControlKind, Examination
+from goalreel.critics.examination import BLIND_AT, Answers, ControlKind, Examination
+from goalreel.errors import UserError
 from goalreel.files import find
 from goalreel.loop import TASK
-from goalreel.types import Answer, Ask, Candidate, Critic, Failure, Plan, Request, Stage, Step, Task, Verdict
+from goalreel.types import Answer, Ask, Candidate, Critic, Failure, Plan, Request, Stage, Task, Verdict
 
 if TYPE_CHECKING:
     from goalreel.critics.controls import Control
+    from goalreel.critics.known_true import KnownTrue
 
 log = logging.getLogger(__name__)
 
 FOLDER = "examination"
 """The logs' folder, beside the storyboards."""
 KINDS: tuple[ControlKind, ...] = get_args(ControlKind.__value__)
-_SHARES: dict[ControlKind, float] = dict.fromkeys(KINDS, 1.0) | {
+_SHARES: dict[ControlKind, float] = dict.fromkeys(KINDS[:-1], 1.0) | {
     "blank": 0.25,
     "opposite_words": 0.5,
     "other_thing": 0.5,
     "damaged": 2.0,
-    "true": 2.0,
 }
-"""Shares of the kinds among the questions: editors err in pictures more than in words."""
+"""Shares of the kinds among the questions whose answer is no: editors err in pictures more than in words."""
 _TASKS = 16
 """Tasks whose accepted pictures are remembered: those that were asked about last."""
 _WAITING = 64
-"""Accepted candidates that wait to become a question; the newest do first, whose tasks are under way."""
+"""Judged candidates that wait to become a question; the newest do first, whose tasks are under way."""
 
 
 def quota(judged: int) -> int:
@@ -51,7 +53,7 @@ def quota(judged: int) -> int:
 
 @dataclass
 class _TaskMemory:
-    steps: Sequence[Step] = ()
+    plan: Plan | None = None
     accepted: dict[int, Candidate] = field(default_factory=dict)
 
 
@@ -69,7 +71,7 @@ class Examiner:
         folder: Path | None = None,
         *,
         writer: str = "run",
-        true: Iterable[Candidate] = (),
+        known_true: "KnownTrue" = lambda candidate, plan: (),
         control_count: Callable[[int], int] = quota,
     ) -> None:
         """Examine the critic of this name (as `Claim.checked` has it).
@@ -78,18 +80,21 @@ class Examiner:
             critic: the name.
             folder: keeps the logs; None keeps nothing.
             writer: name of this process's log; each of several processes has its own.
-            true: candidates whose pictures are known to show what they say; a person accepted them.
-            control_count: verdicts -> control questions, both counted from the start.
+            known_true: gives candidates that show what they say. Of those it asks at most one for each ten
+                other questions, and `BLIND_AT` before that.
+            control_count: verdicts -> control questions whose answer is no, both counted from the start.
         """
         self.critic = critic
         self._path = None if folder is None else folder / f"{writer}.jsonl"
-        self._control_count, self._true = control_count, list(true)
+        self._control_count, self._known_true = control_count, known_true
         self._answers: dict[str, tuple[str, str]] = {} if folder is None else _read(folder).get(critic, {})
         """Key of a question -> kind (`judged` for the run's own) and answer."""
-        self._asked = sum(kind != "judged" for kind, _ in self._answers.values())
-        self._judged = len(self._answers) - self._asked
+        kinds = Counter(kind for kind, _ in self._answers.values())
+        self._judged, self._asked_true = kinds["judged"], kinds["true"]
+        self._asked_false = kinds.total() - self._judged - self._asked_true
         self._tasks: OrderedDict[str, _TaskMemory] = OrderedDict()
-        self._waiting: deque[Candidate] = deque(maxlen=_WAITING)
+        self._accepted: deque[Candidate] = deque(maxlen=_WAITING)
+        self._seen: deque[Candidate] = deque(maxlen=_WAITING)
         self._warned = bool(self.examination.blind)
         self._lock = Lock()
 
@@ -111,7 +116,7 @@ class Examiner:
         with self._lock:
             if isinstance(request, Task) and isinstance(answer, Plan):
                 memory = self._memory(request.id)
-                memory.steps, memory.accepted = answer.steps, {}
+                memory.plan, memory.accepted = answer, {}
             if isinstance(request, Candidate) and TASK in request.instruction:
                 return  # a whole task's end
             if isinstance(request, Candidate) and isinstance(answer, Verdict) and not answer.pictures_only:
@@ -123,9 +128,10 @@ class Examiner:
                 if key not in self._answers:
                     self._judged += 1
                     self._put({key: ("judged", "yes" if answer.success else "no")})
+                self._seen.append(request)
                 if answer.success:
                     self._memory(request.task_id).accepted[request.step] = request
-                    self._waiting.append(request)
+                    self._accepted.append(request)
 
     def ask_due(self, ask: Ask) -> None:
         """Ask the control questions that are due, and keep the answers."""
@@ -136,13 +142,20 @@ class Examiner:
         """The control questions that are to be asked now; each is handed out once."""
         controls: list[Control] = []
         with self._lock:
-            while self._asked < self._control_count(self._judged) and self._waiting:
-                control = self._next(self._waiting.pop())
-                if control is not None:
-                    self._asked += 1
-                    self._answers[control.key] = control.kind, "none"
-                    controls.append(control)
+            limit = self._control_count(self._judged)
+            while self._asked_false < limit and self._accepted:
+                if control := self._next_false(self._accepted.pop()):
+                    self._asked_false += 1
+                    controls.append(self._handed_out(control))
+            while self._asked_true < min(limit, max(BLIND_AT, self._asked_false // 10)) and self._seen:
+                if control := self._next_true(self._seen.pop()):
+                    self._asked_true += 1
+                    controls.append(self._handed_out(control))
         return controls
+
+    def _handed_out(self, control: "Control") -> "Control":
+        self._answers[control.key] = control.kind, "none"
+        return control
 
     def record(self, controls: Sequence["Control"], answers: Sequence[Answer]) -> None:
         """Keep the answers to control questions; no readable answer is neither yes nor no."""
@@ -166,18 +179,28 @@ class Examiner:
             self._tasks.popitem(last=False)
         return memory
 
-    def _next(self, candidate: Candidate) -> "Control | None":
-        """Make a question of a candidate, of the kind that was asked least for its share."""
+    def _next_false(self, candidate: Candidate) -> "Control | None":
+        """Make a question of an accepted candidate, of the kind that was asked least for its share."""
         from goalreel.critics.controls import Story
 
         memory = self._tasks.get(candidate.task_id, _TaskMemory())
         others = {step: c for step, c in memory.accepted.items() if step != candidate.step}
-        story = Story(candidate, others, memory.steps, self._true)
+        story = Story(candidate, others, memory.plan.steps if memory.plan else ())
         counts = Counter(kind for kind, _ in self._answers.values())
-        for kind in sorted(KINDS, key=lambda kind: counts[kind] / _SHARES[kind]):
+        for kind in sorted(_SHARES, key=lambda kind: counts[kind] / _SHARES[kind]):
             for control in story.controls(kind):
                 if control.key not in self._answers:
                     return control
+        return None
+
+    def _next_true(self, candidate: Candidate) -> "Control | None":
+        """Find a question whose answer is yes, near what was just judged."""
+        from goalreel.critics.controls import Control
+
+        plan = self._tasks.get(candidate.task_id, _TaskMemory()).plan
+        controls = (Control("true", known) for known in self._known_true(candidate, plan))
+        with suppress(UserError):  # a recording that cannot be read: the run will say so
+            return next((control for control in controls if control.key not in self._answers), None)
         return None
 
     def _put(self, answers: dict[str, tuple[str, str]]) -> None:
@@ -197,9 +220,11 @@ def examine(critic: Critic, name: str, candidates: Sequence[Candidate]) -> Exami
 
     The candidates themselves are asked as `true`. Those of one task, in order, are one storyboard.
     """
-    examiner = Examiner(name, true=candidates, control_count=lambda judged: len(KINDS) * judged)
-    for candidate in candidates:
-        examiner.note(candidate, Verdict(success=True))
+    from goalreel.critics.controls import Control
+
+    examiner = Examiner(name, control_count=lambda judged: len(KINDS) * judged)
+    true = [Control("true", candidate) for candidate in candidates]
+    examiner.record(true, critic.judge(candidates))
     while True:
         for candidate in candidates:
             examiner.note(candidate, Verdict(success=True))

@@ -10,7 +10,7 @@ import logging
 import secrets
 import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime
@@ -23,6 +23,7 @@ from starlette.exceptions import HTTPException
 from goalreel.boards.words import stand_in
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.critics.examiner import Examiner
+from goalreel.critics.known_true import accepted_by_people
 from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import TMP, file_lock, is_linked
 from goalreel.serving.service import Service
@@ -30,10 +31,10 @@ from goalreel.serving.storyboards import check_room
 from goalreel.studio.board import BoardFolder, StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.models import ModelSets, StudioPreset
-from goalreel.studio.record import with_pictures
+from goalreel.studio.record import storyboard_of, with_pictures
 from goalreel.studio.views import Json, summary_row
 from goalreel.studio.work import BoardWork
-from goalreel.types import Task
+from goalreel.types import Candidate, Plan, Task
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +52,9 @@ class StudioBoards:
     def __init__(self, service: Service, folder: Path, presets: Sequence[StudioPreset] = ()) -> None:
         """Take the models of the start, and the `presets` that a request may name."""
         self.folder, self.service = folder, service
-        service.examiner_of = cache(partial(Examiner, folder=folder / EXAMINATION))
+        service.examiner_of = cache(
+            partial(Examiner, folder=folder / EXAMINATION, known_true=self._accepted_by_people)
+        )
         self.sets = ModelSets(service, presets)
         self._lock = ExitStack()
         busy = f"{folder}: another goalreel server serves this folder: end it, or name another folder"
@@ -223,6 +226,17 @@ class StudioBoards:
         board = StudioBoard(folder, self._note, draining, examiner_of, submitted)
         self._alive[board_id] = board
         return board
+
+    def _accepted_by_people(self, candidate: Candidate, plan: Plan | None) -> Iterator[Candidate]:
+        """Yield the goal images that people accepted on the storyboards in memory; called in a thread."""
+        for board in list(self._recent.values()):
+            record = storyboard_of(board.state)
+            if (
+                record
+                and any(accepted_by_people(record))
+                and (record := storyboard_of(board.state, board.folder.load))
+            ):
+                yield from accepted_by_people(record)
 
     def _remember(self, board: StudioBoard) -> StudioBoard:
         self._recent.pop(board.id, None)

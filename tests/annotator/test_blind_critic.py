@@ -6,12 +6,17 @@ import re
 import pytest
 from support.chat_server import ChatServer, said
 from support.cli import goalreel
-from support.review import review_page
+from support.provenance import named
+from support.review import change, review_page
 from support.serving_models import CriticChat, PlannerChat, TintEditor, verdict_of
+from support.steady import Steady
 from support.studio import made, studio
 from support.wait import until
 
+from goalreel import ModelSet, annotate
+from goalreel.critics.examination import BLIND_AT, Answers
 from goalreel.serving.settings import Models
+from goalreel.types import Segment
 
 YES = json.dumps({"previous_step_success": True, "refine_prompt": None})
 
@@ -71,6 +76,35 @@ def test_no_surface_of_a_predicted_storyboard_says_verified(tmp_path):
     spotless(surfaces)
 
 
+class Refuser(Steady):
+    """Draws noise for a plan that was read off the recording; its critic says no to everything."""
+
+    def plan(self, tasks):
+        return [
+            plan.model_copy(update={"segments": (Segment(start=0, end=6),)}) for plan in super().plan(tasks)
+        ]
+
+
+def test_a_critic_that_refuses_real_frames_of_what_was_done_is_named(sharded_dataset, tmp_path):
+    models = Refuser(accepts=0)
+    names = named("steady", "steady", "steady", max_attempts=4)
+    summary = annotate(
+        sharded_dataset, tmp_path / "out", ModelSet(models, models, models, names), batch_size=1
+    )
+    assert summary.examination.on_true == Answers(no=BLIND_AT)
+    assert "said no to each of 3 things that are true" in summary.examination.line
+
+
+def test_pictures_that_people_accepted_become_questions(sharded_dataset, tmp_path):
+    models, out = Steady(accepts=0), tmp_path / "out"
+    model_set = ModelSet(models, models, models, named("steady", "steady", "steady", max_attempts=1))
+    annotate(sharded_dataset, out, model_set, episodes=[0])
+    page = review_page(out)
+    change(page, 0, kind="verdict", verdict="accept")
+    examination = annotate(sharded_dataset, out, model_set).examination
+    assert examination.on_true == Answers(no=1)
+
+
 def test_a_person_who_looked_verifies(tmp_path):
     models = Models(planner=PlannerChat(), critic=BlindChat(), editor=TintEditor())
     with studio(tmp_path / "boards", models) as client:
@@ -80,4 +114,7 @@ def test_a_person_who_looked_verifies(tmp_path):
             body = {"after": board["number"], "by": "Ada", "edit": edit}
             board = client.post(f"/v1/storyboards/{board['id']}/edits", json=body).json()
         assert {step["word"] for step in board["steps"]} == {"verified"}
+        again = made(client)["id"]
+        url = f"/v1/storyboards/{again}"
+        until(lambda: "true" in client.get(url).json()["examination"]["kinds"])
         assert "verified" in seen(client.get(f"/v1/storyboards/{board['id']}/export/storyboard.html").text)
