@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from typing import NoReturn
 
 import typer
-from typer._click.globals import get_current_context  # Typer exports it nowhere else
+from typer._click.exceptions import ClickException  # Typer exports neither elsewhere
+from typer._click.globals import get_current_context
 
 from goalreel.errors import UserError, first_line
 
@@ -46,12 +47,27 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
         _end(MEMORY if is_memory else _bug(e))
 
 
+@contextmanager
+def usage_errors(as_json: bool) -> Iterator[None]:
+    """Print what is wrong with the words of a command as JSON too, before Typer shows it on stderr."""
+    try:
+        yield
+    except ClickException as e:
+        if as_json:
+            _print_json(e.format_message())
+        raise
+
+
 def _end(message: str, status: int = 1) -> NoReturn:
     """End a command that has no result; with --json its JSON holds the error alone."""
     context = get_current_context(silent=True)
     if context is not None and context.params.get("json_output"):
-        typer.echo(json.dumps({"error": message}))
+        _print_json(message)
     fail(message, status)
+
+
+def _print_json(message: str) -> None:
+    typer.echo(json.dumps({"error": message}))
 
 
 def _bug(error: Exception) -> str:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import typer.main
 from typer.core import TyperCommand, TyperGroup
 
-from goalreel.cli.errors import fail, one_line_errors
+from goalreel.cli.errors import fail, one_line_errors, usage_errors
 from goalreel.errors import first_line
 
 if TYPE_CHECKING:
@@ -60,7 +60,13 @@ def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
     places = {name: (place, panel) for panel, members in panels.items() for name, place in members.items()}
 
     class LazyGroup(TyperGroup):
-        commands: Any
+        def __init__(self, **attributes: Any) -> None:
+            super().__init__(**attributes)
+            self.commands = {
+                name: TyperCommand(name, help=place.help, rich_help_panel=panel)
+                for name, (place, panel) in places.items()
+            }
+            self.loaded: dict[str, Command] = {}
 
         def main(self, *args: Any, **options: Any) -> Any:
             try:
@@ -73,23 +79,27 @@ def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
                 typer.echo(f"goalreel: what is printed cannot be written: {first_line(e)}", err=True)
                 sys.exit(1)
 
-        def list_commands(self, ctx: "Context") -> list[str]:
-            return list(places)
+        def make_context(self, info_name: str | None, args: list[str], *rest: Any, **extra: Any) -> "Context":
+            as_json = "--json" in args
+            with usage_errors(as_json):
+                context = super().make_context(info_name, args, *rest, **extra)
+            context.meta[GROUP] = as_json
+            return context
+
+        def invoke(self, ctx: "Context") -> Any:
+            with usage_errors(ctx.meta[GROUP]):
+                return super().invoke(ctx)
 
         def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
-            if cmd_name in places and cmd_name not in self.commands:
+            if cmd_name in places and cmd_name not in self.loaded:
                 place, panel = places[cmd_name]
-                self.commands[cmd_name] = place.load(cmd_name, panel)
-            return super().get_command(ctx, cmd_name)
+                self.loaded[cmd_name] = place.load(cmd_name, panel)
+            return self.loaded.get(cmd_name)
 
         def format_help(self, ctx: "Context", formatter: Any) -> None:
-            loaded = self.commands
-            self.commands = {
-                name: TyperCommand(name, help=place.help, rich_help_panel=panel)
-                for name, (place, panel) in places.items()
-            }
+            loaded, self.loaded = self.loaded, self.commands  # a line of each is enough
             super().format_help(ctx, formatter)
-            self.commands = loaded
+            self.loaded = loaded
 
     return LazyGroup
 

@@ -44,10 +44,22 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
     assert results("carry-over", edited, "--from", out)["recorded"] == 3
 
 
-def test_a_users_error_is_json_too(tmp_path):
-    done = CliRunner().invoke(app, ["show", str(tmp_path / "absent"), "--json"])
-    assert done.exit_code == 1
-    assert json.loads(done.stdout) == {"error": f"{tmp_path / 'absent'}: no such folder"}
+@pytest.mark.parametrize(
+    ("words", "status", "error"),
+    [
+        ("show absent", 1, "absent: no such folder"),
+        ("show", 2, "Missing argument 'dataset'."),
+        ("eval review x --bins", 2, "No such option: --bins"),
+        ("anotate x", 2, "No such command 'anotate'. Did you mean 'annotate'?"),
+        ("--shout show", 2, "No such option: --shout"),
+    ],
+)
+def test_an_error_of_use_is_json_too(words, status, error, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    done = CliRunner().invoke(app, [*words.split(), "--json"])
+    assert done.exit_code == status
+    assert json.loads(done.stdout)["error"] == error
+    assert error.split()[0] in done.stderr
 
 
 @pytest.mark.lab
