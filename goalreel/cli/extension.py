@@ -97,7 +97,7 @@ def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
             return self.loaded.get(cmd_name)
 
         def format_help(self, ctx: "Context", formatter: Any) -> None:
-            loaded, self.loaded = self.loaded, self.commands  # a line of each is enough
+            loaded, self.loaded = self.loaded, dict(self.commands)  # a line of each is enough
             super().format_help(ctx, formatter)
             self.loaded = loaded
 

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tarfile
 import tomllib
+import urllib.request
 import zipfile
 from functools import cache, partial
 from graphlib import CycleError, TopologicalSorter
@@ -336,6 +337,45 @@ def test_a_checkout_without_links_says_how_to_get_a_good_one(damage, copy, tmp_p
         result = subprocess.run(command, cwd=checkout, env=environment, capture_output=True, text=True)
         assert result.returncode != 0
         assert "git clone -c core.symlinks=true" in result.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_a_wheel_annotates_reviews_and_exports_alone_in_600_mib(wheel, video_dataset, tmp_path):
+    """The extras of the README's two first rows, in an empty folder: no checkout, torch, lerobot or Ray."""
+    venv = tmp_path / "venv"
+    uv("venv", "--python", sys.executable, venv)
+    install = ("pip", "install", "--python", venv / "bin/python", "-c", "constraints.txt")
+    uv(*install, f"{wheel}[annotate,serve]")
+    [site] = venv.glob("lib/python*/site-packages")
+    assert [name for name in ("torch", "ray", "lerobot") if (site / name).exists()] == []
+    weights = [ROOT / name for name in tracked("goalreel") if name.endswith(".safetensors")]
+    files = [path for path in venv.rglob("*") if path.is_file() and not path.is_symlink()]
+    assert sum(path.stat().st_size for path in (*files, *weights)) < 600 * 2**20
+    folder = tmp_path / "empty"
+    folder.mkdir()
+    environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}
+    program = venv / "bin/goalreel"
+
+    def run(*words: object) -> None:
+        command = [program, *map(str, words)]
+        done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+
+    run("check", video_dataset)
+    run("annotate", video_dataset, "--out", "goals")
+    run("show", "goals")
+    review = [program, "review", "goals", "--port", "0"]
+    with subprocess.Popen(review, cwd=folder, env=environment, stderr=subprocess.PIPE, text=True) as server:
+        try:
+            address = next(line.split()[2] for line in server.stderr if line.startswith("Look at "))
+            assert "<title>" in urllib.request.urlopen(address, timeout=60).read().decode()
+        finally:
+            server.terminate()
+    run("build", "goals")
+    run("export", "goals", "--to", "table", "--out", "steps.csv")
+    assert (folder / "steps.csv").read_text().count("\n") > 1
+    assert (folder / "goals-report/index.html").is_file()
 
 
 def uv(*words: object) -> None:

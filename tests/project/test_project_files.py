@@ -1,5 +1,6 @@
 """The files by which the project works: hooks, CI, citation. Each is valid and names what is there."""
 
+import json
 import re
 import tomllib
 
@@ -36,6 +37,21 @@ def test_every_job_of_ci_calls_a_target_of_the_makefile():
     jobs = yaml.safe_load(text)["jobs"]
     targets = set(re.findall(r"^([\w/.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(jobs["check"]["strategy"]["matrix"]["target"]) <= targets
+
+
+def test_the_devcontainer_is_set_up_as_ci_is():
+    """No Docker runs here: CI does the same steps in the same image."""
+    container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
+    job = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]["newest-lerobot"]
+    install, _, trust, make, *_ = (step.get("run") for step in job["steps"])
+    assert (container["image"], container["runArgs"]) == (
+        job["container"]["image"],
+        [job["container"]["options"]],
+    )
+    assert container["onCreateCommand"] == install
+    assert container["updateContentCommand"] == f"{trust} && {make}"
+    assert f"\n{make.removeprefix('make ')}: " in (ROOT / "Makefile").read_text()
+    assert container["remoteEnv"]["PATH"].startswith("${containerWorkspaceFolder}/.venv/bin:")
 
 
 def test_the_list_of_long_tests_names_tests():
