@@ -50,7 +50,7 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
         ("show absent", 1, "absent: no such folder"),
         ("show", 2, "Missing argument 'dataset'."),
         ("eval review x --bins", 2, "No such option: --bins"),
-        ("anotate x", 2, "No such command 'anotate'. Did you mean 'annotate'?"),
+        ("annot x", 2, "No such command 'annot'. Did you mean 'annotate'?"),
         ("--shout show", 2, "No such option: --shout"),
     ],
 )
