@@ -425,7 +425,6 @@ def test_screen_readers_are_told_what_is_what(page):
         reached.add(page.script(node))
         assert page.script("return getComputedStyle(document.activeElement).outlineStyle") != "none"
     assert {"accept", "play", "select", "edge", "playhead", "frame", "issue"} <= reached
-    page.accessible()
 
 
 def rows(page: Page) -> list[str]:
@@ -530,7 +529,6 @@ def test_pictures_below_the_recording_of_a_small_screen_are_seen_too(driver, ser
     page.press("a")
     page.eventually(lambda: served.episode(page.index)["verdict"], "accept")
     page.sees("#said", f"Episode {page.index} accepted, 3 steps.")
-    page.accessible()
     assert page.overflow() <= 0
     told = served.episode(page.index)
     assert (told["unseen"], told["not_shown"]) == (False, [])

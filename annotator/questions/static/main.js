@@ -10,6 +10,7 @@ document.title = `${look} · goalreel`;
 fill(
   page,
   h("main", {},
+    h("h1", {}, look),
     h("img", { src: "/picture.png", alt: look }),
     h("p", { class: "buttons" }, answers.map(({ letter, words }) => button(letter, `${letter}: ${words}`, null))),
     h("p", { class: "muted" }, `The data do not tell: ${text}.`),

@@ -2,7 +2,7 @@
 
 import { EpisodeView } from "./episode.js";
 import { ListView, queue } from "./list.js";
-import { find } from "/common/dom.js";
+import { find, h } from "/common/dom.js";
 import { nameField, person, startPage } from "/common/page.js";
 import { ask } from "/common/server.js";
 
@@ -17,7 +17,7 @@ function show(holder, { query, episode }, { go, replace }, dataset) {
   const title = episode ? `Episode ${episode.episode} · ` : "";
   document.title = `${title}${dataset.name} · goalreel review`;
   find(".who")?.remove();
-  document.body.append(nameField(dataset.reviewer, { class: "who" }));
+  document.body.append(h("aside", { class: "who", "aria-label": "Who reviews" }, nameField(dataset.reviewer)));
   const by = () => person(dataset.reviewer);
   if (episode) return new EpisodeView(holder, { dataset, episode, query, by, go });
   return new ListView(holder, { dataset, query, by, keep: (now) => replace(`#/?${now}`) });

@@ -69,7 +69,7 @@ const verdictButton = (episode, verdict, words, key) =>
 
 const turn = ({ query }, index, words, key) =>
   index === null
-    ? h("span", { class: "muted off" }, words)
+    ? h("span", { class: "muted" }, words)
     : h("a", { class: "turn", href: `#/episode/${index}?${query}`, "aria-keyshortcuts": key }, words, key && h("kbd", {}, key));
 
 function cameras({ episode, camera }) {

@@ -10,7 +10,7 @@ const holder = document.getElementById("page");
 // Who looks, as they call themselves; kept in this browser.
 export const person = (usual) => localStorage.getItem(NAME) || usual;
 
-export function nameField(usual, props) {
+export function nameField(usual, props = {}) {
   const input = h("input", { value: person(usual), maxlength: 80, "aria-label": "Your name", size: 12 });
   input.addEventListener("change", () => {
     localStorage.setItem(NAME, input.value.trim());

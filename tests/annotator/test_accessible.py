@@ -1,0 +1,119 @@
+"""axe-core finds no fault on any page: in light and dark, on a desk and on a phone."""
+
+import threading
+from collections.abc import Iterator
+
+import httpx
+import numpy as np
+import pytest
+from support.browser import BrowserPage, KillableServer, chromium, needs_chromium
+from support.recordings import make_dataset
+from support.serving_models import running
+from support.studio import app, edit, finished, made, preset, scripted, submit
+from support.wait import until
+
+from goalreel.annotator.questions.question import Choice, Question, ask_in_browser
+from goalreel.annotator.report.write import PAGE_EPISODES
+from goalreel.annotator.show import show
+from goalreel.files import write_bytes
+from goalreel.image import Image
+from goalreel.planners.kinematic.layout import Finding
+
+pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
+axe = pytest.importorskip("axe_core_python.selenium", reason="needs axe: pip install axe-core-python")
+pytestmark = [pytest.mark.process, needs_chromium]
+
+SIZES = (1280, 900), (390, 844)
+RUN = "from goalreel.cli.main import app; app()"
+FRONT = "observation.images.front"
+KINDS = [
+    {},
+    {"doubts": ("the block is not seen",)},
+    {"vain": (1,), "drawn": (0, 1)},
+    {"statuses": ("rejected", "rejected", "accepted")},
+]
+PAGES = {
+    "report": ("FILES/report/index.html", ""),
+    "episodes of a report": ("FILES/report/page-0001.html", ""),
+    "enlarged": ("FILES/report/page-0001.html", ".step:nth-child(3) .zoom"),
+    "plan": ("FILES/plan.html", ""),
+    "review": ("REVIEW/", ""),
+    "episode": ("REVIEW/#/episode/2", ""),
+    "words of a step": ("REVIEW/#/episode/1", "[data-act=edit]"),
+    "keys": ("REVIEW/#/episode/1", "[data-act=sheet]"),
+    "judged": ("REVIEW/#/episode/3", "[data-act=reject]"),
+    "studio": ("STUDIO/", ".card"),
+    "board": ("STUDIO/#/storyboard/MADE", ""),
+    "drawn again": ("STUDIO/#/storyboard/MADE", "[data-act=draw]"),
+    "new step": ("STUDIO/#/storyboard/MADE", ".reel [data-act=add]"),
+    "later picture": ("STUDIO/#/storyboard/MADE", "[data-act=continue]"),
+    "stale": ("STUDIO/#/storyboard/STALE", ".menu summary"),
+    "no plan": ("STUDIO/#/storyboard/FAILED", ""),
+    "question": ("QUESTION", ""),
+}
+"""The address of each page, and what is pressed there."""
+
+
+@pytest.fixture(scope="module")
+def addresses(tmp_path_factory, annotated) -> Iterator[dict[str, str]]:
+    """What the names in an address stand for, while the servers run."""
+    folder = tmp_path_factory.mktemp("accessible")
+    count = 2 * PAGE_EPISODES
+    source = make_dataset(folder / "in", (30,) * count, dtype="image", cameras=("front",))
+    out = annotated(source, folder / "out", {i: KINDS[i % len(KINDS)] for i in range(count)}, camera=FRONT)
+    show(out, folder / "report", source=source)
+    picture = folder / "rows.png"
+    write_bytes(picture, Image(np.zeros((90, 400, 3), np.uint8)).png())
+    finding = Finding(field="closed", value=None, confidence="unknown", reason="it goes from 0 to 1")
+    choice = Choice("A", "closed=low", "it is closed in row A", "--layout closed=low")
+    question = Question(finding, "which end", "In which row is it closed?", (choice,), {}, picture)
+    asked: list[object] = []
+    threading.Thread(target=ask_in_browser, args=(question, asked.append), daemon=True).start()
+    review = KillableServer(RUN, "review", str(out), "--port", "PORT", look="/api/dataset")
+    review.start()
+    offered = [preset("other"), preset("large", problem="it needs a GPU of 55.1 GB")]
+    with running(app(folder / "boards", scripted(), presets=offered)) as (studio, _):
+        client = httpx.Client(base_url=studio, timeout=60)
+        board, stale = made(client), made(client)
+        edit(client, stale, "choose", step=stale["steps"][0]["id"], attempt=0)
+        failed = finished(client, submit(client, "no backend"), "failed")
+        page = client.get(f"/v1/storyboards/{board['id']}/export/storyboard.html").content
+        (folder / "plan.html").write_bytes(page)
+        yield {
+            "MADE": board["id"],
+            "STALE": stale["id"],
+            "FAILED": failed["id"],
+            "REVIEW": review.url,
+            "STUDIO": studio,
+            "QUESTION": str(until(lambda: asked)[0]),
+            "FILES": folder.as_uri(),
+        }
+    review.kill()
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    yield from chromium(tmp_path_factory.mktemp("profile"))
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axe_finds_no_fault(driver, addresses, name):
+    address, pressed = PAGES[name]
+    for word, meant in addresses.items():
+        address = address.replace(word, meant)
+    page = BrowserPage(driver)
+    page.resize(*SIZES[0])
+    page.load(address)
+    page.eventually(lambda: len(page.all("h1, main img")) > 0)
+    if pressed:
+        page.click(pressed)
+    found: list[str] = []
+    for size in SIZES:
+        page.resize(*size)
+        assert page.overflow() <= 0
+        for scheme in ("light", "dark"):
+            page.scheme(scheme)
+            for fault in axe.Axe().run(driver)["violations"]:
+                at = [f"{node['target']} {node['failureSummary']}" for node in fault["nodes"]]
+                found.append(f"{size[0]} px, {scheme}, {fault['impact']}, {fault['id']}: {at}")
+    assert found == []
