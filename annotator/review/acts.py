@@ -1,4 +1,4 @@
-"""Acts on many episodes of an instruction: to carry labelled steps over, to accept what is sure, to undo.
+"""Acts on many episodes of an instruction: carry labelled steps over, accept what is sure, undo, redo.
 
 Each is a line in the log of each episode, so it can be taken back, as a whole too. An act that was broken off
 goes on where it stopped when it is asked for again.
@@ -12,10 +12,10 @@ from threading import Lock
 from typing import Literal
 
 from goalreel.annotator.examples import LABELS, as_example, reviewed_label, to_label
-from goalreel.annotator.review.queue import QueueRow
+from goalreel.annotator.review.queue import OfAct, QueueRow
 from goalreel.annotator.review.session import Json, ReviewSession
 from goalreel.boards.log import ConflictError
-from goalreel.boards.step import UndoChange
+from goalreel.boards.step import RedoChange, UndoChange
 from goalreel.claims import CARRIED
 from goalreel.datasets.corrections.events import CarrySteps, Correction, GiveVerdict, TakenStep
 from goalreel.errors import InputError
@@ -24,7 +24,7 @@ from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.planner import MOST, ExamplesPlanner
 from goalreel.types import Failure, Plan, Task
 
-type Act = Literal["carry", "accept", "undo"]
+type Act = Literal["carry", "accept", "undo", "redo"]
 SHOWN = 8
 """Instructions that are listed: those with something to do first, then those of most episodes."""
 _CHUNK = 16
@@ -63,7 +63,7 @@ class Acts:
                 return self._carry(instruction, [row for row in rows if row.open], by, anyway=anyway)
             if act.startswith("accept"):
                 return self._accept(rows, by)
-            return self._undo(rows, by)
+            return self._turn(rows, by, back=act == "undo")
 
     def _by_instruction(self) -> dict[str, list[QueueRow]]:
         rows = defaultdict[str, list[QueueRow]](list)
@@ -74,7 +74,7 @@ class Acts:
     def _task(self, text: str, rows: list[QueueRow]) -> Json:
         labelled = [row.episode for row in rows if row.labelled]
         measured = self._examples().measurement(text)
-        last = _last_act(rows)
+        last, undone = _last_act(row.act for row in rows), _last_act(row.undone for row in rows)
         few = len(labelled) < LABELS or (measured is not None and not measured.enough)
         ordered = self._order(tuple(row.episode for row in rows)) if few else ()
         return {
@@ -88,6 +88,8 @@ class Acts:
             "next": [e for e in ordered if e not in labelled][: max(1, LABELS - len(labelled))],
             "last": last,
             "last_count": sum(row.act is not None and row.act[0] == last and not row.refused for row in rows),
+            "undone": undone,
+            "undone_count": sum(row.undone is not None and row.undone[0] == undone for row in rows),
         }
 
     def _told(self, measured: Measurement | None, rows: list[QueueRow]) -> str | None:
@@ -191,22 +193,24 @@ class Acts:
             raise InputError("no episode is sure: look at those that are in doubt")
         return f"Accepted without looking: {_count(len(done))}. Their steps stay unchecked."
 
-    def _undo(self, rows: list[QueueRow], by: str) -> str:
-        act = _last_act([row for row in rows if row.act and row.act[2] == by])
+    def _turn(self, rows: list[QueueRow], by: str, *, back: bool) -> str:
+        acts = {row.episode: row.act if back else row.undone for row in rows}
+        act = _last_act(one for one in acts.values() if one and one[2] == by)
         if act is None:
-            raise InputError("there is no act of yours to take back")
-        ours = [row for row in rows if row.act and row.act[0] == act]
-        done = [row for row in ours if self._add(row, by, UndoChange())]
+            raise InputError(f"there is no act of yours to {'take back' if back else 'make again'}")
+        ours = [row for row in rows if (one := acts[row.episode]) and one[0] == act]
+        done = [row for row in ours if self._add(row, by, UndoChange() if back else RedoChange())]
         self._weigh(ours)
-        count = _count(sum(not row.refused for row in done))
+        count = _count(sum(not (row if back else self._queue[row.episode]).refused for row in done))
         what = "accepted without looking" if act.startswith("accept") else "carried over"
+        if not back:
+            return f"Made again: {what}, {count}."
         return f"Taken back: what was {what}, in {count}. What you changed since stays."
 
 
-def _last_act(rows: Iterable[QueueRow]) -> str | None:
-    """The newest act that is the last change of an episode."""
-    acts = [row.act for row in rows if row.act]
-    return max(acts, key=lambda act: act[1])[0] if acts else None
+def _last_act(acts: Iterable[OfAct | None]) -> str | None:
+    """The newest of the acts."""
+    return max(filter(None, acts), key=lambda act: act[1], default=(None,))[0]
 
 
 def _count(episodes: int) -> str:

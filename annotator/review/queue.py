@@ -94,6 +94,10 @@ class ListQuery(Frozen):
     """The person who asks: undo and redo are of their own changes."""
 
 
+type OfAct = tuple[str, datetime, str]
+"""The name of an act on many episodes, its time, and whose it is."""
+
+
 @dataclass(frozen=True, slots=True)
 class QueueRow:
     """An episode in the list."""
@@ -122,8 +126,10 @@ class QueueRow:
     """Steps may be carried over to it: a person has said nothing of those that it has."""
     carried: bool = False
     """Its steps are carried over, without a doubt of their own, and nobody has given a verdict."""
-    act: tuple[str, datetime, str] | None = None
-    """The act on many episodes that its last change was part of, its time, and whose it is."""
+    act: OfAct | None = None
+    """The act on many episodes that its last change was part of."""
+    undone: OfAct | None = None
+    """The one that was taken back last, where nothing was changed since."""
     own: Mapping[str, tuple["Turn | None", "Turn | None"]] = MappingProxyType({})
     """The change that each person would take back here, and the one they would make again."""
     moved: tuple[int, ...] = ()
@@ -311,6 +317,8 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         edges = _edges([step.segment for step in review.steps if step.segment])
         was = _edges([step.segment for step in carried.steps])
         moved = [min((abs(now - at) for now in edges), default=row.frames) for at in was]
+    last = reviewed.replay.lines[-1] if reviewed.replay.lines else None
+    back = reviewed.replay.own(last.by, redo=True) if last and isinstance(last.change, UndoChange) else None
     return replace(
         row,
         names=tuple(step.step.name for step in review.steps),
@@ -325,6 +333,7 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         open=review.verdict is None and not _touched(review),
         carried=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
         act=(act, done[-1].at, done[-1].by) if done and (act := act_of(done[-1])) else None,
+        undone=(act, last.at, last.by) if last and back and (act := act_of(back)) else None,
         own=_own(reviewed),
         moved=tuple(moved),
         times=tuple(own),

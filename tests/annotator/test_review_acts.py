@@ -186,6 +186,13 @@ def test_an_act_goes_on_and_is_taken_back_as_one(out):
     change(page, 2, kind="delete", step=page.get("/api/episodes/2").json()["steps"][0]["id"])
     assert "in 6 episodes" in act(page, "undo")["told"]
     assert [len(spans(page, e)) for e in (0, 1, 2, 7)] == [0, 3, 2, 0]
+    page = review_page(out)
+    assert task(page)["undone_count"] == 7, "with the one that was left as it was"
+    assert "of yours" in refused(page, "redo", by="bob")
+    assert act(page, "redo")["told"] == "Made again: carried over, 6 episodes."
+    assert [len(spans(page, e)) for e in (0, 1, 2, 7)] == [3, 3, 2, 3]
+    assert refused(page, "redo") == "there is no act of yours to make again"
+    act(page, "undo")
     assert refused(page, "undo") == "there is no act of yours to take back"
     assert refused(page, "accept").startswith("no episode is sure")
 
@@ -343,9 +350,8 @@ def test_a_dataset_is_labelled_from_nothing_and_built(page, out):
     page.sees("#tasks", "Accepted without looking: 7 episodes")
     page.click("[data-act=undo]")
     page.sees("#tasks", "Accept all 7 that are sure")
-    page.click("[data-act=accept]")
+    page.click("[data-act=redo]")
     page.sees("#tasks", "Undo: 7 accepted without looking")
-    page.accessible()
     page.resize(390, 844)
     assert page.overflow() <= 0
 

@@ -45,9 +45,11 @@ export class Tasks {
   }
 }
 
+const told = (act, episodes) => (act.startsWith("accept") ? `${episodes} accepted without looking` : `carried over to ${episodes}`);
+
 function line(task, at, busy) {
   const act = (name, words, more = {}) => button(name, words, null, { "data-task": at, disabled: busy, ...more });
-  const { episodes, labelled, open, sure, enough, last, last_count: undone } = task;
+  const { episodes, labelled, open, sure, enough, last, last_count, undone, undone_count } = task;
   const others = open === episodes - labelled ? `the other ${open}` : count(open, "episode");
   return h("section", { class: "task", "data-key": task.instruction, "aria-label": "Task" },
     h("p", {}, h("b", { dir: "auto" }, task.instruction), h("span", { class: "muted" }, ` ${labelled} of ${count(episodes, "episode")} labelled`)),
@@ -60,7 +62,8 @@ function line(task, at, busy) {
         ? act("carry", `Carry over to ${others} of this task`)
         : [h("span", {}, "Too few boundaries were found again: label more episodes. "), act("carry", `Carry over to ${others} anyway`, { "data-anyway": "true" })]),
       sure > 0 && act("accept", `Accept all ${sure} that are sure`, { title: "Their steps stay as they are, and count as accepted without looking" }),
-      last && act("undo", last.startsWith("accept") ? `Undo: ${undone} accepted without looking` : `Undo: carried over to ${undone}`),
+      last && act("undo", `Undo: ${told(last, last_count)}`),
+      undone && act("redo", `Redo: ${told(undone, undone_count)}`),
     ),
     sure > 0 && h("p", { class: "muted" }, `${count(sure, "episode")} would be accepted without looking: their words stay “not checked”. Those in doubt stay for you.`),
   );
