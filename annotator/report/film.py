@@ -70,11 +70,13 @@ def caption(text: str, colour: str = INK, lines: int = 2) -> Line:
 
 
 def _pages(view: EpisodeView) -> Iterator[Image]:
-    """The first frame, then every attempt beside the picture before it."""
+    """The first frame beside the plan, then every attempt beside the picture before it."""
     board = view.storyboard
     before, label = board.task.image, "first frame"
     if before is not None:
-        yield page(view.instruction, [Cell(before, (caption(label),))])
+        named = ", then ".join(step.step.name for step in board.steps)
+        plan = Cell(None, (caption("the plan", MUTED),), note=Line(named or "no plan", 26, INK, 12))
+        yield page(view.instruction, [Cell(before, (caption(label, MUTED),)), plan])
     for number, (step, goal) in enumerate(zip(board.steps, board.goal_images(), strict=True), 1):
         name = caption(f"{number}. {step.step.name}")
         left = [] if before is None else [Cell(before, (caption(label, MUTED),))]

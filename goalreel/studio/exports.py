@@ -1,4 +1,4 @@
-"""A storyboard as files for others: a folder in a zip, a page, a contact sheet, a GIF, JSON, training rows.
+"""A storyboard as files for others: a zip, a page, a contact sheet, a GIF, a film, JSON, training rows.
 
 DIR/corpus/boards/ID/    a storyboard as it was added, and what people said of its pictures
 DIR/corpus/rows/         the corpora that `goalreel corpus from-storyboards` makes of them, all made anew
@@ -28,12 +28,13 @@ from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import Role, Storyboard
 
 type ExportName = Literal[
-    "storyboard.zip", "sheet.png", "storyboard.gif", "storyboard.json", "storyboard.html"
+    "storyboard.zip", "sheet.png", "storyboard.gif", "storyboard.mp4", "storyboard.json", "storyboard.html"
 ]
 EXPORT_TYPES: Mapping[str, str] = {
     "storyboard.zip": "application/zip",
     "sheet.png": "image/png",
     "storyboard.gif": "image/gif",
+    "storyboard.mp4": "video/mp4",
     "storyboard.json": "application/json",
     "storyboard.html": "text/html",
 }
@@ -48,7 +49,7 @@ def export_bytes(
     Pages say of each step what its Critic's `examination` makes of it.
 
     Raises:
-        InputError: there is no picture for a GIF.
+        InputError: there is no picture for a GIF or a film.
     """
     title = board.task.instruction
     view = EpisodeView(0, "Storyboard", title, board, examination=examination)
@@ -61,11 +62,11 @@ def export_bytes(
         out = Path(folder) / "storyboard"
         if name == "storyboard.html":
             return write_report([view], out, title=title, summary={}, about=names).read_bytes()
-        if name == "storyboard.gif":
-            films = write_films(view, out, ["GIF"])
+        if name != "storyboard.zip":
+            films = write_films(view, out, ["GIF" if name == "storyboard.gif" else "MP4"])
             if not films:
                 raise InputError("this storyboard has no picture yet")
-            return films["GIF"].read_bytes()
+            return next(iter(films.values())).read_bytes()
         write_plan(board, out, names, examination)
         return Path(shutil.make_archive(f"{out}-zip", "zip", folder, "storyboard")).read_bytes()
 

@@ -6,6 +6,7 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
+import av
 import pytest
 from support.examined import examination
 from support.serving_models import PlannerChat, TintEditor, describe, picture, verdict_of
@@ -322,6 +323,9 @@ def test_exports_are_what_plan_writes(client, standing, tmp_path):
     assert load_storyboard(tmp_path / "storyboard") == record
     assert "#one and #two" in (tmp_path / "storyboard" / "index.html").read_text()
     assert client.get(f"{url}/export/storyboard.gif").content[:6] == b"GIF89a"
+    with av.open(io.BytesIO(client.get(f"{url}/export/storyboard.mp4").content)) as film:
+        first = next(film.decode(video=0)).to_ndarray(format="rgb24")
+    assert (first[:, first.shape[1] // 2 :] < 200).any(), "the plan is beside the first frame"
     assert Image.decode(client.get(f"{url}/export/sheet.png").content).size[0] == 1600
     assert Storyboard.model_validate_json(client.get(f"{url}/export/storyboard.json").content) == record
 

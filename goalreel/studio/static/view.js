@@ -10,7 +10,7 @@ import { START, STATUS, seconds, standing, waitingFor, worth } from "./words.js"
 // The frame of the page; what is inside is filled by draw().
 export function page() {
   return h("div", { class: "board-page", "data-key": "board-page" },
-    h("header", { class: "top", id: "head" }),
+    h("section", { class: "top", id: "head", "aria-label": "Task" }),
     h("div", { id: "banner" }),
     h("main", {},
       h("div", { id: "work", class: "work" }),
@@ -55,6 +55,7 @@ function menu({ id, state, studio }) {
             h("li", {}, save("storyboard.zip", "Folder, as goalreel plan writes it")),
             h("li", {}, save("sheet.png", "Contact sheet")),
             h("li", {}, save("storyboard.gif", "GIF")),
+            h("li", {}, save("storyboard.mp4", "Film (MP4)")),
             h("li", {}, save("storyboard.json", "JSON")),
             able("execute", "Send to the robot", studio.execute),
             able("corpus", "Add to the training corpus", { available: true }),
