@@ -257,6 +257,14 @@ def when(step: StoryboardStep, fps: float) -> str | None:
     return f"{span(step.segment, fps)}{off}{failed}"
 
 
+def late(step: StoryboardStep, fps: float) -> str | None:
+    """Say how long after a step's end its goal image was recorded; None where it was not."""
+    goal, cut = step.goal_image, step.segment
+    number = ((goal and goal.frame) or "").rpartition("#")[2]
+    over = int(number) + 1 - cut.end if cut and number.isdecimal() else 0
+    return f"{over / fps:.1f} s after the step ends, when what it claims has come true" if over > 0 else None
+
+
 def ticks(seconds: float, max_ticks: int = 6) -> Iterator[tuple[float, str]]:
     """(percent, label) at round times from 0 on, at most `max_ticks` of them after the first."""
     rough = seconds / max_ticks

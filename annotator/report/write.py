@@ -23,6 +23,7 @@ from goalreel.annotator.report.cards import (
     claim_lines,
     encoded,
     jpeg,
+    late,
     step_cards,
     ticks,
     when,
@@ -130,6 +131,7 @@ class _Report:
             "style": (_HERE / "report.css").read_text(encoding="utf-8"),
             "claim_lines": claim_lines,
             "when": when,
+            "late": late,
         }
         self._entries: list[str] = []
         """The episodes of the page, as `_episodes` numbers them."""

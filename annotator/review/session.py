@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import quote
 
 from goalreel.annotator.options import Options
-from goalreel.annotator.report.cards import claim_lines
+from goalreel.annotator.report.cards import claim_lines, late
 from goalreel.annotator.review.curves import candidates, curves
 from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, unmoved
 from goalreel.annotator.robot import stored_layout
@@ -214,7 +214,7 @@ class ReviewSession:
             "issues": review.issues,
             "steps": [
                 _step(index, step, corrected, review.accepts(step))
-                | {"word": word(corrected, self.examination)}
+                | {"word": word(corrected, self.examination), "late": late(corrected, self.source.fps)}
                 for step, corrected in steps
             ],
             **self.queue.turns(query.by or self._reviewer),

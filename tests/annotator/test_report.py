@@ -342,16 +342,9 @@ def test_a_rewritten_prompt_shows_what_is_new(tmp_path):
 def test_what_a_recording_shows_has_no_attempts_and_a_dataset_its_shape(tmp_path):
     """Nothing was drawn: a seed and a prompt would be made up."""
     view = plain(0)
-    seen = (
-        view.storyboard.steps[0]
-        .attempts[0]
-        .model_copy(
-            update={
-                "image": picture(7, frame="front#19"),
-                "verdict": Verdict(success=True, reasoning="2 % changed", pictures_only=True),
-            }
-        )
-    )
+    verdict = Verdict(success=True, reasoning="2 % changed", pictures_only=True)
+    update = {"image": picture(7, frame="front#19"), "verdict": verdict}
+    seen = view.storyboard.steps[0].attempts[0].model_copy(update=update)
     steps = [
         StoryboardStep(
             step=Step(name="lift", instruction="the block is up", prompt="lift", doubts=doubts),
@@ -367,6 +360,7 @@ def test_what_a_recording_shows_has_no_attempts_and_a_dataset_its_shape(tmp_path
     assert [
         text for text in ("seed 0", "prompt 0", "Attempt") if text in page.text.partition("lift block 1")[0]
     ] == []
+    assert page.text.count("1.0 s after the step ends") == 1, "which is where the first one's goal image is"
     cells = re.findall(r"<td>([^<]*)<", (tmp_path / "index.html").read_text())
     assert cells[:4] == ["2", "1 to 2", "2 s", "1 of 3"]
     assert "75 %" in page.text, "of the frames have words that are in no doubt"

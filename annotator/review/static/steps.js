@@ -101,7 +101,7 @@ function goal(step, at) {
     chosen?.picture
       ? zoom(chosen.picture, alt, `${alt}. ${chosen.prompt}`)
       : h("div", { class: "blank" }, step.prompt === null ? "A step in words only" : "No goal image"),
-    h("figcaption", {}, "Goal image"),
+    h("figcaption", {}, "Goal image ", step.late && h("span", { class: "muted" }, step.late)),
   );
 }
 
