@@ -9,12 +9,10 @@ import { nameField, person, startPage } from "/common/page.js";
 async function first() {
   const studio = await api.studio();
   const { scenes: examples } = await api.examples();
-  // What stands above every view: the way home, the models, and who looks.
-  const models = ["planner", "editor", "critic"].map((role) => studio.models[role]).filter(Boolean);
+  // What stands above every view: the way home, and who looks.
   document.body.prepend(
     h("header", { class: "masthead" },
       h("a", { class: "brand", href: "#/" }, h("b", {}, "goalreel"), " studio"),
-      h("span", { class: "muted models-line" }, [...new Set(models)].join(" · ")),
       nameField("person", { class: "you" }),
     ),
   );

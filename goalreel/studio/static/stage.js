@@ -3,7 +3,7 @@
 import { h } from "/common/dom.js";
 import { OUTCOME, badge, button, editedBadges, scores, zoom } from "/common/parts.js";
 import { drawForm, wordsForm } from "./forms.js";
-import { STATUS, caution, unavailable, worth } from "./words.js";
+import { STATUS, caution, modelNames, unavailable, worth } from "./words.js";
 
 // Where it starts from.
 export function scene(view) {
@@ -15,8 +15,8 @@ export function scene(view) {
 }
 
 function given({ state, studio }) {
-  const { done, seed, max_attempts, failure } = state;
-  const hint = failure && caution(state.models);
+  const { done, seed, max_attempts, models, failure } = state;
+  const hint = failure && caution(models);
   const others = studio.presets.filter(({ name, available }) => available && name !== state.preset && name !== "nano");
   return [
     h("h2", { "data-key": "title" }, failure ? "There is no plan" : "Where it starts"),
@@ -29,7 +29,7 @@ function given({ state, studio }) {
       h("p", { "data-key": "done" }, "Done already:"),
       h("ol", { "data-key": "done list" }, done.map(({ instruction }) => h("li", { dir: "auto" }, instruction))),
     ],
-    h("p", { class: "muted", "data-key": "settings" }, `At most ${max_attempts} attempts at each step, seed ${seed}`),
+    h("p", { class: "muted", "data-key": "settings" }, `By ${modelNames(models)}; at most ${max_attempts} attempts at each step, seed ${seed}`),
   ];
 }
 

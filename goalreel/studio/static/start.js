@@ -7,7 +7,7 @@ import { searches } from "/common/page.js";
 import { Rows, badge, count } from "/common/parts.js";
 import { attempt } from "/common/server.js";
 import { Picker } from "./picker.js";
-import { BOARD, caution, unavailable } from "./words.js";
+import { BOARD, caution, modelNames, unavailable } from "./words.js";
 
 const MAX_INSTRUCTION = 20_000;
 const MAX_ATTEMPTS = 10;
@@ -136,9 +136,8 @@ const presetOptions = (presets) => [
 // The models that are chosen, and what a newcomer should know of them.
 function chosen(studio) {
   const { models } = studio.presets.find(({ name }) => name === draft.preset) ?? studio;
-  const names = [...new Set([models.planner, models.editor, models.critic])];
   return [
-    h("p", { class: "muted", "data-key": "names" }, names.join(" · ")),
+    h("p", { class: "muted", "data-key": "names" }, modelNames(models)),
     caution(models) && h("p", { class: "muted", "data-key": "caution" }, caution(models)),
   ];
 }

@@ -9,6 +9,8 @@ export const caution = ({ planner }) =>
     ? "These small models know one simulated table and nothing else: they cannot draw your own pictures. Choose others, or start the studio with another --preset."
     : "";
 
+export const modelNames = ({ planner, editor, critic }) => [...new Set([planner, editor, critic])].filter(Boolean).join(" · ");
+
 // The presets that cannot be used here, and why.
 export function unavailable(presets, words) {
   const away = presets.filter(({ available }) => !available);
