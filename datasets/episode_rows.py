@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.parquet import (
     needed_in_episodes,
+    read_metadata,
     read_schema,
     read_table,
     sort_rows,
     to_numpy,
+    value_spans,
 )
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import find
@@ -172,7 +174,11 @@ def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
 
 
 def _episodes(path: Path) -> set[int]:
+    """Name the episodes in a data file: by its footer, or by its rows where a row group is of several."""
     try:
-        return set(read_table(path, ["episode_index"])["episode_index"].unique().to_pylist())
+        spans = value_spans(read_metadata(path), "episode_index")
+        if all(span is not None and span[0] == span[1] for span in spans):
+            return {span[0] for span in spans if span is not None}
+        return set(to_numpy(read_table(path, ["episode_index"])["episode_index"]).tolist())
     except (pa.ArrowException, OSError):
         return set()

@@ -29,8 +29,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypedDict
 
+from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from goalreel.boards.words import FRAME, reference_of, stand_in
@@ -130,6 +131,37 @@ def check_own(out: Path) -> None:
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
 
 
+class _Finding(TypedDict):
+    field: str
+    value: str | None
+    confidence: str
+    reason: str
+
+
+class _Robot(TypedDict):
+    layout: str
+    findings: list[_Finding]
+
+
+class _Settings(TypedDict, total=False):
+    """Those that records and cards are read with; `annotator.options` checks the others."""
+
+    camera: str | None
+    details: str
+    layout: str | None
+    measured: list[dict[str, Any]]
+    notes: list[tuple[str, str]]
+    robot: _Robot | None
+
+
+class _File(TypedDict):
+    """The file settings.json."""
+
+    format: int
+    settings: _Settings
+    source: str
+
+
 @dataclass(frozen=True)
 class Records:
     """The records of one OUT, in OUT/meta/goalreel; `Records.open` makes them and holds the lock."""
@@ -178,11 +210,11 @@ class Records:
             raise DatasetError(other)
         if path.is_file():
             try:
-                old = read_json(path)
-                was, source = {**old["settings"], "format": old["format"]}, old["source"]
-            except (ValueError, KeyError, TypeError) as e:
+                old = self._stored()
+            except ValueError as e:
                 raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
-            if source != self.source:
+            was = {**old["settings"], "format": old["format"]}
+            if old["source"] != self.source:
                 raise DatasetError(other)
             now: dict[str, Any] = {**new["settings"], "format": FORMAT}
             robot = was.get("robot")
@@ -335,10 +367,16 @@ class Records:
     def settings(self) -> dict[str, Any]:
         """Settings that decided the result; empty where the file is gone or damaged."""
         try:
-            return dict(read_json(self.folder / "settings.json")["settings"])
-        except (OSError, ValueError, KeyError, TypeError) as e:
+            return self._stored()["settings"]
+        except (OSError, ValueError) as e:
             log.warning("%s: the settings cannot be read (%s)", self.folder, type(e).__name__)
             return {}
+
+    def _stored(self) -> dict[str, Any]:
+        """Read settings.json. Raises ValueError where it is damaged, OSError where it is gone."""
+        content = read_json(self.folder / "settings.json")
+        TypeAdapter(_File).validate_python(content)
+        return content
 
     @property
     def measured(self) -> "list[Measurement]":
@@ -444,7 +482,11 @@ class Records:
         return match[1].decode() if match else None
 
     def image(self, reference: str) -> Image:
-        """A stored picture, its bytes checked against its name.
+        """A stored picture. Raises as `png`."""
+        return Image.decode(self.png(reference))
+
+    def png(self, reference: str) -> bytes:
+        """The file of a stored picture, checked against its name: a link may lead to any other.
 
         Raises:
             ValueError: no such picture, or a damaged one.
@@ -453,7 +495,7 @@ class Records:
         data = path.read_bytes()
         if hashlib.sha256(data).hexdigest() != path.stem:
             raise ValueError(f"{path}: damaged picture")
-        return Image.decode(data)
+        return data
 
     def pictures(self, episode: int) -> set[str]:
         """The references of the stored pictures that a record or its corrections name, damaged or not."""

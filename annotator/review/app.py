@@ -274,10 +274,10 @@ def one_frame(
 def stored_picture(request: Request, session: OpenSession, folder: str, name: str) -> Response:
     """Serve a picture that is no frame of a recording."""
     try:
-        path = session.reviews.records.stored(f"images/{folder}/{name}.png")
-    except ValueError as e:
+        data = session.reviews.records.png(f"images/{folder}/{name}.png")
+    except (ValueError, OSError) as e:
         raise HTTPException(404, "no such picture") from e
-    return _tagged(request, name, "image/png", path.read_bytes)
+    return _tagged(request, name, "image/png", lambda: data)
 
 
 @pages.get("/video/{index}/{camera}")

@@ -121,6 +121,7 @@ class OpenAIChat:
                 api_version=self.api_version,
                 more_headers=self.headers,
             )
+        endpoint = replace(endpoint, extra=self.extra)
         self._client = HttpClient(endpoint, timeout_s=self.timeout_s, retries=self.retries)
         self._free = asyncio.Semaphore(self.concurrency)
 

@@ -166,7 +166,7 @@ def remote_editor(
         else:
             endpoint = gemini_endpoint(url, headers)
             form = GeminiImages(model, aspect=aspect, size=size, extra=extra or {})
-        return RemoteEditor(form, endpoint, **options)
+        return RemoteEditor(form, replace(endpoint, extra=extra), **options)
     endpoint = Endpoint(
         rest.rstrip("/"), ("GOALREEL_API_KEY",), api_version=api_version, more_headers=headers or {}
     )

@@ -1,6 +1,7 @@
 """The address of a model server, and the keys and headers that go to it and to no other host."""
 
 import ipaddress
+import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -49,6 +50,8 @@ class Endpoint:
     """More headers of each request; `$VARIABLE` in a value is one of the environment."""
     key_header: str | None = None
     """The header of the key, where it is not the usual one."""
+    extra: object = field(default=None, repr=False)
+    """JSON that goes along with each request, whose longer texts may be keys."""
 
     def __post_init__(self) -> None:
         import httpx2
@@ -101,12 +104,13 @@ class Endpoint:
         return {"api-version": self.api_version} if self.api_version else {}
 
     def hide_key(self, text: str) -> str:
-        """Replace the key, and other secrets of the headers, in a text: a server may have quoted them."""
+        """Replace the key, and what else may be one, in a text: a server may have quoted it."""
         values = " ".join(self.more_headers.values())
         variables = [os.environ.get(m[1] or m[2], "").strip() for m in _VARIABLE.finditer(values)]
-        for secret in filter(None, (self.key, *variables)):
+        given = re.findall(r'"([^"\\]{8,})"(?!:)', json.dumps(self.extra))
+        for secret in filter(None, (self.key, *variables, *given)):
             text = text.replace(secret, "***")
-        return text
+        return text.replace(self.address, self.shown).replace(*map(_path, (self.address, self.shown)))
 
     @property
     def shown(self) -> str:
@@ -199,6 +203,10 @@ def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[st
     """Name the variables of an address's key: a service's `own` are for it, and for the user's `base`."""
     variables = () if _origin(address) == _origin(service) else ("GOALREEL_API_KEY",)
     return (*variables, *own) if _origin(address) in (_origin(base), _origin(service)) else variables
+
+
+def _path(address: str) -> str:
+    return "/" + address.partition("://")[2].partition("/")[2]
 
 
 def _origin(address: str) -> tuple[str, str, int] | None:

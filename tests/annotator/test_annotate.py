@@ -17,6 +17,7 @@ from support.places import SUPPORT
 from support.recordings import make_dataset
 from support.review import change, review_page
 from support.steady import contents
+from support.studio import finished, studio, submit
 
 from goalreel.annotator.annotate import annotate as annotate_with
 from goalreel.annotator.annotate import open_dataset
@@ -135,6 +136,11 @@ def test_file_systems_without_a_call(name, code, video_dataset, annotated, tmp_p
     annotate(video_dataset, tmp_path / "out")
     page = review_page(tmp_path / "out", video_dataset)
     change(page, 0, kind="blank", step=page.get("/api/episodes/0").json()["steps"][0]["id"])
+    show(tmp_path / "out", tmp_path / "report")
+    goalreel("export", tmp_path / "out", "--to", "table", "--out", tmp_path / "steps.csv")
+    goalreel("corpus", "from-storyboards", tmp_path / "out", "--out", tmp_path / "corpus")
+    with studio(tmp_path / "studio") as client:
+        finished(client, submit(client))
     monkeypatch.undo()
     shutil.rmtree(tmp_path / "out" / FOLDER / "corrections")
     assert contents(tmp_path / "out") == contents(annotated)
@@ -190,6 +196,17 @@ def test_stopped_and_resumed_ends_with_the_same_bytes(stop, stopped, video_datas
     out = Path(run["out"])
     annotate(video_dataset, out)
     assert contents(out) == contents(annotated)
+
+
+@pytest.mark.parametrize("robot", ["x", {"layout": "gripper=3"}, {"layout": "gripper=3", "findings": "x"}])
+def test_damaged_settings_are_one_line(robot, video_dataset, annotated, tmp_path):
+    out = shutil.copytree(annotated, tmp_path / "out")
+    settings = json.loads((out / FOLDER / "settings.json").read_text())
+    settings["settings"]["robot"] = robot
+    (out / FOLDER / "settings.json").write_text(json.dumps(settings))
+    assert "settings.json: damaged: remove" in fails("annotate", video_dataset, "--out", out)
+    assert "were not written by goalreel annotate" in fails("build", out)
+    show(out, tmp_path / "report")
 
 
 def test_two_runs_into_one_out(video_dataset, annotated, tmp_path):

@@ -96,3 +96,51 @@ def test_what_a_run_leaves_of_failures_stays_here(video_dataset, tmp_path):
     travels = pushed(out)
     assert not [p for p in travels if ".cache" in p or "lock" in p or "answers" in p or "build" in p]
     assert not [path for path, data in travels.items() if b"127.0.0.1" in data]
+
+
+def test_no_key_stays_wherever_it_was_given(video_dataset, tmp_path, monkeypatch, caplog):
+    """In the environment, headers, addresses, a preset, a file of options; quoted by servers that refuse."""
+    keys = {place: f"hunter2{place:02d}" for place in range(10)}
+    for name, place in (("GOALREEL_API_KEY", 0), ("GATEWAY", 1), ("GOALREEL_TOKEN", 2)):
+        monkeypatch.setenv(name, keys[place])
+    monkeypatch.setenv("HTTPS_PROXY", f"http://me:{keys[3]}@127.0.0.1:1")
+    (home := tmp_path / "home").mkdir()
+    (home / ".netrc").write_text(f"machine 127.0.0.1 login me password {keys[4]}\n")
+    monkeypatch.setenv("HOME", str(home))
+
+    def quote(request: Request) -> Reply:
+        if request.json["model"] != "critic" or answer(request).status == 200:
+            return answer(request)
+        sent = request.json["api_key"], request.headers["authorization"]
+        return error(400, f"refused: {request.path} {sent}")
+
+    def check(*words: object) -> None:
+        texts.append((result := invoke("--verbose", *words)).output + str(result.exception))
+
+    texts: list[str] = []
+    out, extra = tmp_path / "out", json.dumps({"api_key": keys[5]})
+    with ChatServer(quote) as chat, serving(Models(editor=TintEditor()), token=keys[2]) as url:
+        place = chat.url.removesuffix("/v1")
+        (preset := home / "own.yaml").write_text(
+            f"planner: openai:planner@{place}/{keys[6]}/v1?header=X-Key:$GATEWAY\neditor: server:{url}\n"
+            "critic: difference\nmax_attempts: 12\n"
+        )
+        (options := home / "options.yaml").write_text(
+            f"critic: 'openai:critic@{place}/{keys[7]}/v1?extra={extra}'\n"
+        )
+        run = ("annotate", video_dataset, "--out", out, "--preset", preset, "--config", options)
+        check(*run)
+        assert Records(out / FOLDER, source="").done()
+        for wrong in (f"me:{keys[8]}@127.0.0.1/v1", f"127.0.0.1/v1?key={keys[9]}"):
+            check(*run[:3], tmp_path / "no", "--planner", f"openai:m@http://{wrong}", "--preset", "server")
+        check("doctor", "--preset", preset)
+    check("show", out, "--out", tmp_path / "report")
+    check("export", out, "--to", "table", "--out", tmp_path / "steps.csv")
+    check("corpus", "from-storyboards", out, "--out", tmp_path / "corpus")
+    written = {path: data for path, data in contents(tmp_path).items() if not path.startswith("home/")}
+    written |= {"terminal": "\n".join(texts).encode(), "log": caplog.text.encode()}
+    found = [
+        (path, place) for path, data in written.items() for place in keys if keys[place].encode() in data
+    ]
+    assert found == []
+    assert b"refused: /***/v1/chat/completions" in b"".join(written.values())

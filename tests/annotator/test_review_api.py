@@ -167,6 +167,13 @@ def test_a_video_comes_in_ranges_and_recordings_kept_as_pictures_have_none(
     assert page.get(f"/video/0/{FRONT}").status_code == 404
 
 
+def test_a_picture_that_is_a_link_to_something_else_is_not_served(page, out):
+    link = out / FOLDER / f"images/ab/ab{'0' * 62}.png"
+    link.parent.mkdir(parents=True)
+    link.symlink_to(out / FOLDER / "settings.json")
+    assert page.get(f"/pictures/ab/{link.name}").status_code == 404
+
+
 @pytest.mark.parametrize(
     ("path", "status"),
     [
