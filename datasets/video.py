@@ -56,6 +56,8 @@ class VideoIndex:
         try:
             with closing(av.open(ffmpeg_url(path), metadata_errors="replace")) as container:
                 stream = container.streams.video[0]
+                if stream.codec_context is None:
+                    raise OSError("of no known codec")
                 whole = (p for p in container.demux(stream) if p.pts is not None and not p.is_corrupt)
                 packets = ((p.pts, p.is_keyframe) for p in whole)
                 rows = np.fromiter(packets, np.dtype([("pts", np.int64), ("key", np.bool_)]))

@@ -104,11 +104,14 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[Path]:
     that is not `durable` may be empty or gone after a power cut.
 
     Raises:
+        OSError: `path` is a folder, a pipe or a device.
         DatasetError: the disk is full; nothing is left behind.
     """
     # Two runs may write the same picture at once, on two machines.
     tmp = path.with_name(f"{TMP}{secrets.token_hex(4)}-{path.name}")
     with disk(path):
+        if path.exists():
+            check_file(path)  # else a device would be replaced
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             yield tmp

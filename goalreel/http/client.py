@@ -37,7 +37,8 @@ MAX_REPLY_BYTES = 64 * 2**20
 """The longest body of a reply, after it is decompressed."""
 REDIRECTS = 5
 """The most redirects of one request that are followed."""
-CONNECT_S, IDLE_S = 10.0, 30.0
+CONNECT_S, IDLE_S, SILENT_S = 10.0, 30.0, 20.0
+"""Seconds that a connection may take, that one in nobody's use is kept, and after which silence is told."""
 _LONGEST_ASKED_S = 120.0
 """The longest pause that a server may ask for. If it asks for more, there is no retry."""
 _LOST = (httpx2.RequestError, ssl.SSLError, anyio.EndOfStream)
@@ -174,9 +175,8 @@ class HttpClient:
             error = state.outcome.exception() if state.outcome else None
             reason = self.explain(error) if isinstance(error, HttpError) else ""
             report_retry(state.attempt_number, reason)
-            if isinstance(error, HttpError) and error.is_out_of_reach and not self._said:
-                self._said = True  # at once, for all tries take minutes
-                log.warning("%s: trying again", reason)
+            if isinstance(error, HttpError) and error.reply is None:
+                self._say(f"{reason}: trying again")
 
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self._retries + 1),
@@ -192,7 +192,15 @@ class HttpClient:
         """Send a request to a route and wait for the reply. Raises as `send`."""
         return run(self.send(self.request(method, route, **content)))
 
+    def _say(self, text: str) -> None:
+        """Warn once that the server is not as it should be, at once: all tries take minutes."""
+        if not self._said:
+            self._said = True
+            log.warning("%s", text)
+
     async def _once(self, request: httpx2.Request) -> Reply:
+        waits = f"no answer from {self.endpoint.shown} for {SILENT_S:g} s: waiting up to {self.timeout_s:g} s"
+        notice = asyncio.get_running_loop().call_later(SILENT_S, self._say, waits)
         try:
             async with asyncio.timeout(self.timeout_s):
                 response = await self._client.send(request, stream=True)
@@ -203,6 +211,8 @@ class HttpClient:
         except (TimeoutError, *_LOST) as e:
             late = isinstance(e, TimeoutError)
             raise HttpError from (httpx2.ReadTimeout("no whole reply in time") if late else e)
+        finally:
+            notice.cancel()
         status = true_status(response.status_code, body)
         reply = Reply(status, body, response.headers, response.url, bool(response.history))
         if 200 <= status < 300:

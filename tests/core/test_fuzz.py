@@ -15,6 +15,7 @@ import shlex
 import shutil
 import signal
 import socket
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -212,8 +213,9 @@ def options(folder: Path) -> Iterator[Fuzz]:
     """
     (folder / "empty").mkdir()
     (folder / "file").write_bytes(b"\x89PNG\0")
+    os.mkfifo(folder / "pipe")
     (folder / "info.json").write_text("[1]")
-    places = ["empty", "file", "info.json", "nothing", "empty/new", "empty/../..", "/dev/null", "."]
+    places = ["empty", "file", "info.json", "nothing", "empty/new", "empty/../..", "pipe", "."]
     every = {
         words: command
         for words, command in commands().items()
@@ -231,12 +233,12 @@ def options(folder: Path) -> Iterator[Fuzz]:
             if parameter.param_type_name == "option" and parameter.name not in ("help", "host", "port"):
                 line.append(rng.choice(parameter.opts))
                 if not getattr(parameter, "is_flag", False) and rng.random() < 0.95:
-                    line.append(
-                        rng.choice([*VALUES, *places, *get_args(parameter.type_descriptor.annotation)])
-                    )
+                    own = get_args(parameter.type_descriptor.annotation)
+                    line.append(rng.choice([*VALUES, *places, *(x for x in own if isinstance(x, str))]))
         if any(parameter.name == "port" for parameter in every[words].params):
             line += ["--port", str(taken.getsockname()[1])]
         command(*words, *line)
+        assert stat.S_ISFIFO((folder / "pipe").stat().st_mode), "a pipe was replaced"
         return shlex.join((*words, *line))
 
     with socket.create_server(("127.0.0.1", 0)) as taken, contextlib.chdir(folder):

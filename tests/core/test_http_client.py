@@ -1,13 +1,17 @@
 """Addresses, keys, proxies and errors, as the clients of chat and image servers share them."""
 
 import json
+import socket
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from threading import Barrier
 
 import httpx2
 import pytest
+from support.chat_server import ChatServer, Reply, Request, said
 from support.image_server import Server
+from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.http import client
@@ -244,3 +248,23 @@ def test_a_key_that_no_header_can_carry_is_not_shown(environment, value):
     environment.setenv("GOALREEL_API_KEY", value)
     with pytest.raises(InputError, match="GOALREEL_API_KEY holds a character that no key has"):
         Endpoint("http://there", ("GOALREEL_API_KEY",))
+
+
+def test_silence_and_lost_replies_are_told_at_once_and_once(monkeypatch, caplog, retry_pauses):
+    """All tries of a server that drops connections, or never answers, take minutes."""
+
+    def late(request: Request) -> Reply:
+        until(lambda: "for 0 s: waiting up to 60 s" in caplog.text)
+        return said("at last")
+
+    with ChatServer(late) as server:
+        http = HttpClient(Endpoint(server.url, ()), timeout_s=60, retries=0)
+        monkeypatch.setattr(client, "SILENT_S", 0)
+        assert http.call("POST", "/chat/completions", json={}).status == 200
+    monkeypatch.undo()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=lambda: [listener.accept()[0].close() for _ in range(3)]).start()
+        address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        with pytest.raises(HttpError):
+            HttpClient(Endpoint(address, ()), timeout_s=60, retries=2).call("GET", "/models")
+    assert caplog.text.count(f"{address}: ") == caplog.text.count("trying again") == 1

@@ -1,6 +1,8 @@
 """Records: durable, atomic, one writer at a time, and nothing outside their folder."""
 
 import json
+import os
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +14,7 @@ from goalreel.claims import attributed, makers
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
+from goalreel.files import write_bytes
 from goalreel.image import Image
 
 
@@ -192,3 +195,14 @@ def test_the_dataset_annotated_is_known_on_this_machine_alone(out, tmp_path):
         records.remember(tmp_path / "in")
         assert records.source_root() == tmp_path / "in"
     assert str(tmp_path).encode() not in b"".join(files(out / "meta").values())
+
+
+def test_a_pipe_or_a_device_is_not_replaced(tmp_path):
+    """`--out /dev/null` of a root in a container would be the end of that device."""
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to(tmp_path / "pipe")
+    for name in ("pipe", "link"):
+        with pytest.raises(OSError, match="is no file, but a folder, a pipe or a device"):
+            write_bytes(tmp_path / name, b"new")
+    assert stat.S_ISFIFO((tmp_path / "link").stat().st_mode)
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["link", "pipe"]

@@ -99,6 +99,12 @@ def test_a_new_file_is_read_anew(root, tmp_path):
         Source.open(root).episode(1).frames(FRONT, [8])
 
 
+def test_a_video_of_no_known_codec_is_named(root):
+    (root / VIDEO).write_bytes((root / VIDEO).read_bytes().replace(b"avc1", b"zzzz"))
+    with pytest.raises(DatasetError, match="of no known codec"):
+        Source.open(root).episode(1).frames(FRONT, [8])
+
+
 @pytest.mark.parametrize("frames", [1, 2, 50])
 def test_a_frame_is_found_by_the_nearest_time(frames):
     random = np.random.default_rng(frames)
