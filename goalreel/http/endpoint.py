@@ -110,7 +110,7 @@ class Endpoint:
         given = re.findall(r'"([^"\\]{8,})"(?!:)', json.dumps(self.extra))
         for secret in filter(None, (self.key, *variables, *given)):
             text = text.replace(secret, "***")
-        return text.replace(self.address, self.shown).replace(*map(_path, (self.address, self.shown)))
+        return text.replace(self.address, self.shown).replace(_path(self.address), _path(self.shown))
 
     @property
     def shown(self) -> str:
