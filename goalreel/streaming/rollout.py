@@ -25,6 +25,7 @@ from lerobot.rollout import (
     build_rollout_context,
     create_strategy,
 )
+from lerobot.rollout.ring_buffer import RolloutRingBuffer
 from lerobot.scripts.lerobot_rollout import RolloutConfig  # which registers every robot
 from lerobot.utils.import_utils import register_third_party_plugins
 from lerobot.utils.visualization_utils import init_visualization, shutdown_visualization
@@ -54,6 +55,8 @@ from goalreel.streaming.subgoalcamera import (
 from goalreel.subgoal_camera import DEFAULT_FORM, LIVE_FORMS, SubGoalForm
 
 IMAGES = "observation.images."
+_FOLLOWED = "goalreel.followed"
+"""In a frame that is kept for later: what is followed in it."""
 STEERING: Any = lerobot.rollout
 """Has RolloutController and LinkedEvent after lerobot 0.6.1."""
 
@@ -199,11 +202,14 @@ def lead(
             if engine.cue is not None:
                 engine.cue.push({n: float(v) for n, v in observation.items() if np.ndim(v) == 0})
 
-        context = _with_goals(context, goals, request, observe)
-        if (dataset := context.data.dataset) is not None and config.strategy.type != "highlight":
-            FollowedRows(dataset, request.instruction, goals)
+        def pause(is_paused: bool) -> None:
+            engine.command("pause" if is_paused else "resume")
+
+        context = _with_goals(context, goals, request, observe, pause)
         engine.start()
         strategy.setup(context)
+        if (dataset := context.data.dataset) is not None:
+            FollowedRows(dataset, request.instruction, goals, getattr(strategy, "_ring", None))
         ticket = engine.submit(TaskRequest(request.instruction, text_only=not has_camera))
         ticket.outcome.add_done_callback(lambda _: stop.set())
         _run(strategy, context)
@@ -261,12 +267,13 @@ def _with_goals(
     goals: NewestGoal,
     request: RolloutRequest,
     on_observation: Callable[[dict[str, Any]], None],
+    pause: Callable[[bool], None],
 ) -> RolloutContext:
     """Give the context with its policy's engine wrapped, and its task replaced where the request says so."""
     inner, tell = context.policy.inference, None
     if request.text == "subgoal":
         tell = getattr(inner, "set_task", None)
-    engine = GoalGatedEngine(inner, goals, on_observation, tell or (lambda _: None))
+    engine = GoalGatedEngine(inner, goals, on_observation, tell or (lambda _: None), pause)
     if request.text == "subgoal" and tell is None:
         steps = context.policy.preprocessor.steps
         context.policy.preprocessor.steps = [SubgoalTaskStep(lambda: engine.subtask), *steps]
@@ -281,8 +288,17 @@ class FollowedRows:
     whole instruction.
     """
 
-    def __init__(self, dataset: LeRobotDataset, instruction: str, goals: NewestGoal) -> None:
-        """Watch the dataset from now on: its methods are replaced by ones that note what they do."""
+    def __init__(
+        self,
+        dataset: LeRobotDataset,
+        instruction: str,
+        goals: NewestGoal,
+        ring: RolloutRingBuffer | None = None,
+    ) -> None:
+        """Watch the dataset from now on: its methods are replaced by ones that note what they do.
+
+        `ring` holds the frames that `--strategy.type=highlight` may record later.
+        """
         self._dataset, self._instruction, self._goals = dataset, instruction, goals
         self._frames, self._said = 0, dict[str, str]()
         self._rows: list[RecordedRow] = []
@@ -299,15 +315,18 @@ class FollowedRows:
             clear_episode_buffer=self.clear_episode_buffer,
             finalize=self.finalize,
         )
+        if ring is not None:
+            keep = ring.append
+            vars(ring).update(append=lambda frame: keep(frame | {_FOLLOWED: _said(goals.newest)}))
 
     def add_frame(self, frame: dict[str, Any]) -> None:
         """Add a frame, and note what is followed in it where that has changed."""
+        followed = frame.pop(_FOLLOWED) if _FOLLOWED in frame else _said(self._goals.newest)
         self._add(frame | {"task": self._instruction})
-        if self._goals.newest is not None:
-            for style, text in _said(self._goals.newest).items():
-                if self._said.get(style) != text:
-                    self._rows.append((self._frames, style, text))
-                    self._said[style] = text
+        for style, text in followed.items():
+            if self._said.get(style) != text:
+                self._rows.append((self._frames, style, text))
+                self._said[style] = text
         self._frames += 1
 
     def save_episode(self, *arguments: Any, **options: Any) -> None:
@@ -334,9 +353,9 @@ class FollowedRows:
         self._said.clear()
 
 
-def _said(goal: Goal) -> Mapping[str, str]:
+def _said(goal: Goal | None) -> Mapping[str, str]:
     """Give the row of each style that holds while this is the newest goal."""
-    if goal.panel is None:
+    if goal is None or goal.panel is None:
         return {}
     steps, at = goal.board.steps, goal.panel.index
     done = [(p.index, p.step.name) for p in steps if p.status == "completed" and p.index < at]

@@ -127,9 +127,11 @@ class GoalGatedEngine:
         goals: NewestGoal,
         on_observation: Callable[[dict[str, Any]], None],
         tell: Callable[[str], object] = lambda _: None,
+        hold: Callable[[bool], object] = lambda _: None,
     ) -> None:
-        """`on_observation` gets every observation, and `tell` the name of every goal."""
+        """`on_observation` gets every observation, `tell` the name of every goal, `hold` each pause."""
         self._inner, self._goals, self._on_observation, self.tell = inner, goals, on_observation, tell
+        self._hold = hold
         self._goal: Goal | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -151,6 +153,16 @@ class GoalGatedEngine:
             self._inner.reset()
             return None  # this observation may still show the previous picture
         return self._inner.get_action(obs_frame) if self.subtask is not None else None
+
+    def pause(self) -> None:
+        """Pause the policy and the task: a person acts, and no observation is passed on."""
+        self._inner.pause()
+        self._hold(True)
+
+    def resume(self) -> None:
+        """Resume both."""
+        self._inner.resume()
+        self._hold(False)
 
     def notify_observation(self, obs: dict[str, Any]) -> None:
         """Pass the newest observation on."""

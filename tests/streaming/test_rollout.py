@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -166,15 +167,41 @@ def rows_of(root: Path) -> list[list[tuple[str, str]]]:
     ]
 
 
-@pytest.mark.long
-@pytest.mark.parametrize("strategy", ["sentry", "episodic"])
-def test_what_was_followed_becomes_rows_of_the_recording(bench, tmp_path, strategy):
-    root = tmp_path / "recorded"
-    recording = (
+def recorded(strategy: str, root: Path) -> tuple[str, ...]:
+    """Options of lerobot-rollout that record."""
+    video = str(strategy != "episodic").lower()  # streamed: otherwise lerobot forks to encode it
+    return (
         f"--strategy.type={strategy}", "--dataset.repo_id=me/rollout_table", f"--dataset.root={root}",
         "--dataset.push_to_hub=false", "--dataset.fps=10", "--play_sounds=false",
-        f"--dataset.video={str(strategy == 'sentry').lower()}",
+        f"--dataset.video={video}", f"--dataset.streaming_encoding={video}",
     )  # fmt: skip
+
+
+def press(patch: pytest.MonkeyPatch, key: Callable[[], str]) -> None:
+    """Stand in for the keyboard: after each action of the robot, press the key that `key` names, if any."""
+    from lerobot.rollout.strategies import dagger, highlight
+    from tabletop_robot import TabletopRobot
+
+    pressed, act = [], TabletopRobot.send_action
+    for module in (dagger, highlight):
+        patch.setattr(module, "create_key_listener", lambda press, **_: pressed.append(press))
+
+    def send_action(robot, action):
+        act(robot, action)
+        if name := key():
+            pressed[-1](name)
+
+    patch.setattr(TabletopRobot, "send_action", send_action)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("strategy", ["sentry", "episodic", "highlight"])
+def test_what_was_followed_becomes_rows_of_the_recording(bench, tmp_path, strategy, monkeypatch):
+    root = tmp_path / "recorded"
+    recording = recorded(strategy, root)
+    if strategy == "highlight":  # what lies before the key is recorded too
+        keys = iter("s")
+        press(monkeypatch, lambda: next(keys, "") if len(bench.tasks) > 1 else "")
     done = invoke(*bench.words(robot=recording))
     assert done.exit_code == 0, done.stderr
     rows = rows_of(root)
@@ -184,7 +211,7 @@ def test_what_was_followed_becomes_rows_of_the_recording(bench, tmp_path, strate
     memories = [text for style, text in rows[-1] if style == "memory"]
     assert memories == [f"Done so far: {'; '.join(bench.tasks[:n])}" for n in range(1, len(bench.tasks))]
     assert [text for style, text in rows[-1] if style == "plan"][-1] == f"1. {bench.tasks[-1]}"
-    if strategy == "episodic":
+    if strategy != "sentry":
         return
     failing = bench.words(
         "-p",
@@ -197,6 +224,32 @@ def test_what_was_followed_becomes_rows_of_the_recording(bench, tmp_path, strate
     again = rows_of(root)
     assert again[: len(rows)] == rows, "the rows of an earlier rollout stay"
     assert {style for style, _ in again[-1]} == {"plan", "subtask"}, "attempted, and never remembered as done"
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("autonomous", ["true", "false"])
+def test_a_person_may_take_over_for_as_long_as_it_takes(bench, tmp_path, autonomous, monkeypatch):
+    """lerobot passes no frames on meanwhile: the task waits, and the rows go on."""
+    reasons, told = [], NewestGoal.on_goal
+    monkeypatch.setattr(NewestGoal, "on_goal", lambda self, g: told(self, g) or reasons.append(g.reason))
+
+    def keys() -> Iterator[str]:
+        yield from ("space", "tab")
+        yield from itertools.takewhile(lambda _: "paused" not in reasons, itertools.repeat(""))
+        yield from ("tab", "space")
+        yield from itertools.repeat("")
+
+    pressed = keys()
+    press(monkeypatch, lambda: next(pressed))
+    by_hand = ("--teleop.type=hand", "--strategy.smooth_handover=false")
+    root = tmp_path / "recorded"
+    how = (*recorded("dagger", root), *by_hand, f"--strategy.record_autonomous={autonomous}")
+    done = invoke(*bench.words(robot=how))
+    assert done.exit_code == 0, done.stderr
+    rows, dataset = rows_of(root), LeRobotDataset("recorded", root=root)
+    hand = [i for i in range(len(rows)) if dataset[i]["intervention"]]
+    assert {[text for style, text in rows[i] if style == "subtask"][-1] for i in hand} == {bench.tasks[0]}
+    assert (len(rows) > len(hand)) == (autonomous == "true")
 
 
 @pytest.mark.long

@@ -4,7 +4,8 @@ Its state and its actions are the fingertip's place (m), its yaw (rad) and the g
 a line for every action to `log`. An untrained policy gets nowhere: after every `patience` actions the table
 makes the next sub-goal true.
 
-Importing this also registers a step that notes the task that a policy reads, for its preprocessor.
+Importing this also registers a step that notes the task that a policy reads, for its preprocessor, and a
+teleoperator, whose actions are not counted.
 """
 
 import json
@@ -20,15 +21,19 @@ from lerobot.cameras.utils import make_cameras_from_configs
 from lerobot.processor import ComplementaryDataProcessorStep, ProcessorStepRegistry
 from lerobot.robots.config import RobotConfig
 from lerobot.robots.robot import Robot
+from lerobot.teleoperators.config import TeleoperatorConfig
+from lerobot.teleoperators.teleoperator import Teleoperator
 
 from goalreel.serving.settings import Models
-from goalreel.tabletop.env import teleport
+from goalreel.tabletop.env import HOME_TIP, teleport
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
 from goalreel_ros.tabletop.simulator import ModelServer
 from goalreel_ros.tabletop.world import World
 
 MOVES = ("x.pos", "y.pos", "z.pos", "yaw.pos", "gripper.pos")
 SIZE = 128
+HAND = 0.5
+"""Where a person's hand holds the gripper."""
 
 
 @ProcessorStepRegistry.register("note_task")
@@ -106,7 +111,7 @@ class TabletopRobot(Robot):
 
     def send_action(self, action: dict[str, Any]) -> dict[str, Any]:
         target = np.array([action[name] for name in MOVES])
-        self.acted += 1
+        self.acted += target[4] != HAND
         goals, now = self.world.episode.goals, self.world.now()
         missing = [goal for goal in goals if not now.holds(goal)]
         line = {"action": target.tolist(), "missing": len(missing)} | {
@@ -127,3 +132,31 @@ class TabletopRobot(Robot):
         self.world = None
         with self.log.open("a") as log:
             log.write('"let go"\n')
+
+
+@TeleoperatorConfig.register_subclass("hand")
+@dataclass(kw_only=True)
+class HandConfig(TeleoperatorConfig): ...
+
+
+class Hand(Teleoperator):
+    """A person's hand, which holds the arm in one place."""
+
+    config_class = HandConfig
+    name = "hand"
+    action_features = dict.fromkeys(MOVES, float)
+    feedback_features = dict.fromkeys((), float)
+    is_connected = is_calibrated = True
+
+    def connect(self, calibrate: bool = True) -> None: ...
+
+    def calibrate(self) -> None: ...
+
+    def configure(self) -> None: ...
+
+    def get_action(self) -> dict[str, Any]:
+        return dict(zip(MOVES, (*HOME_TIP, 0.0, HAND), strict=True))
+
+    def send_feedback(self, feedback: dict[str, Any]) -> None: ...
+
+    def disconnect(self) -> None: ...
