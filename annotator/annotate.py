@@ -25,6 +25,7 @@ from goalreel.annotator.watched import check_watching, watch_examples
 from goalreel.claims import ROWS
 from goalreel.critics.examiner import read_examination
 from goalreel.datasets.health.inspect import refuse_broken
+from goalreel.datasets.hub import local_folder
 from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
@@ -47,7 +48,9 @@ from goalreel.types import ROLES, Critic, Editor, Planner, Role, Status
 
 
 def open_dataset(root: Path | str) -> Source:
-    """Open the LeRobot v3.0 dataset in the folder `root`. Only its metadata is read.
+    """Open the LeRobot v3.0 dataset in the folder `root`, or of that name on the Hub.
+
+    Only its metadata is read.
 
     Raises:
         DatasetError: there is no dataset, or its metadata cannot be read.
@@ -80,7 +83,8 @@ def annotate(
         >>> goalreel.annotate("pusht", "pusht-goals", preset="hindsight")  # doctest: +SKIP
 
     Args:
-        source: folder of a LeRobot v3.0 dataset, or the result of `goalreel.open_dataset`.
+        source: folder of a LeRobot v3.0 dataset, its name on the Hub, or the result of
+            `goalreel.open_dataset`.
         out: folder of the new dataset.
         models: all three models. Leave it out to choose them by `preset`, `planner`, `editor` and `critic`.
         options: settings that decide the result, such as `goalreel.Options(granularity="phase")`.
@@ -105,14 +109,14 @@ def annotate(
         TypeError: an argument has another type.
         UserError, OSError: a model cannot be loaded.
     """
-    if not isinstance(source, Source):
-        source = open_dataset(as_folder(source, "source"))
     if not isinstance(options, Options | None):
         raise TypeError(f"options is a goalreel.Options, not {type_name(options)}")
     options, run, folder = options or Options(), run or RunOptions(), as_folder(out, "out")
     if limits is not None:
         run_options |= {"batch_size": limits.batch_size, "in_flight": limits.in_flight}
     run = run.but(**run_options) if run_options else run
+    if not isinstance(source, Source):
+        source = Source.open(local_folder(as_folder(source, "source"), episodes=run.episodes))
     recorded = options.recorded(source)
     named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
     if run.examples is not None and (models is not None or not isinstance(planner, str | None)):

@@ -18,6 +18,7 @@ from goalreel.annotator.robot import goal_camera, read_robot
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level, note, spell, warning
+from goalreel.datasets.hub import local_folder
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Finding, Layout
@@ -92,7 +93,8 @@ def check(
         0
 
     Args:
-        dataset: folder of a LeRobot v3.0 dataset, or the result of `goalreel.open_dataset`.
+        dataset: folder of a LeRobot v3.0 dataset, its name on the Hub, or the result of
+            `goalreel.open_dataset`.
         episodes: which episodes to check (default: all).
         layout: as `Options.layout`.
         camera: camera of the goal images, as `Options.camera`.
@@ -105,8 +107,10 @@ def check(
         DatasetError: there is no such episode or camera.
     """
     hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
+    if not isinstance(dataset, Source):
+        dataset = local_folder(Path(dataset), videos=False)
     try:
-        source = dataset if isinstance(dataset, Source) else Source.open(Path(dataset))
+        source = dataset if isinstance(dataset, Source) else Source.open(dataset)
     except DatasetError as e:
         unreadable = broken("metadata", str(e))
         return CheckReport(dataset=str(dataset), issues=(unreadable,))

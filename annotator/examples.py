@@ -17,6 +17,7 @@ from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.issues import spell
+from goalreel.datasets.hub import local_folder
 from goalreel.datasets.labels import find_labels
 from goalreel.datasets.parquet import read_table
 from goalreel.datasets.records import FOLDER, Records
@@ -64,7 +65,7 @@ def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
     if labelled.suffix.lower() in TABLES:
         examples = [*_of_table(labelled, source)]
     else:
-        dataset = source
+        labelled, dataset = local_folder(labelled), source
         if labelled.resolve() != source.root.resolve():
             dataset = Source.open(labelled)
             dataset.read_numbers(source.numbers.state, source.numbers.action)

@@ -8,6 +8,7 @@ from goalreel.datasets.corrections import corrections_path, logged_episodes
 from goalreel.datasets.episode import episode_id
 from goalreel.datasets.fingerprint import same_frames
 from goalreel.datasets.health.issues import spell
+from goalreel.datasets.hub import local_folder
 from goalreel.datasets.info_file import check_links
 from goalreel.datasets.labels import LABEL_FORMS, find_labels
 from goalreel.datasets.records import FOLDER, Records
@@ -127,7 +128,7 @@ def take_corrections(records: Records, reviewed_out: Path) -> int:
     Raises:
         DatasetError: there are none, they are of another dataset, or the disk is full.
     """
-    reviewed_records = Records(reviewed_out / FOLDER)
+    reviewed_records = Records(local_folder(reviewed_out, videos=False) / FOLDER)
     episodes = [e for e in logged_episodes(reviewed_records.folder) if reviewed_records.is_corrected(e)]
     if not episodes:
         raise DatasetError(f"{reviewed_out}: holds no corrections: name what goalreel review was given")

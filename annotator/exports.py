@@ -26,6 +26,7 @@ from goalreel.annotator.show import open_annotated, select
 from goalreel.claims import CLAIM_NAMES, NOBODY, PICTURE_CHECKS
 from goalreel.critics.examination import Examination, word
 from goalreel.critics.examiner import read_examination
+from goalreel.datasets.hub import local_folder
 from goalreel.datasets.info_file import check_links
 from goalreel.datasets.labels import STAGE_PREFIXES, WHOLE
 from goalreel.datasets.parquet import array
@@ -309,6 +310,7 @@ def _read_annotated(dataset: Path) -> tuple[Source, dict[int, Goals]]:
     Raises:
         DatasetError: goalreel did not annotate it, it is not written yet, or it is damaged.
     """
+    dataset = local_folder(dataset)
     records = Records(dataset / FOLDER, source="")
     if records.folder.is_dir() and not (dataset / "meta" / "info.json").is_file():
         raise DatasetError(f"{dataset}: not written yet: finish its `goalreel annotate` first")

@@ -23,6 +23,7 @@ from goalreel.annotator.statistics import (
 )
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
+from goalreel.datasets.hub import local_folder
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
 from goalreel.types import Storyboard
@@ -70,7 +71,7 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
     Raises:
         DatasetError: no episode was accepted or rejected, or a record or a log is damaged.
     """
-    records = Records(dataset / FOLDER, source="")
+    records = Records(local_folder(dataset) / FOLDER, source="")
     reviews = [_Judged(records.review(e), records.original(e), fps) for e in Reviews(records).episodes()]
     judged = [one for one in reviews if one.review.verdict in ("accept", "reject") and not one.review.unseen]
     if not judged:

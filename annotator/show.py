@@ -12,6 +12,7 @@ from goalreel.annotator.report.write import write_report
 from goalreel.critics.examination import word
 from goalreel.critics.examiner import read_examination
 from goalreel.datasets.episode import Episode
+from goalreel.datasets.hub import folder_name, local_folder
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
@@ -59,7 +60,7 @@ def show(
     return write_report(
         views(),
         out,
-        title=dataset.resolve().name,
+        title=folder_name(dataset),
         summary={"annotated": f"{len(done)} of {total}"} if len(done) < total else {},
         about=about,
     )
@@ -129,12 +130,15 @@ def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None = 
 def open_annotated(dataset: Path, source: Path | None = None) -> tuple[Records, list[int], Source]:
     """Open an annotated dataset: its records, the episodes that are done, and the dataset with the frames.
 
+    `dataset` and `source` are folders, or names on the Hub.
+
     Frames come from `source`, else from the annotated dataset once it is written, else from the one in its
     settings.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
     """
+    dataset = local_folder(dataset)
     records = Records(dataset / FOLDER, source="")
     done = sorted(records.done())
     if source is not None:

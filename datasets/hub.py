@@ -4,20 +4,31 @@ That library resumes, shows progress, and reads HF_ENDPOINT, HF_TOKEN and HF_HUB
 a name is no folder.
 """
 
+import logging
+import os
 import re
 import shutil
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
 
-from goalreel.datasets.info_file import HUB_NAME, stored, written
-from goalreel.datasets.source import Source
+from goalreel.concurrency import call_in_thread
+from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.info_file import HUB_NAME, read_info, stored, written
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import read_json
+
+log = logging.getLogger(__name__)
 
 VERSION = "v3.0"
 """The tag by which lerobot's loader finds a dataset's revision."""
 _META = ["meta/*", "*.md"]
+_INFO = "meta/info.json"
+_WAIT = 5.0
+"""Seconds for the Hub's first answer, unless HF_HUB_ETAG_TIMEOUT says otherwise; then the cache is used."""
 _ABSENT = (
     "no such folder, and no dataset on the Hugging Face Hub that you may read (if private: hf auth login)"
 )
@@ -40,6 +51,12 @@ def hub_name(path: Path) -> tuple[str, str | None] | None:
     return (str(path), None) if is_name else None
 
 
+def folder_name(path: Path) -> str:
+    """The name of a dataset's folder, also on the Hub."""
+    named = hub_name(path)
+    return named[0].partition("/")[2] if named else path.resolve().name
+
+
 def local_folder(
     path: Path, *, videos: bool = True, own: bool = False, episodes: Collection[int] | None = None
 ) -> Path:
@@ -58,14 +75,16 @@ def local_folder(
         return path
     name, revision = named
     with _one_line(name):
-        meta, revision = _snapshot(name, revision, _META)
+        revision, is_cached = _revision(name, [revision] if revision else [VERSION, "main"])
+        download = partial(_download, name, revision=revision, local_files_only=is_cached)
+        meta = download(allow_patterns=_META)
         if _version(meta).startswith("v2"):
             return _converted(name, meta)
         if own:
             return _own(name, revision)
         if episodes is not None:
-            return _snapshot(name, revision, [*_META, *_files(meta, episodes)])[0]
-        return _snapshot(name, revision, None if videos else [*_META, "data/*"])[0]
+            return download(allow_patterns=[*_META, *_files(meta, episodes)])
+        return download(allow_patterns=None if videos else [*_META, "data/*"])
 
 
 def push(folder: Path, name: str) -> str:
@@ -83,47 +102,98 @@ def push(folder: Path, name: str) -> str:
     return str(address)
 
 
-def _snapshot(name: str, revision: str | None, patterns: list[str] | None) -> tuple[Path, str]:
-    """A folder of the cache with these files, and its revision: the tag v3.0 goes before the branch main."""
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import LocalEntryNotFoundError, RevisionNotFoundError
+def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
+    """The first of the revisions that there is, and True where only the cache has it: the Hub refuses it, or
+    gives no answer.
+    """
+    from huggingface_hub import try_to_load_from_cache
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError
 
-    tried = revision or VERSION
-    try:
-        folder = snapshot_download(name, repo_type="dataset", revision=tried, allow_patterns=patterns)
-    except (RevisionNotFoundError, LocalEntryNotFoundError):
-        if revision:
+    for revision in wanted:
+        try:
+            _ask(name, revision)
+        except RevisionNotFoundError:
+            if revision == wanted[-1]:
+                raise
+        except (HfHubHTTPError, LocalEntryNotFoundError) as e:
+            for known in wanted:
+                if isinstance(try_to_load_from_cache(name, _INFO, None, known, "dataset"), str):
+                    log.warning("%s: the copy in the cache is used (%s)", name, first_line(e))
+                    return known, True
             raise
-        return _snapshot(name, "main", patterns)
-    return Path(folder), tried
+        else:
+            return revision, False
+    raise AssertionError("no revision is wanted")
+
+
+def _ask(name: str, revision: str) -> None:
+    """Ask the Hub for a revision. Without a network, DNS alone takes half a minute to say so.
+
+    Raises:
+        LocalEntryNotFoundError: no answer comes.
+        HfHubHTTPError: there is no such dataset or revision, or one may not read it.
+    """
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        HTTPError,
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+    )
+
+    answers = SimpleQueue[tuple[str, object]]()
+
+    def ask(revision: str) -> object:
+        return HfApi().dataset_info(name, revision=revision, expand=["sha"])
+
+    call_in_thread("goalreel-hub", ask, revision, answers)
+    try:
+        answer = answers.get(timeout=float(os.environ.get("HF_HUB_ETAG_TIMEOUT", _WAIT)))[1]
+    except Empty as e:
+        raise LocalEntryNotFoundError("the Hugging Face Hub gives no answer") from e
+    if isinstance(answer, OfflineModeIsEnabled) or (
+        isinstance(answer, HTTPError) and not isinstance(answer, HfHubHTTPError)
+    ):
+        raise LocalEntryNotFoundError("the Hugging Face Hub is not reached") from answer
+    if isinstance(answer, BaseException):
+        raise answer
+
+
+def _download(name: str, **options: Any) -> Path:
+    """A folder with the files of a dataset."""
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(name, repo_type="dataset", **options))
+    except RuntimeError as e:  # hf_xet raises no other
+        text = "the Hub's storage of large files, Xet, fails: set HF_HUB_DISABLE_XET=1"
+        raise DatasetError(f"{name}: {text} ({first_line(e)})") from e
 
 
 def _files(root: Path, episodes: Collection[int]) -> list[str]:
     """The data files and videos of episodes, from the dataset's metadata in `root`."""
-    source = Source.open(root)
-    template, chosen = source.info["video_path"], source.select(episodes)
-    paths = {source.data_path(index) for index in chosen}
-    for name in (name for name, feature in source.features.items() if feature["dtype"] == "video"):
-        rows = map(source.rows.of, chosen)
-        paths |= {stored(root, template, row, f"videos/{name}", video_key=name) for row in rows}
+    info, rows = read_info(root), EpisodeRows.read(root)
+    paths = set[Path]()
+    for row in (rows.of(index) for index in episodes if index in rows):
+        paths.add(stored(root, info["data_path"], row, "data"))
+        for name in (name for name, feature in info["features"].items() if feature["dtype"] == "video"):
+            paths.add(stored(root, info["video_path"], row, f"videos/{name}", video_key=name))
     return sorted(str(path.relative_to(root)) for path in paths)
 
 
 def _own(name: str, revision: str) -> Path:
     """The dataset as a folder of its own; one that is there may be changed, and is taken as it is."""
-    from huggingface_hub import snapshot_download
-
     folder = Path(name.partition("/")[2])
     if not folder.exists():
         part = folder.with_name(f"{folder.name}.part")
-        snapshot_download(name, repo_type="dataset", revision=revision, local_dir=part)
+        _download(name, revision=revision, local_dir=part)
         part.rename(folder)
     return folder
 
 
 def _converted(name: str, meta: Path) -> Path:
     """The dataset in v3.0, converted by lerobot from v2.1, in the cache."""
-    from huggingface_hub import constants, snapshot_download
+    from huggingface_hub import constants
 
     folder = Path(constants.HF_HOME) / "goalreel" / f"{name.replace('/', '--')}-{meta.name[:12]}"
     if folder.is_dir():
@@ -133,7 +203,7 @@ def _converted(name: str, meta: Path) -> Path:
     part = folder.with_name(f"{folder.name}.part")
     if part.is_dir() and _version(part).startswith("v3"):  # what a kill left: the last rename is missing
         return part.rename(folder)
-    snapshot_download(name, repo_type="dataset", revision=meta.name, local_dir=part)
+    _download(name, revision=meta.name, local_dir=part)
     convert_dataset(name, root=part, push_to_hub=False)
     shutil.rmtree(f"{part}_old", ignore_errors=True)
     return part.rename(folder)
@@ -142,7 +212,7 @@ def _converted(name: str, meta: Path) -> Path:
 def _version(root: Path) -> str:
     """The version in meta/info.json; empty where it has none, as is said where the dataset is read."""
     with suppress(OSError, ValueError, AttributeError):
-        return str(read_json(root / "meta/info.json").get("codebase_version"))
+        return str(read_json(root / _INFO).get("codebase_version"))
     return ""
 
 
@@ -150,7 +220,9 @@ def _version(root: Path) -> str:
 def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
     """Turn what huggingface_hub raises into one line."""
     from huggingface_hub.errors import (
+        FileMetadataError,
         GatedRepoError,
+        HfHubHTTPError,
         HFValidationError,
         HTTPError,
         LocalEntryNotFoundError,
@@ -166,6 +238,8 @@ def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
     except RepositoryNotFoundError as e:
         raise DatasetError(f"{name}: {absent}") from e
     except LocalEntryNotFoundError as e:
+        if isinstance(e.__cause__, HfHubHTTPError | FileMetadataError):
+            raise DatasetError(f"{name}: the Hugging Face Hub says: {first_line(e.__cause__)}") from e
         text = "no such folder, not in the cache of the Hugging Face Hub, and that is not reached"
         raise DatasetError(f"{name}: {text} (HF_HUB_OFFLINE?)") from e
     except (HFValidationError, HTTPError) as e:

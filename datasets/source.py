@@ -20,6 +20,7 @@ from goalreel.concurrency import map_threaded
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.episode_rows import EpisodeRows, locate
 from goalreel.datasets.fingerprint import Fingerprint
+from goalreel.datasets.hub import local_folder
 from goalreel.datasets.info_file import NumberFeatures, find_numbers, read_info, stored
 from goalreel.datasets.labels import read_texts
 from goalreel.errors import DatasetError
@@ -61,8 +62,8 @@ class Source:
 
     @classmethod
     def open(cls, root: Path) -> Self:
-        """Read the metadata of the dataset in `root`."""
-        root = Path(root)
+        """Read the metadata of the dataset in the folder `root`, or of that name on the Hub, in a cache."""
+        root = local_folder(Path(root))
         info = read_info(root)
         rows = locate(root, EpisodeRows.read(root))
         return cls(root, info, rows, read_texts(root / "meta" / "tasks.parquet", "task"))

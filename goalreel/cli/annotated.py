@@ -23,7 +23,7 @@ SHOW_EPILOG = (
 def show(
     dataset: Annotated[
         Path,
-        typer.Argument(help="A dataset that `goalreel annotate` wrote or is writing."),
+        typer.Argument(help="What `goalreel annotate` wrote or is writing, or its name on the Hub."),
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
     source: RecordedSource = None,
@@ -43,11 +43,8 @@ def show(
     """Write a report to look at: HTML pages, or films, or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
         from goalreel.cli.console import print_json, progress_bars
-        from goalreel.datasets.hub import hub_name, local_folder
+        from goalreel.datasets.hub import folder_name, hub_name
 
-        if named := hub_name(dataset):
-            out = out or Path(named[0].partition("/")[2] + "-report") if not (rerun or movie) else out
-            dataset = local_folder(dataset)
         if rerun is not None or movie is not None:
             if out is not None or (rerun and movie):
                 raise InputError("give one of --rerun and --movie; --out is the report's")
@@ -62,7 +59,8 @@ def show(
         from goalreel.annotator.show import show as write_report
 
         base = dataset if dataset.name not in ("", "..") else dataset.resolve()
-        folder = out or base.with_name(dataset.resolve().name + "-report")
+        parent = Path() if hub_name(dataset) else base.parent
+        folder = out or parent / f"{folder_name(dataset)}-report"
         with progress_bars() as progress:
             index = write_report(
                 dataset,
@@ -147,7 +145,9 @@ NOTHING_WRITTEN = "interrupted; nothing was written: run the same command again"
 
 
 def export(
-    dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel annotate` wrote or is writing.")],
+    dataset: Annotated[
+        Path, typer.Argument(help="What `goalreel annotate` wrote or is writing, or its name on the Hub.")
+    ],
     to: Annotated[
         Literal["table", "sarm"],
         typer.Option(

@@ -84,19 +84,18 @@ def check(
     with one_line_errors("interrupted; nothing was written: run the same command again"):
         from goalreel.annotator.check import check as check_dataset
         from goalreel.cli.console import print_json, progress_bars
-        from goalreel.datasets.hub import local_folder
 
         mended: tuple[str, ...] = ()
         if fix != (out is not None):
             raise InputError("--fix and --out COPY go together: the dataset itself is never changed")
         if write_steps and write_steps.exists():  # before all is looked at in vain
             raise InputError(f"{write_steps}: exists already")
-        dataset = local_folder(dataset, videos=fix)
         with progress_bars() as progress:
             if out is not None:
                 from goalreel.datasets.health.repair import repair
+                from goalreel.datasets.hub import local_folder
 
-                mended, dataset = repair(dataset, out, progress=progress), out
+                mended, dataset = repair(local_folder(dataset), out, progress=progress), out
             report = check_dataset(
                 dataset,
                 episodes=parse_episodes(episodes),

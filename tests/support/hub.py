@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
 REPOSITORY = ("api", "datasets")
@@ -24,6 +24,13 @@ class Hub(ThreadingHTTPServer):
         self.root = root
         self.tags: dict[str, set[str]] = {}
         self.private: set[str] = set()
+        self.gated: set[str] = set()
+        self.silent = False
+        """It takes every request, and answers none."""
+        self.stored: Literal["git", "lfs", "xet"] = "git"
+        """Where videos are: beside the rest, or elsewhere, as all large files of the Hub are."""
+        self.storage = 200
+        """What that place answers."""
         self.sent: list[str] = []
         """Files, in the order in which they were asked for."""
         self.tokens: set[str] = set()
@@ -33,6 +40,10 @@ class Hub(ThreadingHTTPServer):
     @property
     def address(self) -> str:
         return f"http://127.0.0.1:{self.server_address[1]}"
+
+    @property
+    def storage_address(self) -> str:
+        return f"http://localhost:{self.server_address[1]}/storage"  # another host
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -55,6 +66,10 @@ class Handler(BaseHTTPRequestHandler):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
         parts = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
+        if self.server.silent:
+            self.rfile.read(1)  # until the client has gone
+            self.close_connection = True
+            return None
         if token := self.headers.get("Authorization"):
             self.server.tokens.add(token)
         if parts == ["api", "repos", "create"]:
@@ -64,14 +79,22 @@ class Handler(BaseHTTPRequestHandler):
             return self.answer(200, {"url": f"{self.server.address}/datasets/{name}", "id": name})
         if parts == ["api", "validate-yaml"]:  # of a card
             return self.answer(200, {"errors": [], "warnings": []})
+        if parts[0] == "storage":
+            path = self.server.root.joinpath(*parts[1:])
+            if self.server.storage != 200 or not path.is_file():  # Xet's own interface is not there
+                return self.answer(max(self.server.storage, 403), b"expired")
+            return self.answer(200, path.read_bytes())
         rest = parts[2:] if tuple(parts[:2]) == REPOSITORY else parts[1:]
         name, what = "/".join(rest[:2]), rest[2:]
         folder = self.server.root / name
         if name in self.server.private and "Authorization" not in self.headers:
             return self.answer(401, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
+        if name in self.server.gated and what[0] == "resolve":
+            return self.answer(403, {"error": "Access is restricted"}, X_Error_Code="GatedRepo")
         if not folder.is_dir():
             return self.answer(404, {"error": "Repository not found"}, X_Error_Code="RepoNotFound")
-        return getattr(self, f"on_{what[0]}", self.unknown)(name, folder, what[1:], body)
+        on_what = getattr(self, f"on_{what[0].replace('-', '_')}", self.unknown)
+        return on_what(name, folder, what[1:], body)
 
     do_GET = do_HEAD = do_POST = do_DELETE = handle_any
 
@@ -92,9 +115,27 @@ class Handler(BaseHTTPRequestHandler):
         paths = sorted(path for path in folder.rglob("*") if path.is_file())
         entries = [
             {"type": "file", "path": str(p.relative_to(folder)), "size": p.stat().st_size, "oid": etag(p)}
+            | self.large(p)
             for p in paths
         ]
         self.answer(200, entries)
+
+    def large(self, path: Path) -> dict[str, Any]:
+        """What the listing says of a file that is stored elsewhere."""
+        if self.server.stored == "git" or path.suffix != ".mp4":
+            return {}
+        oid = hashlib.sha256(path.read_bytes()).hexdigest()
+        xet = {"xetHash": oid} if self.server.stored == "xet" else {}
+        return {"lfs": {"oid": oid, "size": path.stat().st_size, "pointerSize": 134}, **xet}
+
+    def on_xet_read_token(self, name: str, folder: Path, rest: list[str], _: bytes) -> None:
+        address = self.server.storage_address
+        headers = {
+            "X_Xet_Cas_Url": address,
+            "X_Xet_Access_Token": "token",
+            "X_Xet_Token_Expiration": 2**33,
+        }
+        self.answer(self.server.storage, {"casUrl": address, "accessToken": "token", "exp": 2**33}, **headers)
 
     def on_resolve(self, name: str, folder: Path, rest: list[str], _: bytes) -> None:
         path = folder.joinpath(*rest[1:])
@@ -106,6 +147,10 @@ class Handler(BaseHTTPRequestHandler):
             "X_Repo_Commit": commit(name),
             "Accept_Ranges": "bytes",
         }
+        if large := self.large(path):
+            place = f"{self.server.storage_address}/{name}/{'/'.join(rest[1:])}"
+            headers |= {"Location": place, "X_Linked_ETag": f'"{large["lfs"]["oid"]}"'}
+            return self.answer(302, X_Linked_Size=len(content), **headers)
         if self.command == "HEAD":
             return self.answer(200, content, **headers)
         start = int((self.headers.get("Range") or "bytes=0-").removeprefix("bytes=").split("-")[0])
