@@ -246,6 +246,7 @@ async def studio(request: Request, boards: Boards, service: Here) -> Json:
     return {
         "version": __version__,
         "models": {role: getattr(service.models, f"{role}_name") for role in ROLES},
+        "references": settings.loop.references != "none",
         "presets": await asyncio.gather(*looks),
         "max_attempts": settings.loop.max_attempts,
         "max_pixels": min(settings.max_pixels, MAX_PIXELS),

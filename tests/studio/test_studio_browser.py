@@ -4,6 +4,7 @@ import base64
 import io
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 
 import httpx
 import numpy as np
@@ -39,7 +40,11 @@ def studio(tmp_path_factory) -> Iterator[Studio]:
     folder = tmp_path_factory.mktemp("studio")
     make_dataset(folder / "datasets" / "blocks", (8, 8), dtype="image", cameras=("front",))
     models = scripted()
-    offered = [preset("other"), preset("large", problem="it needs a GPU of 55.1 GB")]
+    offered = [
+        preset("other"),
+        preset("large", problem="it needs a GPU of 55.1 GB"),
+        preset("small", lambda: replace(scripted(), planner_name="nano-planner")),
+    ]
     made_app = app(
         folder / "boards", models, datasets=folder / "datasets", presets=offered, max_pixels=MAX_PIXELS
     )
@@ -112,6 +117,41 @@ def test_the_models_of_a_preset_are_chosen_and_one_that_cannot_be_used_says_why(
     page.eventually(lambda: state(studio.client, page.board)["preset"], "other")
     finished(studio.client, page.board)
     assert len(studio.models.planner.batches) == asked
+
+
+def test_words_are_shown_by_pictures_and_small_models_give_way_to_others(page, studio, tmp_path):
+    """With keys, on a phone, in the dark."""
+    page.resize(*WIDTHS["narrow"])
+    page.scheme("dark")
+    for number in (1, 2):
+        (tmp_path / f"{number}.png").write_bytes(png(30 + number, 20))
+    page.start()
+    page.find("#picker input[type=file]").send_keys(str(tmp_path / "1.png"))
+    page.find("[name=instruction]").send_keys("no backend: put in ")
+    page.find("#named input").send_keys(f"{tmp_path}/1.png\n{tmp_path}/2.png")
+    page.eventually(lambda: len(page.all("#named .take")), 2)
+    page.eventually(page.focused, "instruction")
+    page.press("there")
+    page.sees("#models", "The Planner sees the pictures in the sentence; the Editor does not")
+    page.press(Keys.BACKSPACE * 7)
+    page.sees("#missing", "The sentence has 1 <image> mark for 2 pictures.")
+    page.press("> ", Keys.TAB, Keys.ENTER)
+    page.eventually(lambda: len(page.all("#named .take")), 1)
+    words = "return document.querySelector('[name=instruction]').value"
+    page.eventually(lambda: page.script(words).strip(), "no backend: put in <image>")
+    page.click("[name=preset] [value=small]")
+    assert page.overflow() <= 0
+    page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
+    failed = finished(studio.client, page.board, "failed")
+    page.sees("#stage", "These small models know one simulated table and nothing else")
+    page.find("[data-act=remake]").send_keys(Keys.ENTER)
+    page.eventually(lambda: page.board != failed["id"])
+    again = finished(studio.client, page.board, "failed")
+    assert (failed["preset"], again["preset"]) == ("small", "other")
+    assert again["instruction"] == failed["instruction"]
+    shown = [httpx.get(f"{studio.url}{now['images'][0]}", timeout=60).content for now in (failed, again)]
+    assert PIL.Image.open(io.BytesIO(shown[0])).size == (32, 20)
+    assert shown[0] == shown[1]
 
 
 DROP = """

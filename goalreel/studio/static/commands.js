@@ -77,8 +77,10 @@ export const COMMANDS = {
   // The same picture and task once more, by models that can draw it.
   async remake({ state, go }, { preset }) {
     const { instruction, seed, max_attempts } = state;
-    const image = state.image && (await fetch(state.image).then((answer) => answer.blob()).then(dataUrl));
-    const made = await attempt(() => api.submit({ instruction, image, seed, max_attempts, preset }), refused);
+    const sent = (src) => fetch(src).then((answer) => answer.blob()).then(dataUrl);
+    const image = state.image && (await sent(state.image));
+    const images = await Promise.all(state.images.map(sent));
+    const made = await attempt(() => api.submit({ instruction, image, images, seed, max_attempts, preset }), refused);
     if (made) go(`#/storyboard/${made.id}`);
   },
   continue: (view) => view.open("continue"),

@@ -180,7 +180,7 @@ const unreadable = (words) => {
 };
 
 // Reads a picture, and scales it down in the browser if it is larger than the server takes.
-async function read(file, limits) {
+export async function read(file, limits) {
   if (!file) unreadable("That is no picture: drop a PNG or JPEG file.");
   const bitmap = await createImageBitmap(file).catch(() => unreadable(`${file.name || "That"} is no picture that this browser can read.`));
   const { width, height } = bitmap;

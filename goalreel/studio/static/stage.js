@@ -9,7 +9,10 @@ import { STATUS, caution, modelNames, unavailable, worth } from "./words.js";
 export function scene(view) {
   const { state } = view;
   return [
-    h("div", { class: "pictures one", "data-key": "pictures" }, picture(state.image, "The scene now", "Now")),
+    h("div", { class: "pictures one", "data-key": "pictures" },
+      picture(state.image, "The scene now", "Now"),
+      state.images.length > 0 && h("div", { class: "attempt-row", "data-key": "named" }, state.images.map((src, at) => h("div", { class: "take" }, zoom(src, `Picture ${at + 1} of the sentence`, `Picture ${at + 1} of the sentence`)))),
+    ),
     h("div", { class: "panel", "data-key": "panel" }, state.steps.length || state.failure ? given(view) : planning(view)),
   ];
 }
