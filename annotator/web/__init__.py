@@ -18,7 +18,12 @@ _STYLE: Final = Path(str(files("goalreel.annotator.report"))) / "report.css"
 
 def mount_page(app: Starlette, name: str, own: Path) -> None:
     """Serve the page `name`, whose `main.js` and `NAME.css` are in the folder `own`."""
+    scripts = [f"/static/{path.name}" for path in sorted(own.glob("*.js"))]
+    scripts += [f"/common/{path.name}" for path in sorted((_KIT / "static").glob("*.js"))]
+    # All at once, not each when another one asks for it.
+    early = "\n".join(f'<link rel="modulepreload" href="{script}">' for script in scripts)
     document = (_KIT / "page.html").read_text(encoding="utf-8").replace("PAGE", name)
+    document = document.replace("SCRIPTS", early)
 
     async def page(_: Request) -> HTMLResponse:
         return HTMLResponse(document)
