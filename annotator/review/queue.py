@@ -9,6 +9,7 @@ the same during a review.
 
 import math
 import sys
+from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -147,18 +148,17 @@ class QueueRow:
         """There are reasons for doubt, and nobody who looked has accepted or rejected it."""
         return bool(self.doubt.reasons) and (self.verdict in (None, "unsure") or self.unseen)
 
-    def passes(self, query: ListQuery, terms: Sequence[str]) -> bool:
-        """Tell if the row has the status that is asked for, and each term, which is in lower case."""
-        status = "unseen" if self.unseen else self.verdict or "unreviewed"
-        if query.status == "doubt" and not self.in_doubt:
-            return False
-        if query.status not in ("all", "doubt", status):
-            return False
-        if not terms:
-            return True
+    def is_(self, status: str) -> bool:
+        """Tell if the row has the status that is asked for."""
+        if status in ("all", "doubt"):
+            return status == "all" or self.in_doubt
+        return status == ("unseen" if self.unseen else self.verdict or "unreviewed")
+
+    @property
+    def text(self) -> str:
+        """The words that a search looks through, in lower case."""
         parts = (str(self.episode), self.instruction, *self.doubt.reasons, *self.names, self.words)
-        text = " ".join([*parts, self.by or ""]).lower()
-        return all(term in text for term in terms)
+        return " ".join([*parts, self.by or ""]).lower()
 
 
 class ReviewQueue:
@@ -182,12 +182,19 @@ class ReviewQueue:
         self._reviews, self._unmoved, self.examination = reviews, unmoved, examination
         self._facts: dict[int, EpisodeFacts] = {}
         self._rows: dict[int, QueueRow] = {}
+        self._names = Counter[str]()
+        self._changes = 0
+        self._texts: dict[int, tuple[QueueRow, str]] = {}
+        """The texts of rows as they were when somebody searched last."""
+        self._progress: tuple[int, Progress] | None = None
+        """The progress after so many changes."""
         reviewed = set(reviews.episodes())
         for done, (episode, frames) in enumerate(sorted(lengths.items()), start=1):
             board = reviews.records.original(episode)
             self._facts[episode] = facts(board, unmoved(episode, board))
             # Most words occur in many episodes: each text is in memory once.
             names = tuple(sys.intern(step.step.name) for step in board.steps)
+            self._names.update(names)
             instruction, words = sys.intern(board.task.instruction), sys.intern(_words(board))
             self._rows[episode] = QueueRow(
                 episode, instruction, frames, names, worst_word(board, examination), Priority(), words
@@ -205,7 +212,12 @@ class ReviewQueue:
         for episode, doubt in priorities(self._facts).items():
             self._rows[episode] = replace(self._rows[episode], doubt=doubt)
         by_doubt = sorted(self._rows.values(), key=lambda row: (-row.doubt.value, row.episode))
-        self._orders = {"doubt": [row.episode for row in by_doubt], "index": list(self._rows)}
+        doubted = (row.episode for row in by_doubt)
+        self._orders = {
+            name: {episode: place for place, episode in enumerate(order)}
+            for name, order in (("doubt", doubted), ("index", self._rows))
+        }
+        self._changes += 1
 
     def weigh(self, episodes: Iterable[int]) -> None:
         """Order all episodes anew after an act on some."""
@@ -232,8 +244,13 @@ class ReviewQueue:
 
     def update(self, episode: int, reviewed: Reviewed, board: Storyboard) -> None:
         """Update the row of an episode; `board` is what its review is to the dataset."""
-        row = replace(self._rows[episode], word=worst_word(board, self.examination))
-        self._rows[episode] = _row(row, reviewed, board)
+        old = self._rows[episode]
+        row = _row(replace(old, word=worst_word(board, self.examination)), reviewed, board)
+        self._rows[episode] = row
+        if row.names != old.names:
+            counted = Counter(self._names) + Counter(row.names)
+            self._names = counted - Counter(old.names)
+        self._changes += 1
 
     def rows(self) -> list[QueueRow]:
         """All rows, by number."""
@@ -253,18 +270,25 @@ class ReviewQueue:
         """The rows that are asked for, in order, on whatever page."""
         terms = query.q.lower().split()
         rows = (self._rows[episode] for episode in self._orders[query.order])
-        return [row for row in rows if row.passes(query, terms)]
+        found = [row for row in rows if row.is_(query.status)]
+        return [row for row in found if all(term in self._text(row) for term in terms)] if terms else found
+
+    def _text(self, row: QueueRow) -> str:
+        kept = self._texts.get(row.episode)
+        if kept is None or kept[0] is not row:
+            kept = self._texts[row.episode] = row, row.text
+        return kept[1]
 
     def neighbours(self, episode: int, query: ListQuery) -> tuple[int | None, int | None]:
         """The previous episode and the next one without a verdict, among those that are asked for.
 
         After the last episode the queue starts again.
         """
-        place = {other: at for at, other in enumerate(self._orders[query.order])}
-        rows = [row for row in self.select(query) if row.episode != episode]
-        earlier = [row for row in rows if place[row.episode] < place[episode]]
-        following = (row.episode for row in (*rows[len(earlier) :], *earlier) if row.verdict is None)
-        return earlier[-1].episode if earlier else None, next(following, None)
+        place, rows = self._orders[query.order], self.select(query)
+        at = bisect_left(rows, place[episode], key=lambda row: place[row.episode])
+        circle = (rows[other] for other in (*range(at, len(rows)), *range(at)))
+        following = (row.episode for row in circle if row.verdict is None and row.episode != episode)
+        return rows[at - 1].episode if at else None, next(following, None)
 
     def turns(self, by: str) -> dict[str, dict[str, Any] | None]:
         """Describe what undo and redo of a person would do, in whatever episode that is."""
@@ -280,12 +304,13 @@ class ReviewQueue:
 
     def names(self) -> list[str]:
         """The step names of the dataset, the most frequent first, at most NAMES."""
-        names = Counter(name for row in self._rows.values() for name in row.names)
-        return [name for name, _ in names.most_common(NAMES)]
+        return [name for name, _ in self._names.most_common(NAMES)]
 
     def progress(self) -> Progress:
         """The number of episodes with a verdict, with looking and without, and the person's time."""
-        rows = self.rows()
+        changes, rows = self._changes, self.rows()
+        if self._progress is not None and self._progress[0] == changes:
+            return self._progress[1]
         unseen = sum(row.unseen for row in rows)
         given = sum(row.verdict is not None for row in rows)
         an_hour = pace([row.judged for row in rows if row.judged is not None])
@@ -293,7 +318,9 @@ class ReviewQueue:
         gaps = (second - first for first, second in pairwise(times))
         spent = sum((gap for gap in gaps if gap <= BREAK), timedelta()).total_seconds()
         left = 3600 * (len(rows) - given) / an_hour if an_hour else None
-        return Progress(given - unseen, unseen, sum(row.in_doubt for row in rows), an_hour, spent, left)
+        found = Progress(given - unseen, unseen, sum(row.in_doubt for row in rows), an_hour, spent, left)
+        self._progress = changes, found
+        return found
 
 
 def pace(times: Sequence[datetime]) -> float | None:
