@@ -30,7 +30,7 @@ from goalreel.annotator.report.cards import (
 )
 from goalreel.annotator.report.film import write_films
 from goalreel.critics.examination import word
-from goalreel.files import find
+from goalreel.files import find, write_bytes
 from goalreel.planners.kinematic.naming import Asked, asked
 from goalreel.types import Storyboard
 from goalreel.wording import end_line
@@ -237,9 +237,9 @@ class _Report:
 
     def _write(self, name: str, content: str | bytes) -> Path:
         path = self._out / name
-        path.parent.mkdir(parents=True, exist_ok=True)
         # A dataset's text may hold lone surrogates, which have no UTF-8 form.
-        path.write_bytes(content.encode("utf-8", "replace") if isinstance(content, str) else content)
+        data = content.encode("utf-8", "replace") if isinstance(content, str) else content
+        write_bytes(path, data, durable=False)
         return path
 
 

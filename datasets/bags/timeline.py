@@ -155,9 +155,10 @@ def survey(
         stamps[topic].append(at)
         if topic in lags:
             lags[topic].append(received - at)
-    _check_lags(bag, lags)
     for topic, times in stamps.items():
         _complete(bag, topic, len(times))
+    _check_lags(bag, lags)
+    for topic, times in stamps.items():
         _check_order(f"{bag.path}: {topic}", clock, times, times_by_topic[topic])
     return {topic: _track(topic, stamps[topic], payloads[topic]) for topic in choice.all}
 

@@ -1,5 +1,6 @@
 """Errors that a person can mend end in one line on stderr and an exit status, bugs in a traceback."""
 
+import errno
 import json
 import logging
 import re
@@ -31,6 +32,8 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
     try:
         yield
     except (UserError, OSError) as e:
+        if isinstance(e, OSError) and e.errno == errno.ENOSPC and e.filename is None:
+            raise  # of what is printed, as the group of commands says
         log.info("traceback of this error:", exc_info=e)
         _end(first_line(e))
     except ModuleNotFoundError as e:

@@ -6,6 +6,7 @@ DIR/corpus/    the corpus of storyboards that people added (`goalreel.studio.exp
 """
 
 import asyncio
+import errno
 import logging
 import secrets
 import shutil
@@ -46,7 +47,7 @@ class StudioBoards:
     """The storyboards of one folder. Used from the event loop only.
 
     Raises:
-        DatasetError: another server serves the folder, or it cannot be written.
+        DatasetError: another server serves the folder.
     """
 
     def __init__(self, service: Service, folder: Path, presets: Sequence[StudioPreset] = ()) -> None:
@@ -58,7 +59,12 @@ class StudioBoards:
         self.sets = ModelSets(service, presets)
         self._lock = ExitStack()
         busy = f"{folder}: another goalreel server serves this folder: end it, or name another folder"
-        self._lock.enter_context(file_lock(folder / ".lock", busy))
+        try:
+            self._lock.enter_context(file_lock(folder / ".lock", busy))
+        except OSError as e:
+            if e.errno not in (errno.EROFS, errno.EACCES):
+                raise
+            log.warning("%s: it may be looked at, and nothing can be saved: %s", folder, e.strerror)
         self._threads = ThreadPoolExecutor(service.settings.max_running, thread_name_prefix="goalreel-agent")
         self._found: dict[str, tuple[str, Json]] = {}
         """All that a search looks at, in lower case, and the line of each storyboard."""
@@ -214,8 +220,8 @@ class StudioBoards:
             board = self._board(path.name)
             if board.state.status == "running":
                 board.append(WorkEnded(status="interrupted"))
-        except DatasetError as e:
-            log.warning("left out: %s", e)
+        except (DatasetError, OSError) as e:
+            log.warning("left out: %s", first_line(e))
             self.damaged.append(first_line(e))
             return
         self._note(board)

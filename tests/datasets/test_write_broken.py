@@ -13,6 +13,7 @@ from support.killing import tree
 from support.places import SUPPORT
 from support.recordings import storyboard
 
+from goalreel.annotator.show import show
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
@@ -119,6 +120,9 @@ def test_a_full_disk_is_one_clear_line_and_is_resumed(sharded_dataset, small_dis
     stages = {place.relative_to(out).parts[:2] for place in places if place}
     assert {("meta", "goalreel"), ("data", "chunk-000"), ("videos", "observation.images.subgoal")} <= stages
     assert {("meta", "episodes"), ("meta", "stats.json"), ("meta", "info.json")} <= stages
+    fill(small_disk, 0)
+    with pytest.raises(DatasetError, match=r"index\.html: the disk is full"):
+        show(out, small_disk / "report")
 
 
 def attempt(source: Path, out: Path, full: str | int, pages: int) -> Path | None:

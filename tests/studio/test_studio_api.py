@@ -1,7 +1,9 @@
 """Storyboards on disk over real HTTP: made, watched, changed, taken back, exported, found again."""
 
 import base64
+import errno
 import io
+import os
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -291,6 +293,26 @@ def test_changes_that_do_not_fit_are_refused_and_change_nothing(client, standing
 @pytest.fixture(scope="module")
 def standing(client):
     return made(client)
+
+
+def test_a_folder_that_can_only_be_read_is_looked_at(tmp_path, monkeypatch, caplog):
+    with studio(tmp_path) as client:
+        board = made(client)
+    opened = os.open
+
+    def open_to_read(path: str, flags: int, *rest: object, **options: object) -> int:
+        if flags & (os.O_RDWR | os.O_WRONLY) and Path(path).is_relative_to(tmp_path):
+            raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+        return opened(path, flags, *rest, **options)
+
+    monkeypatch.setattr(os, "open", open_to_read)
+    with studio(tmp_path) as client:
+        assert state(client, board["id"]) == board
+        change = {"kind": "change", "step": board["steps"][0]["id"], "name": "mine"}
+        body = {"after": board["number"], "by": "Ada", "edit": change}
+        answer = client.post(f"/v1/storyboards/{board['id']}/edits", json=body)
+        assert answer.json()["error"]["message"].endswith("Read-only file system"), answer.text
+    assert "it may be looked at, and nothing can be saved" in caplog.text
 
 
 def test_paths_lead_nowhere_else(client, standing, folder):
