@@ -21,6 +21,16 @@ _OURS = re.compile(rf"\s*{_BEGIN}.*?{_END}\s*", re.DOTALL)
 _FRONT = re.compile(r"\A---[ \t]*\r?\n(.*?\n)??---[ \t]*(?:\r?\n|\Z)", re.DOTALL)
 _DEFAULTS = {"configs": [{"config_name": "default", "data_files": "data/*/*.parquet"}]}
 _ADDED = {"tags": ("LeRobot", "goalreel", "visual-sub-goals"), "task_categories": ("robotics",)}
+_LEROBOT = """
+A LeRobot policy that takes several cameras takes the sub-goals as one more:
+
+```
+lerobot-train --policy.type=act --policy.push_to_hub=false \
+--dataset.repo_id=OWNER/NAME --dataset.root=FOLDER
+```
+
+FOLDER is this one; without `--dataset.root` lerobot fetches OWNER/NAME from the hub."""
+_LOADER = "\nYour own loader takes `collate_fn=lerobot.utils.collate.lerobot_collate_fn` for the words."
 log = logging.getLogger(__name__)
 
 
@@ -32,7 +42,7 @@ def write_card(job: BuildPlan) -> None:
     data = _DEFAULTS | data | {key: _joined(data.get(key), values) for key, values in _ADDED.items()}
     body = before_goalreel(body).strip() or "# A LeRobot dataset with visual sub-goals"
     front = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
-    ours = "\n".join(_section(job))
+    ours = _section(job)
     write_bytes(job.out / CARD, f"---\n{front}---\n\n{body}\n\n{_BEGIN}\n{ours}\n{_END}\n".encode())
 
 
@@ -62,49 +72,35 @@ def _joined(old: object, new: tuple[str, ...]) -> list[object]:
     return [*values, *(value for value in new if value not in values)]
 
 
-def _section(job: BuildPlan) -> Iterator[str]:
+def _section(job: BuildPlan) -> str:
     """Describe what this build wrote, in Markdown."""
     width, height = job.size
     steps = Counter(status for goals in job.goals.values() for status in goals.statuses)
     counts = ", ".join(f"{n} {status}" for status, n in sorted(steps.items())) or "none"
-    yield "## Visual sub-goals"
-    yield ""
-    yield f"{len(job.goals)} of {len(job.clock)} episodes were annotated by goalreel. Their steps: {counts}."
-    yield ""
-    picture = f"the picture of its goal, {job.form}"
-    yield f"- `{job.key}` ({width}x{height}, a camera): on each frame of a sub-task {picture}."
-    yield f"- `{job.pad_key}`: true on frames without an accepted goal, whose picture is black."
-    if job.text.language:
-        yield "- `language_persistent`: the words, as rows of style `plan`, `subtask` and others."
-    if job.task_per_frame:
-        yield "- `task_index`: the sub-task of each frame; without one, the instruction."
-    texts = ", ".join(parse_details(job.records.settings().get("details")))
+    settings = job.records.settings()
+    texts = ", ".join(parse_details(settings.get("details")))
     besides = f", and details of its steps ({texts})" if texts else ""
-    yield f"- `meta/goalreel`: the record of each episode, with every attempt and verdict{besides}."
-    yield ""
-    yield from claim_lines(claim for goals in job.goals.values() for claim in goals.claims)
-    yield ""
-    if (examination := read_examination(job.records.examination)) is not None:
-        yield f"- {examination.line}"
-    for one in job.records.measured:
-        yield f"- {one}"
-    for role, name in _models(job):
-        yield f"- {role}: `{name}`"
-    yield from _robot(job)
-    yield ""
-    yield "A LeRobot policy that takes several cameras takes the sub-goals as one more:"
-    yield ""
-    yield "```"
-    yield (
-        "lerobot-train --policy.type=act --policy.push_to_hub=false "
-        "--dataset.repo_id=OWNER/NAME --dataset.root=FOLDER"
-    )
-    yield "```"
-    yield ""
-    yield "FOLDER is this one; without `--dataset.root` lerobot fetches OWNER/NAME from the hub."
-    if job.text.language:
-        yield ""
-        yield "Your own loader takes `collate_fn=lerobot.utils.collate.lerobot_collate_fn` for the words."
+    examination = read_examination(job.records.examination)
+    lines = [
+        "## Visual sub-goals\n",
+        f"{len(job.goals)} of {len(job.clock)} episodes were annotated by goalreel. Their steps: {counts}.\n",
+        f"- `{job.key}` ({width}x{height}, a camera): on each frame of a sub-task the picture of its goal, "
+        f"{job.form}.",
+        f"- `{job.pad_key}`: true on frames without an accepted goal, whose picture is black.",
+        job.text.language
+        and "- `language_persistent`: the words, as rows of style `plan`, `subtask` and others.",
+        job.task_per_frame and "- `task_index`: the sub-task of each frame; without one, the instruction.",
+        f"- `meta/goalreel`: the record of each episode, with every attempt and verdict{besides}.\n",
+        *claim_lines(claim for goals in job.goals.values() for claim in goals.claims),
+        "",
+        examination and f"- {examination.line}",
+        *(f"- {one}" for one in job.records.measured),
+        *(f"- {role}: `{name}`" for role in ROLES if isinstance(name := settings.get(role), str)),
+        *_robot(settings.get("robot")),
+        _LEROBOT,
+        job.text.language and _LOADER,
+    ]
+    return "\n".join(line for line in lines if isinstance(line, str))
 
 
 def claim_lines(claims: Iterable[str]) -> Iterator[str]:
@@ -120,21 +116,11 @@ def claim_lines(claims: Iterable[str]) -> Iterator[str]:
     )
 
 
-def _robot(job: BuildPlan) -> Iterator[str]:
+def _robot(robot: dict[str, Any] | None) -> Iterator[str]:
     """Say how the robot was read, and why; nothing for records that do not tell."""
-    robot = job.records.settings().get("robot")
     if not robot:
         return
-    yield ""
-    yield "How the robot was read:"
-    yield ""
+    yield "\nHow the robot was read:\n"
     for finding in robot["findings"]:
         value = f"`{finding['value']}`" if finding["value"] else "none"
         yield f"- {finding['field']}: {value} ({finding['confidence']}: {finding['reason']})"
-
-
-def _models(job: BuildPlan) -> Iterator[tuple[str, str]]:
-    settings = job.records.settings()
-    for role in ROLES:
-        if isinstance(name := settings.get(role), str):
-            yield role, name
