@@ -18,8 +18,7 @@ from goalreel.annotator.existing_words import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, Summary, known_true, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
-from goalreel.annotator.questions.picture import with_picture
-from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.questions.question import find_question, with_picture
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.watched import check_watching, watch_examples
 from goalreel.claims import ROWS

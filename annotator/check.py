@@ -11,8 +11,7 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.annotator.examples import by_instruction, to_label
 from goalreel.annotator.policy import PolicyInputs, policy_inputs
-from goalreel.annotator.questions.picture import with_picture
-from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.questions.question import find_question, with_picture
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
 from goalreel.annotator.robot import goal_camera, read_robot
 from goalreel.datasets.episode import Episode

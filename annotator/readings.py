@@ -9,12 +9,7 @@ from pydantic import BaseModel, ConfigDict
 
 from goalreel.errors import InputError
 from goalreel.files import MAX_BYTES, read_mapping, write_bytes
-from goalreel.planners.kinematic.clauses import (
-    Clause,
-    read,
-    split_handovers,
-    split_return,
-)
+from goalreel.planners.kinematic.clauses import Clause, read, split_handovers, split_return
 
 type Steps = dict[str, tuple[str, ...]]
 """Instruction -> the owner's steps."""

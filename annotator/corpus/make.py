@@ -41,9 +41,8 @@ from goalreel.datasets.corpora.planner_rows import (
     unified_row,
 )
 from goalreel.datasets.corpora.recipe import Pick, RecipeStage, Selection, select
-from goalreel.datasets.corpora.rows import RowKind
+from goalreel.datasets.corpora.rows import Corpus, RowKind, shard_ranges, write_corpus
 from goalreel.datasets.corpora.trajectories import STORED_EDITS, Outline, StepSample, edit_row
-from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
 from goalreel.errors import DatasetError
 from goalreel.files import digest, exclusive, sweep, write_bytes
 from goalreel.progress import OnProgress

@@ -26,25 +26,22 @@ from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_reply
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.planner_rows import brief_reasoning
-from goalreel.datasets.corpora.rows import RowKind, TalkRow, decode_lesson, talks
-from goalreel.datasets.corpora.write import Corpus, shard_ranges, write_corpus
+from goalreel.datasets.corpora.rows import (
+    Corpus,
+    RowKind,
+    TalkRow,
+    decode_lesson,
+    shard_ranges,
+    talks,
+    write_corpus,
+)
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import check_file, file_digest, find, read_json, write_bytes
 from goalreel.image import Image
 from goalreel.planners.chat import question
 from goalreel.progress import OnCount
 from goalreel.torch_support import read_plain_data
-from goalreel.types import (
-    Attempt,
-    DoneStep,
-    Failure,
-    Plan,
-    Step,
-    Storyboard,
-    StoryboardStep,
-    Task,
-    Verdict,
-)
+from goalreel.types import Attempt, DoneStep, Failure, Plan, Step, Storyboard, StoryboardStep, Task, Verdict
 
 LARGEST_AREA = 1024 * 1024
 """Pixels; larger pictures are scaled down: the published Critic is trained on at most that much."""

@@ -31,10 +31,10 @@ from goalreel.datasets.writing.files import (
     pass_on,
 )
 from goalreel.datasets.writing.goals import TASKS, tasks_file
+from goalreel.datasets.writing.language import rewrite_shard
 from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places, places_digest, ticks
 from goalreel.datasets.writing.meta import PictureLevels, Stats
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
-from goalreel.datasets.writing.shards import rewrite_shard
 from goalreel.datasets.writing.video import AT_ONCE, PictureRun, write_video
 from goalreel.errors import DatasetError
 from goalreel.files import digest, file_digest, find, sweep, write_bytes

@@ -124,8 +124,7 @@ def with_answers(options: "Options", source: "Source") -> "Options":
 
     Nothing is asked where stdin or stderr is no terminal: the run then ends with the first question.
     """
-    from goalreel.annotator.questions.picture import with_picture
-    from goalreel.annotator.questions.question import find_question
+    from goalreel.annotator.questions.question import find_question, with_picture
     from goalreel.annotator.robot import goal_camera, read_robot
 
     asked: set[str] = set()

@@ -20,8 +20,8 @@ import torch
 from safetensors.torch import load_file
 from torch import nn
 
+from goalreel.datasets.corpora.rows import Corpus, write_corpus
 from goalreel.datasets.corpora.trajectories import STORED_EDITS, StoredEdit
-from goalreel.datasets.corpora.write import Corpus, write_corpus
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import InputError
 from goalreel.image import Image

@@ -5,19 +5,8 @@ from dataclasses import replace
 
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.clauses import (
-    Clause,
-    read,
-    split_handovers,
-    split_return,
-    whole,
-)
-from goalreel.planners.kinematic.contacts import (
-    FailedGrasp,
-    find_any_contacts,
-    find_contacts,
-    sort_grasps,
-)
+from goalreel.planners.kinematic.clauses import Clause, read, split_handovers, split_return, whole
+from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
 from goalreel.planners.kinematic.description import hand_phases
 from goalreel.planners.kinematic.evidence import (
     direction_warnings,

@@ -17,8 +17,7 @@ from support.cli import fails, goalreel
 from support.recordings import make_dataset, renamed
 
 from goalreel.annotator.annotate import annotate
-from goalreel.annotator.questions.picture import with_picture
-from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.questions.question import find_question, with_picture
 from goalreel.annotator.robot import goal_camera, read_robot
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source

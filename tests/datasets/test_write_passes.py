@@ -339,7 +339,7 @@ def test_row_groups_of_in_and_out_do_not_change_the_rows(
         annotated(video_dataset, tmp_path / "many", {1: {}}),
         annotated(source, tmp_path / "one", {1: {}}),
     ]
-    monkeypatch.setattr("goalreel.datasets.writing.shards.GROUPS", 2)
+    monkeypatch.setattr("goalreel.datasets.writing.language.GROUPS", 2)
     outs.append(annotated(video_dataset, tmp_path / "few", {1: {}}))
     assert [pq.ParquetFile(out / DATA).num_row_groups for out in outs] == [3, 3, 2]
     assert all(pq.read_table(out / DATA).equals(pq.read_table(outs[0] / DATA)) for out in outs)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.datasets.corpora.rows import Corpus, write_corpus
 from goalreel.image import Image
 from goalreel.training.config import GrpoConfig
 from goalreel.types import Edit, Failure

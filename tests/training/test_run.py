@@ -16,7 +16,7 @@ pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[train]'"
 import torch
 
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.datasets.corpora.rows import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.tabletop.truth import held_out_split

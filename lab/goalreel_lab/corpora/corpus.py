@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.rows import RowKind
-from goalreel.datasets.corpora.write import Corpus, write_corpus
+from goalreel.datasets.corpora.rows import Corpus, RowKind, write_corpus
 from goalreel.errors import InputError
 from goalreel.progress import OnCount
 from goalreel.tabletop.splits import Split, seeds
