@@ -279,8 +279,7 @@ def export_sarm(
             written yet or is damaged; the disk is full.
     """
     source, goals = _read_annotated(dataset)
-    whole = len(source.rows)
-    lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
+    whole, lengths = len(source.rows), source.lengths
     dense = {e: found for e, of_episode in goals.items() if (found := stages(of_episode, lengths[e]))}
     if not dense:
         raise DatasetError(f"{dataset}: no completed step to train on, so there are no stages")
@@ -318,7 +317,7 @@ def _read_annotated(dataset: Path) -> tuple[Source, dict[int, Goals]]:
     stored_layout(source, records.settings())
     if missing := source.missing_files():
         raise DatasetError(f"{dataset}: {next(iter(missing.values()))} is missing: copy the dataset again")
-    lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
+    lengths = source.lengths
     done = sorted(e for e in records.done() if e in lengths)
     if not done:
         raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")

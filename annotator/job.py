@@ -159,7 +159,7 @@ def watching(source: Source, recorded: RecordingContext, episodes: Sequence[int]
     from goalreel.planners.watch.planner import WatchCost, watch_cost
 
     sample = episodes[:: math.ceil(len(episodes) / SAMPLE)] if episodes else []
-    lengths = {row["episode_index"]: row["length"] for row in source.rows}
+    lengths = source.lengths
     total, frames = WatchCost(), 0
     for index in sample:
         try:

@@ -27,7 +27,7 @@ import json
 import random
 import re
 from collections import Counter, deque
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
 from math import prod
@@ -192,28 +192,25 @@ def write_prompts(
 ) -> Iterator[Prompt]:
     """Yield up to `count` prompts; the first ones are the same for a larger `count`."""
     found = Duplicates() if duplicates is None else duplicates
-    domains = (
-        take_turns(
-            take_turns(
-                _template_prompts(domain, bank, name, n, seed, found) for n in range(len(part.templates))
-            )
-            for name, part in bank.sub_categories.items()
-        )
+
+    def of_part(domain: str, bank: PromptBank, name: str) -> Iterator[Prompt]:
+        count = len(bank.sub_categories[name].templates)
+        return take_turns([_template_prompts(domain, bank, name, n, seed, found) for n in range(count)])
+
+    domains = [
+        take_turns([of_part(domain, bank, name) for name in bank.sub_categories])
         for domain, bank in banks.items()
-    )
+    ]
     return islice(take_turns(domains), count)
 
 
-def take_turns[T](sources: Iterable[Iterator[T]]) -> Iterator[T]:
+def take_turns[T](sources: Sequence[Iterator[T]]) -> Iterator[T]:
     """Yield one item of each source in turn, until all are at their end.
 
     >>> list(take_turns([iter("abc"), iter("x")]))
     ['a', 'x', 'b', 'c']
     """
-    return _turns(deque(sources))
-
-
-def _turns[T](waiting: deque[Iterator[T]]) -> Iterator[T]:
+    waiting = deque(sources)
     while waiting:
         source = waiting.popleft()
         for item in islice(source, 1):

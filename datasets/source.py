@@ -87,6 +87,11 @@ class Source:
     def indices(self) -> tuple[int, ...]:
         return tuple(self.rows.indices.tolist())
 
+    @property
+    def lengths(self) -> dict[int, int]:
+        """Episode -> frames, as meta/episodes says."""
+        return dict(zip(self.indices, self.rows.column("length"), strict=True))
+
     def camera(self, name: str | None) -> str:
         """The camera called `name`, in full or without `observation.images.`.
 

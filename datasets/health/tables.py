@@ -257,7 +257,7 @@ def _spans(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
 def _numbering(
     source: Source, rows: FrameRows, chosen: Sequence[int], *, is_whole: bool
 ) -> Iterator[HealthIssue]:
-    lengths = dict(zip(source.indices, source.rows.column("length"), strict=True))
+    lengths = source.lengths
     if off := [e for e in chosen if len(rows.of_episode[e]) != lengths[e]]:
         text = f"meta/episodes says {lengths[off[0]]} frames, and there are {len(rows.of_episode[off[0]])}"
         text = f"{spell(off)}: {text}: annotate leaves that out; correct length"

@@ -22,7 +22,6 @@ from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.watch.reply import (
     CONTACTS,
     TILES,
-    PlannedRecording,
     contact_sheet,
     describe,
     moments,
@@ -106,7 +105,7 @@ class WatchPlanner:
             first = False
         if self._details:
             watched = {
-                i: PlannedRecording(w.recording, w.instruction, plan)
+                i: (w.recording, w.instruction, plan)
                 for i, w in enumerate(watches)
                 if isinstance(w, _Watch) and isinstance(plan := answers[i], Plan)
             }

@@ -8,7 +8,6 @@ not say whether it was done and whether it agrees.
 import json
 import logging
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
 from typing import Annotated, Any, Literal
@@ -149,18 +148,13 @@ class _DetailsReply(ReplyModel):
     restorable: bool | None = None
 
 
-@dataclass(frozen=True)
-class PlannedRecording:
-    """A plan and the recording that it was read off."""
-
-    recording: Recording
-    instruction: str
-    plan: Plan
+type Watched = tuple[Recording, str, Plan]
+"""A recording, its instruction, and the plan that was read off it."""
 
 
 def describe(
     chat: Chat,
-    watched: Sequence[PlannedRecording],
+    watched: Sequence[Watched],
     cameras: Sequence[str],
     names: Collection[DetailName],
     replies: int,
@@ -171,22 +165,20 @@ def describe(
     """
     places = [
         (number, at, keys)
-        for number, episode in enumerate(watched)
-        for at, step in enumerate(episode.plan.steps)
+        for number, (_, _, plan) in enumerate(watched)
+        for at, step in enumerate(plan.steps)
         if (keys := tuple(_keys(step, names)))
     ]
     questions = [_question(watched[number], at, keys, cameras) for number, at, keys in places]
-    steps = [list(episode.plan.steps) for episode in watched]
+    steps = [list(plan.steps) for _, _, plan in watched]
     for (number, at, _), answer in zip(places, _ask(chat, questions, replies), strict=True):
         if isinstance(answer, Failure):
-            where = f"{watched[number].recording.id}, step {at + 1}"
+            where = f"{watched[number][0].id}, step {at + 1}"
             log.warning("%s: the model gave no details: %s", where, answer.line)
         elif answer != Details():
             steps[number][at] = steps[number][at].model_copy(update={"details": answer})
-    return [
-        episode.plan.model_copy(update={"steps": tuple(new)})
-        for episode, new in zip(watched, steps, strict=True)
-    ]
+    pairs = zip(watched, steps, strict=True)
+    return [plan.model_copy(update={"steps": tuple(new)}) for (_, _, plan), new in pairs]
 
 
 def _keys(step: Step, names: Collection[DetailName]) -> Iterator[str]:
@@ -214,31 +206,29 @@ def _ask(
 
 
 def _question(
-    watched: PlannedRecording, at: int, keys: Sequence[str], cameras: Sequence[str]
+    watched: Watched, at: int, keys: Sequence[str], cameras: Sequence[str]
 ) -> Question[Details] | Failure:
-    step, segment = watched.plan.steps[at], (watched.plan.segments or ())[at]
+    recording, instruction, plan = watched
+    step, segment = plan.steps[at], (plan.segments or ())[at]
+    # The first frame, the last, and some evenly between.
+    frames = np.unique(np.linspace(segment.start, segment.end - 1, FRAMES).round().astype(int)).tolist()
     try:
-        sheet = contact_sheet(watched.recording, cameras, _frames(segment))
+        sheet = contact_sheet(recording, cameras, frames)
     except DatasetError as e:
         return Failure(stage="plan", message=str(e))
     form = json.dumps({key: True if key == "restorable" else "..." for key in keys})
     values = {
         "keys": keys,
-        "instruction": plain(watched.instruction),
+        "instruction": plain(instruction),
         "name": plain(step.name),
         "start": segment.start,
         "end": segment.end,
-        "fps": f"{watched.recording.fps:g}",
+        "fps": f"{recording.fps:g}",
         "cameras": [camera.removeprefix("observation.images.") for camera in cameras],
         "form": form,
     }
     message = Message("user", interleave(render("watcher/details", values), [sheet]))
     return Question((message,), partial(parse_details_reply, keys=keys), THOUGHTFUL % form)
-
-
-def _frames(segment: Segment) -> list[int]:
-    """The first frame, the last, and some evenly between."""
-    return np.unique(np.linspace(segment.start, segment.end - 1, FRAMES).round().astype(int)).tolist()
 
 
 def parse_details_reply(reply: str, keys: Sequence[str]) -> Details | Problem:
