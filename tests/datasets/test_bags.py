@@ -265,7 +265,7 @@ def test_steps_that_were_planned_in_words(tmp_path):
     words = {"wait": "Wait for the glue.", "sign": "Sign it."}
     sent = [
         *b.robot(20),
-        b.storyboard(-30 * MS, ("pick", "wait", "push", "sign"), 0, words=words),
+        b.storyboard(-30 * MS, ("pick", "wait", "push", "sign"), 0, words=words, probability=np.nan),
         b.subgoal(-5 * MS, 0, "pick", picture=b.moving(25)),
         b.subgoal(395 * MS, 1, "wait", words=words["wait"]),
         b.subgoal(795 * MS, 2, "push", words="A picture that never came.", accepted=False),
@@ -277,6 +277,7 @@ def test_steps_that_were_planned_in_words(tmp_path):
     assert told == {"pick": "accepted", "wait": "text", "push": "failed", "sign": "skipped"}
     assert [s.step.prompt is None for s in board.steps] == [False, True, False, True]
     assert (board.steps[1].segment.start, board.steps[1].segment.end) == (4, 8)
+    assert board.steps[0].attempts[0].verdict.probability is None
     assert board.steps[1].step.auxiliary_text == "Wait for the glue."
 
 

@@ -4,7 +4,9 @@ import shutil
 
 import pytest
 from huggingface_hub import DatasetCard
+from support.examined import examination
 
+from goalreel.critics.examiner import read_examination
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
@@ -88,6 +90,9 @@ def test_models_are_named_as_the_settings_do(video_dataset, board, tmp_path):
     names = {"planner": "openai:qwen?temperature=0.2", "editor": "server", "critic": "difference"}
     with Records.open(tmp_path / "out", names, source.fingerprint()) as records:
         records.commit(0, board(12))
+        examination(records.examination, "no")
+        examined = read_examination(records.examination).line
         build(source, tmp_path / "out", records)
     text = card(tmp_path / "out").text
+    assert f"- {examined}\n" in text
     assert "- planner: `openai:qwen?temperature=0.2`\n- editor: `server`\n- critic: `difference`" in text

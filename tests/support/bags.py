@@ -164,9 +164,15 @@ def subgoal(
 
 
 def storyboard(
-    at: int, names: Iterable[str], active: int, *, revision: int = 0, words: Mapping[str, str] | None = None
+    at: int,
+    names: Iterable[str],
+    active: int,
+    *,
+    revision: int = 0,
+    words: Mapping[str, str] | None = None,
+    probability: float = 0.5,
 ) -> Sent:
-    """A Storyboard whose steps before `active` are done, each accepted with scores 8 and 9, probability 0.5.
+    """A Storyboard whose steps before `active` are done, each accepted with scores 8 and 9.
 
     `words`: those of the steps that are planned without a picture, by their names.
     """
@@ -184,7 +190,7 @@ def storyboard(
             "critic": {
                 "verdict": 1,
                 "reasoning": f"{name} shows",
-                "probability": 0.5,
+                "probability": probability,
                 "scores": [{"criterion": "semantics", "score": 8}, {"criterion": "quality", "score": 9}],
             },
         }
