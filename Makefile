@@ -82,7 +82,7 @@ lab: .venv/.ready  ## the tests of lab/ beyond its smoke test, colcon, and long 
 # lerobot's newest source, such as a checkout of its main branch: make test-lerobot LEROBOT=PATH
 LEROBOT :=
 OF_LEROBOT := tests/datasets/test_lerobot_recipes.py tests/datasets/test_lerobot_reference.py \
-	tests/datasets/test_write_dataset.py tests/streaming/test_rollout.py
+	tests/datasets/test_write_dataset.py tests/annotator/test_policy.py tests/streaming/test_rollout.py
 test-lerobot: .venv/.ready  ## import all, and run tests that call lerobot, with its release and with LEROBOT=PATH to its source
 ifeq ($(LEROBOT),)
 	@echo "!!!!!!!!!! NOT TESTED with lerobot's main: give LEROBOT=PATH to its source !!!!!!!!!!"

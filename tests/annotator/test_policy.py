@@ -10,9 +10,9 @@ import pytest
 from support.cli import fails, invoke, results
 from support.faults import info
 from support.places import ROOT
-from support.policies import flags, tiny, train
+from support.policies import TINY_PI05, flags, tiny, train
 from support.recordings import make_dataset
-from support.tiny import tiny_smolvlm
+from support.tiny import tiny_smolvlm, tokenizer
 
 from goalreel.annotator.policy import COUNTED, SPARE, VIEWS, WORDLESS
 
@@ -259,9 +259,11 @@ def test_fine_tuning_without_and_with_the_line(video_dataset, goals, tmp_path):
 @pytest.mark.process
 def test_stock_policies_train_on_the_result(goals, tmp_path):
     vlm = tiny_smolvlm(tmp_path / "vlm")
-    runs = [flags(tiny(kind, vlm)) for kind in ("act", "diffusion", "smolvla")]
+    tokenizer(image="").save_pretrained(tmp_path / "google/paligemma-3b-pt-224")  # pi0.5's
+    runs = [flags(tiny(kind, vlm)) for kind in ("act", "diffusion", "smolvla", "pi05")]
     common = ["--dataset.repo_id=local/x", f"--dataset.root={goals}"]
-    train(*([*run, *common, f"--output_dir={tmp_path / str(i)}"] for i, run in enumerate(runs)))
+    outs = ([*run, *common, f"--output_dir={tmp_path / str(i)}"] for i, run in enumerate(runs))
+    train(*outs, before=TINY_PI05, cwd=tmp_path)
     for i in range(len(runs)):
         saved = json.loads((tmp_path / str(i) / "checkpoints/last/pretrained_model/config.json").read_text())
         assert GOAL in saved["input_features"]

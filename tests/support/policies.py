@@ -51,6 +51,10 @@ def tiny(name: str, vlm: Path | None = None) -> "PreTrainedConfig":
             num_train_timesteps=4,
             **_HERE,
         )
+    if name == "pi05":
+        from lerobot.policies.pi05.configuration_pi05 import PI05Config
+
+        return PI05Config(chunk_size=4, n_action_steps=4, tokenizer_max_length=32, **_HERE)
     from lerobot.policies.smolvla.configuration_smolvla import SmolVLAConfig
 
     return SmolVLAConfig(
@@ -79,13 +83,33 @@ def make(name: str, size: tuple[int, int], vlm: Path | None = None) -> "PreTrain
     return get_policy_class(name)(config).eval()
 
 
-def train(*runs: Sequence[object]) -> str:
-    """Run `lerobot-train` with each of the arguments in one process, for one step; return the log."""
+TINY_PI05 = """
+from lerobot.policies.pi05 import modeling_pi05 as pi05
+whole = pi05.PaliGemmaForConditionalGenerationWithPiGemma
+def tiny(config):
+    vision = config.vision_config
+    vision.hidden_size = vision.intermediate_size = 16
+    vision.num_hidden_layers, vision.num_attention_heads = 1, 2
+    vision.projection_dim = config.text_config.hidden_size
+    return whole(config)
+pi05.PaliGemmaForConditionalGenerationWithPiGemma = tiny
+sizes = dict(width=16, depth=1, mlp_dim=16, num_heads=8, num_kv_heads=1, head_dim=8)
+pi05.get_gemma_config = lambda _: pi05.GemmaConfig(**sizes)
+"""
+"""The sizes that no option of pi0.5 changes: 1.9 billion weights at least, 0.4 of them the vision tower's."""
+
+
+def train(*runs: Sequence[object], before: str = "", cwd: Path | None = None) -> str:
+    """Run `lerobot-train` with each of the arguments in one process, for one step; return the log.
+
+    `before` is run first, and names on the Hub are looked for in `cwd`.
+    """
     always = "--policy.device=cpu --policy.push_to_hub=false --steps=1 --batch_size=2 --num_workers=0"
     words = [["lerobot-train", *always.split(), *map(str, run)] for run in runs]
-    code = "import json, sys\nfrom lerobot.scripts.lerobot_train import main\n"
+    code = f"import json, sys\n{before}\nfrom lerobot.scripts.lerobot_train import main\n"
     code += "for sys.argv in json.loads(sys.argv[1]):\n    main()"
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(words)], capture_output=True, text=True)
+    command = [sys.executable, "-c", code, json.dumps(words)]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=cwd)
     assert done.returncode == 0, done.stderr[-3000:]
     assert done.stderr.count("End of training") == len(runs)
     return done.stderr + done.stdout
