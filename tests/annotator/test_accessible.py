@@ -6,8 +6,9 @@ from collections.abc import Iterator
 import httpx
 import numpy as np
 import pytest
-from support.browser import BrowserPage, KillableServer, chromium, needs_chromium
+from support.browser import BrowserPage, chromium, needs_chromium
 from support.recordings import make_dataset
+from support.review import ReviewServer
 from support.serving_models import running
 from support.studio import app, edit, finished, made, preset, scripted, submit
 from support.wait import until
@@ -24,7 +25,6 @@ axe = pytest.importorskip("axe_core_python.selenium", reason="needs axe: pip ins
 pytestmark = [pytest.mark.process, needs_chromium]
 
 SIZES = (1280, 900), (390, 844)
-RUN = "from goalreel.cli.main import app; app()"
 FRONT = "observation.images.front"
 KINDS = [
     {},
@@ -69,8 +69,7 @@ def addresses(tmp_path_factory, annotated) -> Iterator[dict[str, str]]:
     question = Question(finding, "which end", "In which row is it closed?", (choice,), {}, picture)
     asked: list[object] = []
     threading.Thread(target=ask_in_browser, args=(question, asked.append), daemon=True).start()
-    review = KillableServer(RUN, "review", str(out), "--port", "PORT", look="/api/dataset")
-    review.start()
+    review = ReviewServer(out)
     offered = [preset("other"), preset("large", problem="it needs a GPU of 55.1 GB")]
     with running(app(folder / "boards", scripted(), presets=offered)) as (studio, _):
         client = httpx.Client(base_url=studio, timeout=60)

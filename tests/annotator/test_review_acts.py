@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from support.browser import BrowserPage, KillableServer, chromium, needs_chromium
+from support.browser import chromium, needs_chromium
 from support.cli import goalreel
 from support.recordings import make_dataset
-from support.review import change, review_page
+from support.review import ReviewPage, ReviewServer, change, review_page
 from support.robots import pick_and_place
 
 from goalreel.annotator.examples import read_examples
@@ -28,7 +28,6 @@ from goalreel.image import Image
 from goalreel.models import presets
 from goalreel.types import Failure, Storyboard, Task
 
-RUN = "from goalreel.cli.main import app; app()"
 TASK = "räum die Tasse weg"
 NAMES = ("nimm die Tasse", "stell die Tasse ab", "fahr zurück")
 SPEEDS = (8, 10, 12, 9, 11, 10, 9, 12, 10, 11)
@@ -269,29 +268,11 @@ def test_steps_are_copied_and_are_no_label_until_somebody_moves_them(out, tmp_pa
         assert page.post("/api/episodes/0/events", json=body).status_code == 422
 
 
-class Page(BrowserPage):
-    """An episode, or the list, as a person uses it."""
-
-    def frame(self) -> int:
-        return int(self.attribute(".playhead", "aria-valuenow") or -1)
-
-    def go(self, frame: int) -> None:
-        while (away := frame - self.frame()) != 0:
-            self.press("." if away > 0 else ",")
-
-    def settled(self) -> None:
-        self.eventually(lambda: self.text("#saving"), "Saved")
-
-    def field(self) -> str:
-        return self.script("return document.activeElement.name ?? ''")
-
-
 @pytest.fixture
-def page(out, tmp_path) -> Iterator[Page]:
-    server = KillableServer(RUN, "review", str(out), "--port", "PORT", "--by", "ann", look="/api/dataset")
-    server.start()
+def page(out, tmp_path) -> Iterator[ReviewPage]:
+    server = ReviewServer(out)
     for driver in chromium(tmp_path / "profile"):
-        page = Page(driver)
+        page = ReviewPage(driver)
         page.resize(1440, 900)
         page.url = server.url
         yield page
@@ -316,7 +297,9 @@ def test_a_dataset_is_labelled_from_nothing_and_built(page, out):
         page.settled()
     page.press(keys.ENTER)
     for at, name in enumerate(NAMES, start=1):
-        page.eventually(lambda at=at: (page.text(".step-item.open .number"), page.field()), (f"{at}", "name"))
+        page.eventually(
+            lambda at=at: (page.text(".step-item.open .number"), page.focused()), (f"{at}", "name")
+        )
         page.press(name, keys.ENTER)
     page.settled()
     page.sees("#steps", '"fahr zurück" is done')

@@ -7,8 +7,9 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
-from support.browser import BrowserPage, KillableServer, chromium, needs_chromium
+from support.browser import chromium, needs_chromium
 from support.recordings import make_dataset, storyboard
+from support.review import ReviewPage, ReviewServer
 
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -24,10 +25,9 @@ pytestmark = [pytest.mark.process, needs_chromium]
 FRONT = "observation.images.front"
 EPISODES, LENGTH, TAIL = 28, 30, 6
 """An episode has three steps of 8 frames; its last 6 frames are of none."""
-WIDTHS = {"wide": (1440, 900), "narrow": (1024, 768)}
-on_narrow = pytest.mark.parametrize("page", [WIDTHS["narrow"]], ids=["narrow"], indirect=True)
-"""Keys and buttons do the same at every width; on the narrow page what they bring up must fit."""
-RUN = "from goalreel.cli.main import app; app()"
+WIDTHS = {"wide": (1440, 900), "phone": (390, 844)}
+on_phone = pytest.mark.parametrize("page", [WIDTHS["phone"]], ids=["phone"], indirect=True)
+"""Keys and buttons do the same at every width; on a phone, in the dark, what they bring up must fit."""
 Keys = webdriver.Keys
 
 
@@ -52,22 +52,11 @@ def annotate(source: Path, out: Path, episodes: int, length: int) -> Path:
     return out
 
 
-class Served(KillableServer):
-    """`goalreel review`, which may be killed."""
-
-    def __init__(self, out: Path) -> None:
-        super().__init__(RUN, "review", str(out), "--port", "PORT", "--by", "ann", look="/api/dataset")
-        self.start()
-
-    def episode(self, index: int) -> dict:
-        return httpx.get(f"{self.url}/api/episodes/{index}", timeout=60).json()
-
-
 @pytest.fixture(scope="module")
-def served(tmp_path_factory) -> Iterator[Served]:
+def served(tmp_path_factory) -> Iterator[ReviewServer]:
     folder = tmp_path_factory.mktemp("review")
     source = make_dataset(folder / "in", (LENGTH,) * EPISODES)
-    server = Served(annotate(source, folder / "out", EPISODES, LENGTH))
+    server = ReviewServer(annotate(source, folder / "out", EPISODES, LENGTH))
     yield server
     server.kill()
 
@@ -83,10 +72,10 @@ def unused() -> Iterator[int]:
     return iter(range(EPISODES - 4))
 
 
-class Page(BrowserPage):
+class Page(ReviewPage):
     """The page as a person uses it."""
 
-    def __init__(self, driver, server: Served, size: tuple[int, int] = WIDTHS["wide"]) -> None:
+    def __init__(self, driver, server: ReviewServer, size: tuple[int, int] = WIDTHS["wide"]) -> None:
         super().__init__(driver)
         self.server = server
         self.resize(*size)
@@ -103,17 +92,6 @@ class Page(BrowserPage):
         loaded = "return [...document.images].every((image) => !image.src || image.complete)"
         self.eventually(lambda: self.script(loaded))  # and nothing moves under the pointer
 
-    def settled(self) -> None:
-        self.eventually(lambda: self.text("#saving"), "Saved")
-
-    def frame(self) -> int:
-        return int(self.attribute(".playhead", "aria-valuenow") or -1)
-
-    def go(self, frame: int) -> None:
-        """To a frame, by the keys."""
-        while (away := frame - self.frame()) != 0:
-            self.press("." if away > 0 else ",")
-
     def spans(self) -> list[tuple[int, int]]:
         """The steps as the server has them."""
         return [(step["start"], step["end"]) for step in self.server.episode(self.index)["steps"]]
@@ -128,6 +106,7 @@ def page(driver, served, request, unused) -> Iterator[Page]:
     driver.get("about:blank")
     driver.get_log("browser")
     page = Page(driver, served, request.param)
+    page.scheme("dark" if request.param == WIDTHS["phone"] else "light")
     page.open(next(unused))
     yield page
     assert page.overflow() <= 0
@@ -136,6 +115,7 @@ def page(driver, served, request, unused) -> Iterator[Page]:
 
 def test_it_plays_one_step_on_every_camera_and_stops_at_its_end(page):
     assert page.frame() == 0
+    assert page.all(".curves polyline")
     page.press(Keys.SPACE)
     page.sees("[data-act=play]", "Pause")
     page.eventually(lambda: (page.frame(), page.text("[data-act=play]").startswith("Play step")), (7, True))
@@ -195,7 +175,7 @@ def test_a_boundary_is_dragged_to_a_frame_in_the_episode_on_show_alone(page, unu
     assert page.server.episode(first)["revision"] == 0
 
 
-@on_narrow
+@on_phone
 def test_boundaries_are_set_by_keys_alone(page):
     page.press("l")
     page.go(10)
@@ -221,7 +201,7 @@ def test_boundaries_are_set_by_keys_alone(page):
     page.settled()
 
 
-@on_narrow
+@on_phone
 def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(page):
     page.go(4)
     page.press("s")
@@ -233,7 +213,7 @@ def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(pag
     page.go(26)
     page.press("i")
     page.eventually(page.spans, [(0, 8), (8, 16), (16, 24), (26, 30)])
-    page.eventually(lambda: page.script("return document.activeElement.name"), "name")
+    page.eventually(page.focused, "name")
     page.press("go home", Keys.ENTER)
     page.eventually(lambda: page.step(3)["name"], "go home")
     assert (page.step(3)["instruction"], page.step(3)["prompt"]) == (
@@ -255,18 +235,18 @@ def test_steps_are_split_merged_inserted_and_deleted_and_all_of_it_is_undone(pag
         page.settled()
 
 
-@on_narrow
+@on_phone
 def test_words_are_edited_with_suggestions(page):
     names = page.script("return [...document.querySelectorAll('#names option')].map((o) => o.value)")
     assert "reach the block" in names
     assert page.attribute("[name=name]", "list") is None
     page.press(Keys.ENTER)
-    page.eventually(lambda: page.script("return document.activeElement.name"), "name")
+    page.eventually(page.focused, "name")
     assert page.attribute("[name=name]", "list") == "names"
     page.press("not this", Keys.ESCAPE)
     page.eventually(lambda: page.all("[data-form=rename]"), [])
     page.press(Keys.ENTER)
-    page.eventually(lambda: page.script("return document.activeElement.name"), "name")
+    page.eventually(page.focused, "name")
     page.press("look <b>closely</b>", Keys.TAB, "The arm is still.", Keys.TAB, Keys.TAB, Keys.ENTER)
     page.press(
         Keys.TAB, "The hand rises.", Keys.TAB, Keys.TAB, Keys.TAB, "To see more.", Keys.TAB, Keys.ENTER
@@ -281,13 +261,13 @@ def test_words_are_edited_with_suggestions(page):
     page.sees(".step-item.open", "words by hand")
 
 
-@on_narrow
+@on_phone
 def test_words_half_typed_outlive_a_reload_back_and_another_step(page):
     name = "return document.querySelector('[data-form=rename] [name=name]')?.value ?? null"
 
     def typed(words: str) -> None:
         page.press("l", Keys.ENTER)
-        page.eventually(lambda: page.script("return document.activeElement.name"), "name")
+        page.eventually(page.focused, "name")
         page.press(words)
         page.eventually(lambda: page.script(name), words)
 
@@ -324,7 +304,7 @@ def test_words_half_typed_outlive_a_reload_back_and_another_step(page):
     page.press(Keys.ESCAPE)
 
 
-@on_narrow
+@on_phone
 def test_the_history_is_turned_page_by_page(page):
     for n in range(43):
         event = {"kind": "rename", "step": "0", "name": f"name {n:02}"}
@@ -347,7 +327,7 @@ def test_the_history_is_turned_page_by_page(page):
     page.settled()
 
 
-@on_narrow
+@on_phone
 def test_goal_images_issues_and_outcomes_are_set(page):
     page.press("l", "1")
     page.eventually(lambda: page.step(1)["chosen"], 0)
@@ -360,7 +340,7 @@ def test_goal_images_issues_and_outcomes_are_set(page):
     page.sees(".step-item.open .step-head", "verified")
     page.settled()
     page.press("g")
-    page.eventually(lambda: page.script("return document.activeElement.name"), "prompt")
+    page.eventually(page.focused, "prompt")
     page.press("a clearer one", Keys.TAB, Keys.ENTER)
     page.eventually(lambda: len(page.step(1)["attempts"]), 4)
     page.settled()
@@ -378,7 +358,7 @@ def test_goal_images_issues_and_outcomes_are_set(page):
     page.settled()
 
 
-@on_narrow
+@on_phone
 def test_changes_are_labelled_while_it_plays(page):
     """One key a change: no pause, and the words come later. The video is slow until both are made."""
     speed = "document.querySelectorAll('video').forEach((video) => (video.playbackRate = arguments[0]))"
@@ -397,13 +377,13 @@ def test_changes_are_labelled_while_it_plays(page):
     # The video waits while words are typed.
     for key, field in ((Keys.ENTER, "name"), ("g", "prompt")):
         page.press("j", "c", key)
-        page.eventually(lambda field=field: page.script("return document.activeElement.name") == field)
+        page.eventually(page.focused, field)
         assert page.script("return [...document.querySelectorAll('video')].every((v) => v.paused)")
         page.press(Keys.ESCAPE)
     assert len(page.spans()) == 4
 
 
-@on_narrow
+@on_phone
 def test_screen_readers_are_told_what_is_what(page):
     assert page.attribute(".track", "role") == "group"
     sliders = """
@@ -526,6 +506,7 @@ def test_pictures_below_the_recording_of_a_small_screen_are_seen_too(driver, ser
     page.click(".step-head[data-step='2']")
     page.shifted("a")
     page.eventually(lambda: page.step(2)["accepted"])
+    page.sees(".step-item.open .step-head", "verified")
     page.press("a")
     page.eventually(lambda: served.episode(page.index)["verdict"], "accept")
     page.sees("#said", f"Episode {page.index} accepted, 3 steps.")
@@ -592,7 +573,7 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
 
 def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, tmp_path):
     source = make_dataset(tmp_path / "in", (LENGTH,), dtype="image", cameras=("front",))
-    server = Served(annotate(source, tmp_path / "out", 1, LENGTH))
+    server = ReviewServer(annotate(source, tmp_path / "out", 1, LENGTH))
     try:
         page = Page(driver, server)
         page.open(0)

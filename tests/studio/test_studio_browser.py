@@ -59,10 +59,11 @@ def driver(tmp_path_factory):
 
 @pytest.fixture
 def page(driver, studio) -> Iterator[StudioPage]:
-    """In the end nothing went wrong unsaid."""
+    """On a phone, in the dark; in the end nothing went wrong unsaid."""
     driver.get("about:blank")
     driver.get_log("browser")
-    page = StudioPage(driver, studio.url)
+    page = StudioPage(driver, studio.url, "narrow")
+    page.scheme("dark")
     yield page
     for gate in studio.gates():
         gate.set()
@@ -120,9 +121,6 @@ def test_the_models_of_a_preset_are_chosen_and_one_that_cannot_be_used_says_why(
 
 
 def test_words_are_shown_by_pictures_and_small_models_give_way_to_others(page, studio, tmp_path):
-    """With keys, on a phone, in the dark."""
-    page.resize(*WIDTHS["narrow"])
-    page.scheme("dark")
     for number in (1, 2):
         (tmp_path / f"{number}.png").write_bytes(png(30 + number, 20))
     page.start()
@@ -272,7 +270,6 @@ def test_words_steps_and_their_order_are_changed_and_all_of_it_is_undone(page, s
 
 def test_the_task_is_edited_in_place_and_badges_leave_the_picture_free(page, studio):
     now = made(studio.client)
-    page.resize(*WIDTHS["narrow"])
     page.open(now["id"])
     page.settled("accepted", "accepted")
     page.press("t")

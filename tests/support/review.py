@@ -1,12 +1,14 @@
-"""The review page over HTTP, as a test's page."""
+"""The review page over HTTP, and in a browser."""
 
 from pathlib import Path
 
+import httpx
 from fastapi.testclient import TestClient
 
 from goalreel.annotator.review.app import create_review
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.web.auth import Access
+from support.browser import BrowserPage, KillableServer
 
 LOOKED = {"looked": {"seconds": 20.0, "frames": [[0, 10_000]], "pictures": {str(i): 2.0 for i in range(9)}}}
 """What the page tells of an episode that somebody looked at."""
@@ -16,6 +18,37 @@ def review_page(out: Path, source: Path | None = None) -> TestClient:
     """Open the page of an annotated dataset."""
     app = create_review(ReviewSession.open(out, source=source, reviewer="root"), Access(), None)
     return TestClient(app, base_url="http://127.0.0.1:8090")
+
+
+class ReviewServer(KillableServer):
+    """`goalreel review`, which may be killed; it is started."""
+
+    def __init__(self, out: Path) -> None:
+        run = "from goalreel.cli.main import app; app()"
+        super().__init__(run, "review", str(out), "--port", "PORT", "--by", "ann", look="/api/dataset")
+        self.start()
+
+    def episode(self, index: int) -> dict:
+        return httpx.get(f"{self.url}/api/episodes/{index}", timeout=60).json()
+
+
+class ReviewPage(BrowserPage):
+    """An episode, or the list, as a person uses it."""
+
+    def settled(self) -> None:
+        self.eventually(lambda: self.text("#saving"), "Saved")
+
+    def frame(self) -> int:
+        return int(self.attribute(".playhead", "aria-valuenow") or -1)
+
+    def go(self, frame: int) -> None:
+        """To a frame, by the keys."""
+        while (away := frame - self.frame()) != 0:
+            self.press("." if away > 0 else ",")
+
+    def focused(self) -> str:
+        """The name of the field that has the focus."""
+        return self.script("return document.activeElement.name ?? ''")
 
 
 def change(page: TestClient, index: int, **event: object) -> dict:
