@@ -15,7 +15,7 @@ trial.json                                how each model was asked, read, and ho
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from importlib.resources import files
@@ -314,7 +314,10 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
     roles = []
     for role in trial.roles:
         replies = []
-        for name, reply in _named_replies(role):
+        brief = re.sub(r"[^A-Za-z0-9._-]+", "-", ModelName.parse(role.model).brief()) or role.role
+        for number, reply in enumerate(role.replies, start=1):
+            end = f"bad-{brief}-{number}" if reply.read_as is None else f"{reply.read_as}-{brief}"
+            name = f"{_KIND[role.role]}-{end}.txt" if reply.text else None
             if name is not None:
                 write_bytes(out / name, valid(reply.text).encode())
             replies.append({"file": name, "read_as": reply.read_as, "problem": reply.problem})
@@ -332,15 +335,3 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
     }
     write_bytes(out / "trial.json", json.dumps(record, indent=1).encode() + b"\n")
     return record
-
-
-def _named_replies(role: RoleTrial) -> Iterator[tuple[str | None, HeardReply]]:
-    """Yield each reply with the name of its file; None where there is no text."""
-    brief = re.sub(r"[^A-Za-z0-9._-]+", "-", ModelName.parse(role.model).brief()) or role.role
-    for number, reply in enumerate(role.replies, start=1):
-        if not reply.text:
-            yield None, reply
-        elif reply.read_as is None:
-            yield f"{_KIND[role.role]}-bad-{brief}-{number}.txt", reply
-        else:
-            yield f"{_KIND[role.role]}-{reply.read_as}-{brief}.txt", reply

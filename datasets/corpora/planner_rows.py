@@ -80,21 +80,22 @@ def sequence_row(board: Storyboard, task_id: str, *, rejected: bool, dialect: Di
     first = plan_row(board, task_id, dialect)
     conversation, reply = first.lesson
     turns = [*conversation, Message("assistant", (reply,))]
-    for text, picture, verdict, prompt in _attempts(board, rejected):
+    for number, picture, prompt, verdict in _attempts(board, rejected):
+        state = plain(board.steps[number].step.instruction)
+        text = f"Step {first.done + number + 1}: {state}\nOrder: {plain(prompt)}\nPicture: "
         reply = verdict_reply(verdict, prompt if dialect.repeats else None)
         turns += [Message("user", (text, picture)), Message("assistant", (reply,))]
     *conversation, last = turns
     return TalkRow(task_id, first.done, (tuple(conversation), str(last.parts[0])))
 
 
-def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[str, Image, Verdict, str]]:
-    for number, step in enumerate(board.steps, len(board.task.done) + 1):
+def _attempts(board: Storyboard, rejected: bool) -> Iterator[tuple[int, Image, str, Verdict]]:
+    """Yield each step's place, and of each of its judged attempts the picture, the prompt and the verdict."""
+    for number, step in enumerate(board.steps):
         for i, attempt in enumerate(step.attempts):
-            if attempt.image is None or attempt.verdict is None or not (rejected or i == step.chosen):
-                continue
-            text = f"Step {number}: {plain(step.step.instruction)}\nOrder: {plain(attempt.prompt)}\nPicture: "
-            verdict = attempt.verdict.model_copy(update={"reasoning": critic_words(attempt.verdict)})
-            yield text, attempt.image, verdict, attempt.prompt
+            if attempt.image is not None and attempt.verdict is not None and (rejected or i == step.chosen):
+                verdict = attempt.verdict.model_copy(update={"reasoning": critic_words(attempt.verdict)})
+                yield number, attempt.image, attempt.prompt, verdict
 
 
 type UnifiedRow = Mapping[str, Any]
@@ -127,15 +128,10 @@ def unified_row(board: Storyboard, task_id: str, *, rejected: bool) -> UnifiedRo
     """Make the row of a storyboard, with or without its `rejected` attempts and the Critic's words."""
     scene, pictures = task_images(board.task)
     attempts, outputs = [], []
-    for number, step in enumerate(board.steps):
-        for i, attempt in enumerate(step.attempts):
-            verdict = attempt.verdict
-            if attempt.image is None or verdict is None or not (rejected or i == step.chosen):
-                continue
-            outputs.append(attempt.image)
-            answer = {"success": verdict.success, "reasoning": critic_words(verdict)}
-            more = {"refined_prompt": verdict.refined_prompt}
-            attempts.append({"step": number, "prompt": attempt.prompt, **answer, **more})
+    for number, picture, prompt, verdict in _attempts(board, rejected):
+        outputs.append(picture)
+        answer = {name: getattr(verdict, name) for name in ("success", "reasoning", "refined_prompt")}
+        attempts.append({"step": number, "prompt": prompt, **answer})
     fields = ("name", "instruction", "prompt", "auxiliary_text")
     row = {
         "task_id": task_id,

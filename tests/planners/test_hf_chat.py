@@ -104,15 +104,7 @@ def test_sampling_follows_torchs_seed(qwen):
 def as_the_checkpoint_samples(chat: HfChat, conversation, seed: int, **changed) -> str:
     """What transformers itself samples for one conversation with the checkpoint's own settings."""
     torch.manual_seed(seed)
-    inputs = chat.processor.apply_chat_template(
-        [{"role": m.role, "content": [content(p) for p in m.parts]} for m in conversation],
-        add_generation_prompt=True,
-        tokenize=True,
-        return_dict=True,
-        return_tensors="pt",
-    )
-    out = chat.model.generate(**inputs, max_new_tokens=24, **changed)
-    return decoded(chat, out[0, inputs["input_ids"].shape[1] :].tolist())
+    return decoded(chat, generate(chat, conversation, 24, **changed))
 
 
 @pytest.mark.parametrize(
@@ -146,8 +138,8 @@ def content(part) -> dict:
     return {"type": "image", "image": PIL.Image.fromarray(part.pixels)}
 
 
-def generated(chat: HfChat, conversation, tokens: int) -> list[int]:
-    """The ids transformers itself generates, greedily, for one conversation."""
+def generate(chat: HfChat, conversation, tokens: int, **settings) -> list[int]:
+    """The ids transformers itself generates for one conversation."""
     inputs = chat.processor.apply_chat_template(
         [{"role": m.role, "content": [content(p) for p in m.parts]} for m in conversation],
         add_generation_prompt=True,
@@ -155,10 +147,14 @@ def generated(chat: HfChat, conversation, tokens: int) -> list[int]:
         return_dict=True,
         return_tensors="pt",
     )
-    out = chat.model.generate(
-        **inputs, max_new_tokens=tokens, do_sample=False, repetition_penalty=1.0, eos_token_id=[]
-    )
+    out = chat.model.generate(**inputs, max_new_tokens=tokens, **settings)
     return out[0, inputs["input_ids"].shape[1] :].tolist()
+
+
+def generated(chat: HfChat, conversation, tokens: int) -> list[int]:
+    """As `generate`, greedily and without an end."""
+    greedy = {"do_sample": False, "repetition_penalty": 1.0, "eos_token_id": []}
+    return generate(chat, conversation, tokens, **greedy)
 
 
 def decoded(chat: HfChat, ids: list[int]) -> str:
