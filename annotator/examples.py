@@ -174,6 +174,8 @@ def _of_table(path: Path, source: Source) -> Iterator[Example]:
 
 def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
     """Episode -> its rows with a name."""
+    if not path.is_file():
+        raise InputError(f"{path}: no such file")
     try:
         table = _read_csv(path) if path.suffix.lower() == ".csv" else read_table(path)
     except (pa.ArrowException, OSError) as e:

@@ -1,8 +1,15 @@
 """The generated pages of the documentation show all of what they describe."""
 
+import http.server
 import inspect
 import json
+import os
 import re
+import subprocess
+import sys
+from functools import partial
+from pathlib import Path
+from threading import Thread
 from types import FunctionType
 
 import pytest
@@ -11,7 +18,10 @@ import site_models
 import site_pages
 import site_schema
 import yaml
+from support.browser import chromium, needs_chromium
+from support.pages import text_of
 from support.places import ROOT
+from support.wait import until
 
 import goalreel
 from goalreel.editors.catalogue import catalogue
@@ -76,3 +86,64 @@ def test_examples_of_public_names_stand_in_a_section_of_their_own():
     examples = [text for text in texts if ">>> " in text]
     assert len(examples) >= 5
     assert [text for text in examples if not re.search(r"^Examples:\n    >>> ", text, re.MULTILINE)] == []
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    """The site, built as `make docs` builds it."""
+    out = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "-q", "build", "--site-dir", str(out)]
+    subprocess.run(command, cwd=ROOT, env=os.environ | {"NO_MKDOCS_2_WARNING": "1"}, check=True)
+    return out
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    """Serves files, and logs nothing."""
+
+    def log_message(self, format, *args):
+        pass
+
+
+FOUND = """
+return [...document.querySelectorAll(".md-search-result__link")].map((link) => link.pathname + link.hash)
+"""
+HELP = "/how-to/troubleshooting.html#the-gripper-is-wrong-or-which-end-is-closed-is-not-known"
+FINDS = {
+    "ollama": "/how-to/hosted-models.html#on-your-own-machine",
+    "bimanual": "/how-to/annotate.html#what-check-tells-you",
+    "wandb": "/how-to/train-a-policy.html",
+    "delete episode": "/how-to/edit-with-lerobot.html",
+    "gripper is wrong": HELP,
+}
+"""What somebody types -> a page among the first three that the search shows."""
+
+
+@pytest.mark.process
+@pytest.mark.long
+@needs_chromium
+def test_the_search_finds_what_people_type(site, tmp_path):
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
+    Thread(target=server.serve_forever, daemon=True).start()
+    browser = chromium(tmp_path / "profile")
+    page = next(browser)
+    try:
+        for words, place in FINDS.items():
+            page.get(f"http://127.0.0.1:{server.server_port}/index.html?q={words.replace(' ', '+')}")
+            assert place in until(lambda: page.execute_script(FOUND), 300)[:3], words
+    finally:
+        browser.close()
+        server.shutdown()
+
+
+@pytest.mark.process
+def test_tabs_land_on_tasks_and_the_page_of_python_shows_what_is_exported(site):
+    tabs = re.findall(r'href="([^"]+)" class="md-tabs__link">\s*(.*?)\s*<', (site / "index.html").read_text())
+    assert ("how-to/annotate.html", "How to") in tabs
+    page = (site / "reference/python.html").read_text()
+    headings = [re.sub("<[^>]+>", " ", text) for text in re.findall(r"<h3.*?>(.*?)</h3>", page, re.DOTALL)]
+    assert {text.split()[0] for text in headings} == {f"goalreel.{name}" for name in dir(goalreel)}
+
+
+@pytest.mark.parametrize("start", ["ollama serve", "lms server start", "llama-server -hf ", "vllm serve "])
+def test_the_page_of_local_models_has_the_command_that_starts_each(start):
+    assert f"`{start}" in text_of("docs/how-to/hosted-models.md")
