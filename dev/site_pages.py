@@ -59,7 +59,9 @@ def public_names() -> str:
     for name in dir(goalreel):
         value = getattr(goalreel, name)
         is_error = isinstance(value, type) and issubclass(value, Exception)
-        kinds["Errors" if is_error else "Types" if isinstance(value, type) else "Functions"].append(value)
+        kinds["Errors" if is_error else "Types" if isinstance(value, type) else "Functions"].append(
+            (name, value)
+        )
     lines = [
         "# Python, every name",
         "",
@@ -68,9 +70,9 @@ def public_names() -> str:
     ]
     for kind in ("Functions", "Types", "Errors"):
         lines += [f"## {kind}", ""]
-        for value in kinds[kind]:
-            name = value.__name__
-            lines += [f"::: {value.__module__}.{name}", f"    options: {{heading: goalreel.{name}}}", ""]
+        for name, value in kinds[kind]:
+            place = f"{value.__module__}.{value.__name__}"
+            lines += [f"::: {place}", f"    options: {{heading: goalreel.{name}}}", ""]
     return "\n".join(lines)
 
 
