@@ -105,8 +105,9 @@ picture: .venv/.ready  ## search the README's first picture again
 ros-picture: .venv/.ready  ## make the ROS 2 picture again
 	$(PYTHON) dev/ros_picture.py docs/images/ros.png
 
-review-picture: .venv/.ready  ## make the review page's picture again
+review-picture: .venv/.ready  ## make the review page's picture and its GIF of carrying labels over again
 	$(PYTHON) dev/review_picture.py docs/images/review.png
+	PYTHONPATH=benchmarks $(PYTHON) dev/carry_over_film.py docs/images/carry_over.gif
 
 studio-picture: .venv/.ready  ## make the studio's picture again
 	$(PYTHON) dev/studio_picture.py docs/images/studio.png

@@ -118,7 +118,7 @@ def errors(edges: Sequence[int], spans: Sequence[tuple[int, int]]) -> int:
     return sum(all(abs(a - b) > near for b in others) for some, others in pairs for a in some)
 
 
-def record(root: Path, episodes: int) -> tuple[list[list[int]], list[tuple[str, ...]]]:
+def record(root: Path, episodes: int, size: int = 64) -> tuple[list[list[int]], list[tuple[str, ...]]]:
     """Record episodes of both tasks in turn; returns their true edges and their names."""
     half = (episodes + 1) // 2
     drawn = {e.seed: e for e in map(sample_episode, range(60 * half + 300)) if len(e.goals) == 1}
@@ -129,7 +129,7 @@ def record(root: Path, episodes: int) -> tuple[list[list[int]], list[tuple[str, 
     by_seed = {e.seed: e for e in chosen[:episodes]}
     tabletop.quiet()
     with patch.object(tabletop, "sample_episode", by_seed.__getitem__):
-        tabletop.record(root, list(by_seed), cameras=("front",), size=64)
+        tabletop.record(root, list(by_seed), cameras=("front",), size=size)
     phases: list[list[int]] = [[] for _ in by_seed]
     for path in sorted(root.glob("data/*/*.parquet")):
         table = pq.read_table(path, columns=["episode_index", "phase"])
