@@ -54,7 +54,7 @@ def scenes(url: str, person: label.Person, driver: webdriver.Chrome) -> Iterator
     )
     for episode in task["next"]:
         person.label(episode)
-    yield "2. Cut and name their steps in your own words.", look(f"#/episode/{task['next'][0]}", "#work img")
+    yield "2. Cut and name their steps in your own words.", look(f"#/episode/{task['next'][0]}", "#saving")
     yield (
         "3. goalreel predicts each of the three from the others, and says how well.",
         look("", "[data-act=carry]"),
@@ -66,7 +66,7 @@ def scenes(url: str, person: label.Person, driver: webdriver.Chrome) -> Iterator
         "4. One click carries them over to all others. What is in doubt comes first.",
         look("", "[data-act=accept]"),
     )
-    yield "5. Each doubt says why. Correct or accept it.", look(f"#/episode/{first['episode']}", "#work img")
+    yield "5. Each doubt says why. Correct or accept it.", look(f"#/episode/{first['episode']}", "#saving")
 
 
 def captioned(caption: str, picture: PIL.Image.Image) -> PIL.Image.Image:
