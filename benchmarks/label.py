@@ -39,7 +39,7 @@ from goalreel.tabletop.grammar import TabletopEpisode, sample_episode
 
 TASKS = {"inside": "räum den Klotz in die Schale", "on": "stell den Klotz auf den anderen"}
 NAMES = {"inside": ("nimm den Klotz", "leg ihn hinein"), "on": ("nimm den Klotz", "setz ihn darauf")}
-BACK = "fahr zurück"
+BACK: str = "fahr zurück"
 LIFT, RETREAT = tabletop.PHASES.index("lift"), tabletop.PHASES.index("retreat")
 LOOK_S, KEY_S, ACT_S, TOLERANCE_S = 5.0, 0.5, 3.0, 0.5
 
@@ -118,15 +118,22 @@ def errors(edges: Sequence[int], spans: Sequence[tuple[int, int]]) -> int:
     return sum(all(abs(a - b) > near for b in others) for some, others in pairs for a in some)
 
 
-def record(root: Path, episodes: int, size: int = 64) -> tuple[list[list[int]], list[tuple[str, ...]]]:
-    """Record episodes of both tasks in turn; returns their true edges and their names."""
+def choose(episodes: int) -> list[TabletopEpisode]:
+    """Choose episodes of one step, of both tasks in turn."""
     half = (episodes + 1) // 2
     drawn = {e.seed: e for e in map(sample_episode, range(60 * half + 300)) if len(e.goals) == 1}
     chosen: list[TabletopEpisode] = []
     for kind, text in TASKS.items():
         fitting = (e for e in drawn.values() if e.goals[0].kind == kind)
         chosen += [replace(e, instruction=text) for e in islice(fitting, half)]
-    by_seed = {e.seed: e for e in chosen[:episodes]}
+    return chosen[:episodes]
+
+
+def record(
+    root: Path, chosen: Sequence[TabletopEpisode], size: int = 64
+) -> tuple[list[list[int]], list[tuple[str, ...]]]:
+    """Record the episodes; returns their true edges and their names."""
+    by_seed = {e.seed: e for e in chosen}
     tabletop.quiet()
     with patch.object(tabletop, "sample_episode", by_seed.__getitem__):
         tabletop.record(root, list(by_seed), cameras=("front",), size=size)
@@ -142,7 +149,7 @@ def record(root: Path, episodes: int, size: int = 64) -> tuple[list[list[int]], 
 def measure(folder: Path, episodes: int) -> dict[str, object]:
     """Go from an unlabelled dataset to a built one."""
     root, out = folder / "in", folder / "out"
-    cuts, names = record(root, episodes)
+    cuts, names = record(root, choose(episodes))
     annotate(root, out, options=Options(replace_rows=True))
     with review_server(out) as url:
         person, carry_s = Person(url, cuts, names), 0.0

@@ -9,6 +9,8 @@ import io
 import sys
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Final
 
@@ -23,6 +25,7 @@ from selenium import webdriver
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
 from goalreel.files import write_bytes
+from goalreel.tabletop.grammar import TabletopEpisode, sample_episode
 
 EPISODES: Final = 16
 SIZE: Final = (960, 673)
@@ -36,6 +39,13 @@ return document.querySelector(arguments[0])
   && [...document.images].filter((image) => image.getBoundingClientRect().top < innerHeight)
     .every((image) => image.complete && (image.naturalWidth || !image.src));
 """
+
+
+def episodes() -> list[TabletopEpisode]:
+    """Choose episodes of a task, one of which moves another block too."""
+    chosen = label.choose(2 * EPISODES)
+    odd = next(e for e in map(sample_episode, count()) if len(e.goals) == 2 and e.goals[0].kind == "inside")
+    return [*chosen[:-1], replace(odd, instruction=chosen[-1].instruction)]
 
 
 def scenes(url: str, person: label.Person, driver: webdriver.Chrome) -> Iterator[tuple[str, PIL.Image.Image]]:
@@ -63,7 +73,7 @@ def scenes(url: str, person: label.Person, driver: webdriver.Chrome) -> Iterator
     page = "/api/episodes?status=unreviewed&order=doubt&limit=200"
     [first, *_] = person.call(page)["rows"]
     yield (
-        "4. One click carries them over to all others. What is in doubt comes first.",
+        "4. One click carries them over. What is in doubt comes first.",
         look("", "[data-act=accept]"),
     )
     yield "5. Each doubt says why. Correct or accept it.", look(f"#/episode/{first['episode']}", "#saving")
@@ -82,7 +92,7 @@ def main(out: str) -> None:
     """Record, annotate, serve, look."""
     with tempfile.TemporaryDirectory(prefix="goalreel-film-") as folder:
         recorded, dataset = Path(folder) / "recorded", Path(folder) / "tidy"
-        cuts, names = label.record(recorded, 2 * EPISODES, size=192)
+        cuts, names = label.record(recorded, episodes(), size=192)
         annotate(recorded, dataset, options=Options(replace_rows=True))
         with review_server(dataset) as url, browser(Path(folder) / "profile") as driver:
             person = label.Person(url, cuts, names)

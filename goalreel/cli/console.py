@@ -61,7 +61,7 @@ class _Board:
             case Candidate(), Verdict():
                 probability = "" if answer.probability is None else f" {answer.probability:.2f}"
                 # Picture checks compare nothing with the words: their yes is none.
-                yes = "[yellow]picture checks passed[/]" if answer.pictures_only else "[green]✓[/]"
+                yes = "[yellow]unjudged[/]" if answer.pictures_only else "[green]✓[/]"
                 mark = f"{yes}{probability}" if answer.success else f"[yellow]✗[/]{probability} "
                 self.marks[request.step] += mark
                 self.comments[request.step] = reader_text(answer.reasoning) or answer.refined_prompt or ""

@@ -60,6 +60,12 @@ def test_the_scene_of_the_readme_is_that_of_its_picture_and_of_the_demo():
         assert picture.info.get("seed") == seed
 
 
+def test_the_pictures_of_the_readme_load_quickly():
+    pictures = re.findall(r"!\[.*?\]\((\S+)\)", README)
+    assert "docs/images/carry_over.gif" in pictures
+    assert [name for name in pictures if (ROOT / name).stat().st_size > 1_500_000] == []
+
+
 def test_the_demo_may_replace_the_rows_that_the_simulator_wrote():
     """`annotate` refuses without, and nothing else runs the demo."""
     demo = [line for line in MAKEFILE.splitlines() if "annotate $(DEMO)/recorded " in line]
