@@ -24,8 +24,7 @@ from pyarrow import csv, parquet
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
 from goalreel.claims import CLAIM_NAMES, NOBODY, PICTURE_CHECKS
-from goalreel.critics.examination import Examination, word
-from goalreel.critics.examiner import read_examination
+from goalreel.critics.examiner import Examination, read_examination, word
 from goalreel.datasets.hub import local_folder
 from goalreel.datasets.info_file import check_links
 from goalreel.datasets.labels import STAGE_PREFIXES, WHOLE
@@ -75,7 +74,7 @@ SCHEMA = pa.schema(
         ("restorable", pa.bool_()),
     ]
 )
-"""`end_frame` and `end_s` are exclusive. `word` says what the step is worth (`critics.examination.word`).
+"""`end_frame` and `end_s` are exclusive. `word` says what the step is worth (`critics.examiner.word`).
 `outcome` is null where nobody checked that it came off. `chosen` counts from 0; `success` to `reasoning` are
 the verdict on that attempt: `success` is null where nobody compared the picture with the words, or these are
 in doubt, and false where the recording shows a failure. `unaligned` is why the step was not found in the

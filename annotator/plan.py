@@ -19,9 +19,8 @@ from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.chat.conversation import MARK
 from goalreel.claims import attributed, makers
-from goalreel.critics.examination import Examination
 from goalreel.critics.examiner import FOLDER as EXAMINATION
-from goalreel.critics.examiner import read_examination
+from goalreel.critics.examiner import Examination, read_examination
 from goalreel.drivers import Limits, Observer, run
 from goalreel.errors import InputError
 from goalreel.files import exclusive

@@ -18,7 +18,7 @@ from goalreel.annotator.report.cards import SHOWN, EpisodeView, attempt_card, cl
 from goalreel.annotator.review.curves import Points, curves
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import episode_view, open_annotated, select
-from goalreel.critics.examination import word
+from goalreel.critics.examiner import word
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.writing.video import cut_video
 from goalreel.files import write_bytes

@@ -34,7 +34,7 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
-from goalreel.boards.words import FRAME, reference_of, stand_in
+from goalreel.boards.step import FRAME, reference_of, stand_in
 from goalreel.claims import Makers, attributed, has_unknown, makers
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes

@@ -43,6 +43,19 @@ Background = Literal["correct", "measure", "ignore"]
 """Reaction to an edit that moved the background. `correct`: a little is warped back, a lot rejected.
 `measure`: it is measured and recorded. `ignore`: nothing."""
 
+type ControlKind = Literal[
+    "blank",
+    "unchanged",
+    "earlier_goal",
+    "later_words",
+    "opposite_words",
+    "other_thing",
+    "other_change",
+    "damaged",
+    "true",
+]
+"""Kinds of control questions, roughly the easiest first; the true answer is no, but for `true`."""
+
 References = Literal["none", "first", "all"]
 """Which pictures an editor is shown beside the one that it edits: none, the first one, or all before it."""
 

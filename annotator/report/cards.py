@@ -28,7 +28,7 @@ from goalreel.claims import (
     Claim,
     Claims,
 )
-from goalreel.critics.examination import Examination, word, worst_word
+from goalreel.critics.examiner import Examination, word, worst_word
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.names import ModelName

@@ -29,7 +29,7 @@ from goalreel.annotator.report.cards import (
     when,
 )
 from goalreel.annotator.report.film import write_films
-from goalreel.critics.examination import word
+from goalreel.critics.examiner import word
 from goalreel.files import find, write_bytes
 from goalreel.planners.kinematic.naming import Asked, asked
 from goalreel.types import Storyboard

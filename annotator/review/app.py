@@ -28,7 +28,7 @@ from goalreel.annotator.review.session import HISTORY, Json, ReviewSession, hist
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
 from goalreel.boards.log import ConflictError
-from goalreel.boards.words import Phrase, StepId, Who
+from goalreel.boards.step import Phrase, StepId, Who
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.errors import InputError, UserError, first_line

@@ -23,7 +23,7 @@ from pydantic import Field
 
 from goalreel.boards.step import UndoChange
 from goalreel.claims import PICTURE_CHECKS
-from goalreel.critics.examination import Examination, worst_word
+from goalreel.critics.examiner import Examination, worst_word
 from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion, told
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import Review

@@ -5,7 +5,7 @@ import threading
 from pydantic import ValidationError
 
 from goalreel.annotator.review.session import ReviewSession
-from goalreel.boards.words import FRAME
+from goalreel.boards.step import FRAME
 from goalreel.datasets.corrections.state import Review
 from goalreel.drivers import run_trajectory
 from goalreel.errors import DatasetError, InputError

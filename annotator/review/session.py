@@ -17,10 +17,9 @@ from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, un
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
 from goalreel.boards.log import ConflictError
-from goalreel.boards.words import FRAME
+from goalreel.boards.step import FRAME
 from goalreel.claims import CARRIED
-from goalreel.critics.examination import word
-from goalreel.critics.examiner import read_examination
+from goalreel.critics.examiner import read_examination, word
 from goalreel.datasets.corrections.board import has_followed
 from goalreel.datasets.corrections.events import (
     AcceptStep,

@@ -10,8 +10,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from goalreel.boards.step import ChooseAttempt, DeleteStep, RedoChange, UndoChange
-from goalreel.boards.words import Phrase, StepId, Who
+from goalreel.boards.step import ChooseAttempt, DeleteStep, Phrase, RedoChange, StepId, UndoChange, Who
 from goalreel.details import Aspect
 from goalreel.settings import Frozen
 from goalreel.types import Attempt, Segment, Step, Storyboard, Text

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from goalreel.boards.log import ReadLog, Replay
-from goalreel.boards.words import stand_in
+from goalreel.boards.step import stand_in
 from goalreel.claims import attributed
 from goalreel.datasets.corrections import logged_episodes
 from goalreel.datasets.corrections.board import corrected

@@ -6,8 +6,15 @@ the step's new last frame: it is what the policy is to reach.
 
 from typing import Literal, Self, assert_never
 
-from goalreel.boards.step import WORDS_CHANGED, EditedBoard, EditedStep, RedoChange, UndoChange
-from goalreel.boards.words import FRAME, stand_in
+from goalreel.boards.step import (
+    FRAME,
+    WORDS_CHANGED,
+    EditedBoard,
+    EditedStep,
+    RedoChange,
+    UndoChange,
+    stand_in,
+)
 from goalreel.claims import PERSON
 from goalreel.datasets.corrections import events
 from goalreel.datasets.fingerprint import same_frames

@@ -13,8 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
-from goalreel.boards.step import RedoChange, UndoChange
-from goalreel.boards.words import reference_of, stand_in
+from goalreel.boards.step import RedoChange, UndoChange, reference_of, stand_in
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import append_lines, whole_lines
 from goalreel.image import Image

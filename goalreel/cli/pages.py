@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Host, PresetOptions, RecordedSource, with_options
 from goalreel.errors import InputError
 from goalreel.models.presets import ModelChoice
+
+if TYPE_CHECKING:
+    from goalreel.annotator.web.auth import Access
 
 REVIEW_EPILOG = (
     "Examples:\n\n"
@@ -33,7 +36,7 @@ def review(
         from goalreel.annotator.web.auth import Access
         from goalreel.cli.console import progress_bars
         from goalreel.datasets.hub import local_folder
-        from goalreel.http.access import TOKEN_VARIABLE, listen
+        from goalreel.http.access import TOKEN_VARIABLE, address_of, listen
 
         dataset = local_folder(dataset, own=True)
         reviewer = _reviewer(by or _login())
@@ -45,17 +48,18 @@ def review(
             with progress_bars() as progress:
                 session = ReviewSession.open(dataset, source=source, reviewer=reviewer, progress=progress)
             app = create_review(session, access)
-            address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}/"
-            ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
-            typer.echo(
-                f"Look at {address}{ending}   Ctrl-C ends it; everything is saved as you go.", err=True
-            )
+            _show_address(address_of(host, socket.getsockname()[1]), access)
             serve_review(app, socket)
             typer.echo("goalreel: ended; every change is saved", err=True)
 
 
+def _show_address(address: str, access: "Access") -> None:
+    ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
+    typer.echo(f"Look at {address}/{ending}   Ctrl-C ends it; everything is saved as you go.", err=True)
+
+
 def _reviewer(name: str) -> str:
-    from goalreel.boards.words import one_line
+    from goalreel.boards.step import one_line
 
     try:
         return one_line(name)
@@ -99,7 +103,7 @@ def studio(
     """Write a task, drop a picture, and steer the storyboard while it grows, in your browser."""
     with one_line_errors():
         from goalreel.annotator.web.auth import Access
-        from goalreel.http.access import TOKEN_VARIABLE, listen
+        from goalreel.http.access import TOKEN_VARIABLE, address_of, listen
         from goalreel.models.load import check_references, kinds_of
         from goalreel.serving.loading import build_models, load_in_background
         from goalreel.serving.settings import ServeSettings
@@ -124,11 +128,7 @@ def studio(
                 presets=studio_presets(preset, served),
                 page_access=access,
             )
-            address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}/"
-            ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
-            typer.echo(
-                f"Look at {address}{ending}   Ctrl-C ends it; everything is saved as you go.", err=True
-            )
+            _show_address(address_of(host, socket.getsockname()[1]), access)
             load_in_background((served.planner, served.editor, served.critic))
             serve_app(app, socket)
             typer.echo("goalreel: ended; every change is saved", err=True)

@@ -62,7 +62,7 @@ def serve(
 ) -> None:
     """Serve models over HTTP: OpenAI's chat and image API, and whole storyboards (see /docs there)."""
     with one_line_errors():
-        from goalreel.http.access import TOKEN_VARIABLE, listen
+        from goalreel.http.access import TOKEN_VARIABLE, address_of, listen
         from goalreel.models.load import check_references
         from goalreel.models.names import ModelName
         from goalreel.serving.loading import check_names
@@ -76,7 +76,7 @@ def serve(
             from goalreel.serving.loading import build_models
 
             app = _app(build_models(planner, critic, editor), settings, boards)
-            address = f"http://{f'[{host}]' if ':' in host else host}:{socket.getsockname()[1]}"
+            address = address_of(host, socket.getsockname()[1])
             typer.echo(f"{address} serves {', '.join(app.state.service.names())}", err=True)
             serve_app(app, socket)
             typer.echo("goalreel: ended", err=True)

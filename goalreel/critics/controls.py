@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.critics.difference import DifferenceCritic
-from goalreel.critics.examination import ControlKind
 from goalreel.image import Image
+from goalreel.terms import ControlKind
 from goalreel.types import Candidate, Step
 
 type Mask = NDArray[np.bool_]

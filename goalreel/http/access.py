@@ -72,6 +72,15 @@ def listen(host: str, port: int) -> socket.socket:
         raise InputError(problem) from e
 
 
+def address_of(host: str, port: int) -> str:
+    """Return the address of a server.
+
+    >>> address_of("::1", 8000)
+    'http://[::1]:8000'
+    """
+    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
+
+
 def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:
     """Return whether a request has the token or, if the server has none, is for a name of this machine."""
     if not token:

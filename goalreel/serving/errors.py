@@ -53,6 +53,7 @@ Wording = Annotated[
     AfterValidator(_encodable),
     AfterValidator(check_controls),
 ]
+ModelOwn = Annotated[Any, Field(description="The served model's own: taken, and not used.")]
 
 
 class ErrorDetail(BaseModel):

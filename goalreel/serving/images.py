@@ -19,8 +19,7 @@ from starlette.exceptions import HTTPException
 
 from goalreel.errors import InputError
 from goalreel.image import Image, open_picture
-from goalreel.serving.chat_format import ModelOwn
-from goalreel.serving.errors import EVENTS, HEADERS, Wording, responses, unanswered
+from goalreel.serving.errors import EVENTS, HEADERS, ModelOwn, Wording, responses, unanswered
 from goalreel.serving.service import Here, Service, ask_while_connected, client_of
 from goalreel.types import Edit, Failure
 

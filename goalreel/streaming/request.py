@@ -10,8 +10,7 @@ from typing import Literal, Protocol, Self
 from uuid import UUID, uuid4
 
 from goalreel.claims import UNKNOWN, makers
-from goalreel.critics.examination import Examination
-from goalreel.critics.examiner import Examiner, quota
+from goalreel.critics.examiner import Examination, Examiner, quota
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.names import ModelName

@@ -11,7 +11,7 @@ from dataclasses import replace
 from goalreel.image import Image
 from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Frame, GoalReason, StepPanel
 from goalreel.streaming.camera import POLL_SECONDS
-from goalreel.streaming.follower import Follower, StepEnd, StepFollower, TaskFollower
+from goalreel.streaming.follower import Follower, StepEnd, StepFollower, TaskFollower, changed_share
 from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.renderer import Renderer
@@ -23,7 +23,6 @@ from goalreel.streaming.request import (
     end_from_failure,
     single_step_plan,
 )
-from goalreel.streaming.tracking import changed_share
 from goalreel.types import ROLE_OF_STAGE, Plan, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 
 SLOW_CALL_SECONDS = 1.0

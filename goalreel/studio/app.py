@@ -1,6 +1,6 @@
 """The server of storyboards on disk, with and without the page.
 
-Its routes are those of `goalreel.serving.storyboards`, and more; docs/reference/http-api.md describes them.
+docs/reference/http-api.md describes its routes.
 """
 
 import asyncio
@@ -17,21 +17,22 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, StreamingResponse
 
 from goalreel import __version__
+from goalreel.annotator.plan import make_task
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, LoginMiddleware
 from goalreel.boards.log import ConflictError
-from goalreel.boards.words import Who
+from goalreel.boards.step import Who
 from goalreel.datasets.corrections.events import LOOK_S
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.http.server import one_of_many
 from goalreel.image import MAX_PIXELS
+from goalreel.loop import OnRejected
 from goalreel.serving.app import create_app
-from goalreel.serving.errors import EVENTS, HEADERS, error_response, responses
+from goalreel.serving.errors import EVENTS, HEADERS, Wording, error_response, responses
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.serving.storyboards import JobId, Submission, submitted_task
 from goalreel.studio import scenes
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import StudioBoards
@@ -45,24 +46,67 @@ from goalreel.studio.events import (
 )
 from goalreel.studio.exports import EXPORT_TYPES, ExportName, add_to_corpus, export_bytes
 from goalreel.studio.models import StudioPreset
-from goalreel.studio.record import persons_verdicts, storyboard_of
 from goalreel.studio.scenes import DatasetFrames, ros_ability, send_to_robot
+from goalreel.studio.state import persons_verdicts, storyboard_of
 from goalreel.studio.views import Json, board_view, model_names
-from goalreel.types import ROLES, Storyboard, Task
+from goalreel.types import ROLES, DoneStep, Storyboard, Task
 
 STATIC = Path(str(files(__package__))) / "static"
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 about = APIRouter(prefix="/v1", tags=["studio"])
 
+MAX_PICTURES, MAX_DONE = 32, 100
+"""In one request; the bounds on its bytes and pixels count all pictures together."""
+JobId = Annotated[str, PathParameter(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
 
-class BoardSubmission(Submission):
-    """A request for a storyboard; `variants`: pictures of each step, at least.
 
-    `preset`: the name of a preset of `GET /v1/studio`; without it, the models of the start make it.
+class DoneBody(BaseModel):
+    """A step that is behind us: what is true since then, and how that looks."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    instruction: Wording
+    image: str | None = None
+
+
+class BoardSubmission(BaseModel):
+    """A request for a storyboard. Pictures are base64 or data URLs.
+
+    `image` is the scene as it is now, and without it the last picture there is; none: from text alone.
+    `images` belong to the `<image>` marks of the instruction, in order. `done`: the plan goes on after these.
+    `variants`: pictures of each step, at least. `preset`: the name of a preset of `GET /v1/studio`; without
+    it, the models of the start make it.
     """
 
+    model_config = ConfigDict(extra="forbid")
+
+    instruction: Wording
+    image: str | None = None
+    images: Annotated[list[str], Field(max_length=MAX_PICTURES)] = []
+    done: Annotated[list[DoneBody], Field(max_length=MAX_DONE)] = []
+    seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
+    max_attempts: Annotated[int, Field(ge=1, le=10)] | None = None
+    on_rejected: OnRejected = "continue"
     preset: Annotated[str, Field(min_length=1, max_length=80)] | None = None
     variants: Annotated[int, Field(ge=1, le=MAX_VARIANTS)] = 1
+
+
+async def submitted_task(body: BoardSubmission, max_pixels: int) -> Task:
+    """Read the task; the limit of pixels is for all its pictures together.
+
+    Raises:
+        HTTPException: 400 or 413, as `decode_all`; 400, pictures and marks differ in number.
+    """
+    pictures = [body.image, *body.images, *(step.image for step in body.done)]
+    decoded = iter(await decode_all([from_base64(text) for text in pictures if text is not None], max_pixels))
+    image, *others = [None if text is None else next(decoded) for text in pictures]
+    images = [picture for picture in others[: len(body.images)] if picture is not None]
+    done_pictures = zip(body.done, others[len(body.images) :], strict=True)
+    done = [DoneStep(instruction=step.instruction, image=picture) for step, picture in done_pictures]
+    try:
+        return make_task(body.instruction, image, images=images, done=done, seed=body.seed)
+    except InputError as e:
+        raise HTTPException(400, str(e)) from e
 
 
 class EditRequest(BaseModel):

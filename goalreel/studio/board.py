@@ -15,21 +15,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalreel.boards.log import EventLog, Replay
-from goalreel.critics.examination import Examination
-from goalreel.critics.examiner import Examiner
+from goalreel.critics.examiner import Examination, Examiner
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import is_linked, write_bytes
 from goalreel.image import Image
 from goalreel.serving.loading import is_loaded
 from goalreel.serving.service import Service
-from goalreel.serving.storyboards import HEARTBEAT_SECONDS
 from goalreel.studio.events import BoardEvent, BoardNews, BoardStatus
-from goalreel.studio.record import with_pictures
-from goalreel.studio.state import StudioState, after
+from goalreel.studio.state import StudioState, after, with_pictures
 from goalreel.studio.views import news
 from goalreel.terms import Role
 from goalreel.types import Task
 
+HEARTBEAT_SECONDS = 15
 LOOK_SECONDS = 0.5
 """Time between two looks of a stream whether it is to end."""
 MAX_UNREAD = 2000

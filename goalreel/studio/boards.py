@@ -21,18 +21,17 @@ from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 
-from goalreel.boards.words import stand_in
+from goalreel.boards.step import stand_in
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.critics.examiner import Examiner
 from goalreel.critics.known_true import accepted_by_people
 from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import TMP, file_lock, is_linked
 from goalreel.serving.service import Service
-from goalreel.serving.storyboards import check_room
 from goalreel.studio.board import BoardFolder, StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
-from goalreel.studio.models import ModelSets, StudioPreset
-from goalreel.studio.record import storyboard_of, with_pictures
+from goalreel.studio.models import RETRY_SECONDS, ModelSets, StudioPreset
+from goalreel.studio.state import storyboard_of, with_pictures
 from goalreel.studio.views import Json, summary_row
 from goalreel.studio.work import BoardWork
 from goalreel.types import Candidate, Plan, Task
@@ -41,6 +40,20 @@ log = logging.getLogger(__name__)
 
 RECENT = 64
 """Storyboards that stay in memory though nobody works on them or watches them."""
+
+
+def check_room(service: Service, running: int) -> None:
+    """Check that another storyboard may start beside those that are `running`.
+
+    Raises:
+        HTTPException: 404, a model is missing; 429, too many under way.
+    """
+    for role in ("planner", "critic", "editor"):
+        if role not in service.batchers:
+            raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
+    if running >= service.settings.max_running:
+        message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
+        raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
 
 
 class StudioBoards:

@@ -8,15 +8,13 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, AwareDatetime, Field
 
-from goalreel.boards.step import ChooseAttempt, DeleteStep, RedoChange, UndoChange
-from goalreel.boards.words import Phrase, StepId
+from goalreel.boards.step import ChooseAttempt, DeleteStep, Phrase, RedoChange, StepId, UndoChange
 from goalreel.claims import UNKNOWN
-from goalreel.serving.storyboards import JobStatus
 from goalreel.settings import Frozen
 from goalreel.terms import OnRejected, Role, check_controls
 from goalreel.types import Attempt, Failure, Step, Task, Verdict
 
-type BoardStatus = JobStatus | Literal["interrupted"]
+type BoardStatus = Literal["running", "done", "failed", "cancelled", "interrupted"]
 """`interrupted`: the server ended while models were at work."""
 type AttemptNumber = Annotated[int, Field(ge=0, lt=2**31)]
 MAX_VARIANTS = 8

@@ -20,7 +20,7 @@ from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.film import write_films
 from goalreel.annotator.report.sheet import contact_sheet
 from goalreel.annotator.report.write import write_report
-from goalreel.critics.examination import Examination
+from goalreel.critics.examiner import Examination
 from goalreel.datasets.corpora.trajectories import HumanVerdict, HumanVerdicts
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import TMP, file_digest, file_lock, find, write_bytes

@@ -22,10 +22,10 @@ from goalreel.models.presets import LoopOptions, Preset
 from goalreel.serving.loading import build_models
 from goalreel.serving.service import Service
 from goalreel.serving.settings import Models
-from goalreel.serving.storyboards import RETRY_SECONDS
 from goalreel.torch_support import free_memory
 from goalreel.types import ROLES, Role
 
+RETRY_SECONDS = 10
 CPU_GB = 2.0
 """Models of this process that take more, in GB of 10^9 bytes, are not run without a GPU."""
 

@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING, Any, assert_never
 
 from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.claims import NOBODY
-from goalreel.critics.examination import Examination, word, worst_word
+from goalreel.critics.examiner import Examination, word, worst_word
 from goalreel.image import Image
 from goalreel.planners.kinematic.naming import asked
 from goalreel.studio import events
-from goalreel.studio.record import recorded_step, storyboard_of
-from goalreel.studio.state import DrawnAttempt, StudioState
+from goalreel.studio.state import DrawnAttempt, StudioState, recorded_step, storyboard_of
 from goalreel.types import Failure, Role, StoryboardStep
 from goalreel.wording import background_note, reader_text, status_counts
 

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from goalreel.boards.words import stand_in
+from goalreel.boards.step import stand_in
 from goalreel.claims import UNKNOWN
 from goalreel.drivers import advance
 from goalreel.errors import UserError, first_line
@@ -30,8 +30,7 @@ from goalreel.studio.events import (
     WorkBegun,
     WorkEnded,
 )
-from goalreel.studio.record import end_key, recorded_step, storyboard_of
-from goalreel.studio.state import DrawnAttempt
+from goalreel.studio.state import DrawnAttempt, end_key, recorded_step, storyboard_of
 from goalreel.types import (
     ROLE_OF_STAGE,
     Answer,

@@ -9,7 +9,7 @@ import torch
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
-from goalreel.chat.dialects.recognition import write_trained_steps
+from goalreel.chat.dialects import write_trained_steps
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.checkpoints import located
 from goalreel.training.card import BASE, PURPOSE, agent_card, write_card

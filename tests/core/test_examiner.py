@@ -7,8 +7,15 @@ import logging
 import numpy as np
 import pytest
 
-from goalreel.critics.examination import Answers, Examination, binomial_interval
-from goalreel.critics.examiner import Examiner, examine, quota, read_examination
+from goalreel.critics.examiner import (
+    Answers,
+    Examination,
+    Examiner,
+    binomial_interval,
+    examine,
+    quota,
+    read_examination,
+)
 from goalreel.drivers import run_trajectory
 from goalreel.image import Image
 from goalreel.loop import storyboard

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalreel.boards.log import ConflictError
-from goalreel.boards.words import reference_of, stand_in
+from goalreel.boards.step import reference_of, stand_in
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.events import (
     AcceptStep,

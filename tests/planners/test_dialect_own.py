@@ -11,8 +11,7 @@ from support.places import DATA
 from support.scripted import ScriptedChat, words
 
 from goalreel.chat.conversation import Conversation
-from goalreel.chat.dialects import default_dialect
-from goalreel.chat.dialects.recognition import number_of, write_trained_steps
+from goalreel.chat.dialects import default_dialect, number_of, write_trained_steps
 from goalreel.checkpoints import NANO
 from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image

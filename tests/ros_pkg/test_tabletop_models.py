@@ -1,6 +1,7 @@
 """The tabletop's exact models, through the real agents: they tell the truth in the published formats."""
 
 import os
+from dataclasses import replace
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
@@ -19,8 +20,7 @@ from goalreel.tabletop.grammar import PARAPHRASES, order_of, read_order, read_wa
 from goalreel.tabletop.reach import Reacher, at_home
 from goalreel.tabletop.scene import SubGoal
 from goalreel.types import Candidate, Edit, Failure, Task
-from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
-from goalreel_ros.tabletop.world import World
+from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor, World
 
 SEED = 3
 HOLD = np.array([0, 0, 0, 0, 1.0])
@@ -129,6 +129,9 @@ def test_an_instruction_of_another_scene_is_a_failure_that_keeps_the_reply(world
 def test_the_critic_waits_until_the_arm_is_out_of_the_way(world, live):
     goal = world.episode.goals[0]
     wanted = SimulatorEditor(world).edit([edit(live, order_of(goal, world.names))])[0]
+    reached = world.snapshot_of(wanted)
+    assert reached.holds(goal)
+    assert not replace(reached, held_blocks=frozenset({goal.object})).holds(goal), "it is in the hand"
     motion = Reacher(world.episode.scene).motion(live, wanted)
     assert motion.block == goal.object
     verdicts = []

@@ -16,10 +16,10 @@ from goalreel.models.model_set import ModelSet
 from goalreel.streaming import camera
 from goalreel.streaming.board import Frame, ModelNames, StepPanel
 from goalreel.streaming.camera import FrameSlot, LiveCamera
+from goalreel.streaming.follower import Closeness, Tracker, changed_share
 from goalreel.streaming.model_caller import ModelCaller, ModelQueue
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.tracking import Closeness, Tracker, changed_share
 from goalreel.types import Attempt, Candidate, Failure, Step, StoryboardStep, Verdict
 
 # -- the frame slot

@@ -1,7 +1,14 @@
 """The wording of questions to models: `own`, and that of InterleaveThinker's checkpoints."""
 
+import json
+import logging
+import re
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import yaml
 
 from goalreel.chat.dialects.interleavethinker import (
     CLONE,
@@ -10,8 +17,118 @@ from goalreel.chat.dialects.interleavethinker import (
     interleavethinker,
 )
 from goalreel.chat.dialects.own import OWN, Dialect, DialectName, Mode, OwnDialect
-from goalreel.chat.dialects.recognition import default_dialect, number_of
 from goalreel.errors import InputError
+
+log = logging.getLogger(__name__)
+
+_PUBLISHED = re.compile(r"interleavethinker[-_].*|critic-sft-8b|planner_sft|critic_sft|critic_rl")
+"""Names of the published repositories, and of the folders that the reference code trains into."""
+_HUB_FOLDER = "models--interleavethinker--"
+_INNER = re.compile(r"checkpoint-\d+|global_step_\d+|actor|huggingface|snapshots|[0-9a-f]{40}")
+"""Folders within a model's own: those of trainers, and of the hub's cache."""
+_MENTION = re.compile(r"interleave_?thinker|2606\.13679|\b(sft_planner|sft_critic|planner_sft|critic_sft)\b")
+"""In a model card. LLaMA-Factory names the data set that it trained on."""
+_AGENT = re.compile(r"interleave|planner.|critic.|.planner|.critic")
+"""A model's name that may be an agent's; a goalreel server calls its own models planner and critic."""
+_PUBLISHED_WIDTH = 4096  # `hidden_size` of Qwen3-VL-8B
+_MAX_BYTES = 1_000_000
+_SETTINGS = "goalreel.json"
+
+
+def default_dialect(model: str) -> DialectName:
+    """Choose the dialect of a repository, a folder or a served model, and warn where it may be another.
+
+    A folder's model card and config.json come before its name.
+
+    >>> default_dialect("InterleaveThinker/InterleaveThinker-Planner-8B")
+    'interleavethinker'
+    >>> default_dialect("weights/Critic-SFT-8B/")
+    'interleavethinker'
+    >>> default_dialect("Qwen/Qwen3-VL-8B-Instruct")
+    'own'
+    """
+    path = Path(model).expanduser()
+    folder = path if model and (path / "config.json").is_file() else None
+    card = "" if folder is None else _text(folder / "README.md")
+    if (dialect := _dialect_of_card(card)) is not None:
+        return dialect
+    config = {} if folder is None else _mapping(_text(folder / "config.json"))
+    names = [model, str(config.get("_name_or_path", "")), *([str(folder.resolve())] if folder else [])]
+    if any(map(_is_published, names)):
+        return "interleavethinker"
+    if not card and _may_be_published(path.name.casefold(), config):
+        _warn(model)
+    return "own"
+
+
+def number_of(model: str, name: str) -> int | None:
+    """Read a number from a folder's goalreel.json; None where the folder does not say.
+
+    `trained_steps` is the number of steps in the questions that a planner was trained on (`goalreel train`
+    writes it), and `confirm_steps` the longest task, in steps, that a critic can judge as a whole.
+    """
+    number = _mapping(_text(Path(model).expanduser() / _SETTINGS)).get(name)
+    return number if isinstance(number, int) and number > 0 else None
+
+
+def write_trained_steps(folder: Path, steps: int) -> None:
+    """Write the `trained_steps` that `number_of` reads."""
+    (folder / _SETTINGS).write_text(json.dumps({"trained_steps": steps}) + "\n", encoding="utf-8")
+
+
+def _dialect_of_card(card: str) -> DialectName | None:
+    """Read the dialect from a model card; one of goalreel's own trainers says it in its tags."""
+    head = card.partition("---")[2].partition("\n---")[0] if card.startswith("---") else ""
+    try:
+        tags = _mapping(yaml.safe_load(head) if head else None).get("tags")
+    except yaml.YAMLError:
+        tags = None
+    if isinstance(tags, list) and "goalreel" in tags:
+        return "interleavethinker" if "interleavethinker" in tags else "own"
+    return "interleavethinker" if _MENTION.search(card.casefold()) else None
+
+
+def _is_published(name: str) -> bool:
+    parts = [part.casefold() for part in Path(name).parts]
+    while len(parts) > 1 and _INNER.fullmatch(parts[-1]):
+        parts.pop()
+    if not parts:
+        return False
+    owned = len(parts) == 2 and parts[0] == "interleavethinker"
+    return owned or _PUBLISHED.fullmatch(parts[-1]) is not None or parts[-1].startswith(_HUB_FOLDER)
+
+
+def _may_be_published(name: str, config: dict[str, Any]) -> bool:
+    width = _mapping(config.get("text_config")).get("hidden_size")
+    alike = config.get("model_type") == "qwen3_vl" and width == _PUBLISHED_WIDTH
+    return (alike and not name.startswith("qwen")) or _AGENT.search(name) is not None
+
+
+@cache
+def _warn(model: str) -> None:
+    log.warning(
+        "%s: nothing tells whether it is one of InterleaveThinker's models; it is asked in goalreel's own "
+        "words. Add ?dialect=interleavethinker if it is one, or ?dialect=own if not",
+        model,
+    )
+
+
+def _text(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            return file.read(_MAX_BYTES)
+    except OSError:
+        return ""
+
+
+def _mapping(value: object) -> dict[str, Any]:
+    """A mapping, or the one that a JSON text holds; else an empty one."""
+    try:
+        value = json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
 
 __all__ = [
     "OWN",

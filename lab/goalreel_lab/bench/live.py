@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from goalreel.annotator.statistics import Measurement, balanced_accuracy_with_interval, share_with_interval
 from goalreel.image import Image
 from goalreel.progress import OnProgress
+from goalreel.streaming.follower import Closeness, Tracker
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.tracking import Closeness, Tracker
 from goalreel.tabletop.env import CONTROL_HZ
 from goalreel.tabletop.grammar import state_of
 from goalreel.tabletop.variety import PLAIN, View

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import Header
 
-from goalreel.critics.examination import Examination
+from goalreel.critics.examiner import Examination
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.camera import FrameCounts
 from goalreel.streaming.engine import Engine

@@ -26,9 +26,8 @@ from lerobot.teleoperators.teleoperator import Teleoperator
 
 from goalreel.serving.settings import Models
 from goalreel.tabletop.env import HOME_TIP, teleport
-from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
+from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor, World
 from goalreel_ros.tabletop.simulator import ModelServer
-from goalreel_ros.tabletop.world import World
 
 MOVES = ("x.pos", "y.pos", "z.pos", "yaw.pos", "gripper.pos")
 SIZE = 128

@@ -37,8 +37,7 @@ from goalreel_ros.parameters import declare_options
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.spin import run
-from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor
-from goalreel_ros.tabletop.world import CAMERA, World
+from goalreel_ros.tabletop.exact import CAMERA, CriticChat, PlannerChat, SimulatorEditor, World
 
 FRAME = f"{CAMERA}_optical_frame"
 QUEUE = 64
