@@ -2,14 +2,16 @@
 
     python benchmarks/review.py [--episodes N] [--json]
 
-A dataset of 64 x 64 pixels and 16 frames an episode (`parts/scale_data.py`), annotated without any model, is
-served by `goalreel review` in a process of its own and opened in headless Chromium, 1,440 pixels wide.
+A dataset of 64 x 64 pixels and 16 frames an episode (`parts/scale_data.py`), annotated without any model, has
+a person's verdict on `--corrections` episodes. `goalreel review` serves it in a process of its own, and
+headless Chromium opens it, 1,440 pixels wide.
 
 Keys of --json: `episodes`; `read_s`, from the command's start until it answers; `first_paint_ms`, from
 opening the address until the first lines of the list are painted, the median of several; `key_ms`, from a key
 press until what it does is painted, the median of the slowest key; `keys`, the median of each: `.` and `l` go
 to another frame and step, `]` sets a boundary, `a letter` goes into the search field, which the server
-answers; `saved_ms`, from `]` until the page says that the server has it on its disk.
+answers; `saved_ms`, from `]` until the page says that the server has it on its disk; `empty_ms`, the same as
+`key_ms` on an empty page, as fast as this machine is now.
 """
 
 import tempfile
@@ -25,7 +27,9 @@ from selenium import webdriver
 
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.options import Options
-from goalreel.datasets.records import Shard
+from goalreel.datasets.corrections.events import GiveVerdict
+from goalreel.datasets.corrections.reviews import Reviews
+from goalreel.datasets.records import FOLDER, Records, Shard
 from goalreel.models.load import load
 
 ON_NEW_DOCUMENT = """
@@ -62,13 +66,25 @@ if (field) {
 """
 
 
-def annotate_all(folder: Path, episodes: int, block: int) -> Path:
+EMPTY = """
+const done = arguments[0];
+const began = performance.now();
+document.body.append("x");
+requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - began)));
+"""
+
+
+def annotate_all(folder: Path, episodes: int, block: int, corrections: int) -> Path:
     """Write records of all the episodes; those behind the first `block` are copies."""
     root, out = make(folder / "in", episodes, block=block), folder / "out"
     source, options = open_dataset(root), Options()
     models = load("hindsight", recordings=options.recorded(source))
     annotate(source, out, models, options, episodes=range(block), shard=Shard(1, 1))
     fill(root, out, block)
+    reviews = Reviews(Records(out / FOLDER, ""))
+    for episode in range(min(corrections, episodes)):
+        length = len(source.episode(min(episode, block - 1)))
+        reviews.change(episode, length, 0, "ann", GiveVerdict(verdict="accept"))
     return out
 
 
@@ -92,6 +108,7 @@ def measure(
         press(step, ".playhead")
         return press("]", selector)
 
+    empty = [driver.execute_async_script(EMPTY) for _ in range(presses)]
     driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": ON_NEW_DOCUMENT})
     paints = [first_paint() for _ in range(repeats)]
     driver.execute_script("document.querySelector('[name=q]').focus()")
@@ -109,6 +126,7 @@ def measure(
         "key_ms": max(medians.values()),
         "keys": medians,
         "saved_ms": round(median(saves), 1),
+        "empty_ms": round(median(empty), 1),
     }
 
 
@@ -116,12 +134,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Parse, measure, print."""
     parser = argument_parser(__doc__)
     parser.add_argument("--episodes", type=int, default=5000)
+    parser.add_argument("--corrections", type=int, default=5000, help="episodes with a person's verdict")
     parser.add_argument("--block", type=int, default=BLOCK, help="episodes that are recorded, not copied")
     parser.add_argument("--repeats", type=int, default=5, help="times the page is opened")
     parser.add_argument("--presses", type=int, default=20, help="of each key")
     options = parse(parser, argv, episodes=3, block=2, repeats=1, presses=2)
     with tempfile.TemporaryDirectory(prefix="goalreel-review-") as name:
-        out = annotate_all(Path(name), options.episodes, options.block)
+        out = annotate_all(Path(name), options.episodes, options.block, options.corrections)
         start = time.perf_counter()
         with review_server(out) as url:
             result: dict[str, object] = {"episodes": options.episodes}
