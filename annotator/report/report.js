@@ -136,16 +136,11 @@
 
   function matching() {
     const words = query.value.toLowerCase().split(/\s+/).filter(Boolean);
-    const found = [];
-    for (let at = 0; at < items.count; at++) {
-      if (status.value && !items.status(at).includes(status.value)) continue;
-      if (!words.length) found.push(at);
-      else {
-        const text = items.text(at);
-        if (words.every((word) => text.includes(word))) found.push(at);
-      }
-    }
-    return found;
+    const fits = (at) => {
+      const text = words.length ? items.text(at) : "";
+      return items.status(at).includes(status.value) && words.every((word) => text.includes(word));
+    };
+    return [...Array(items.count).keys()].filter(fits);
   }
 
   function draw() {

@@ -7,8 +7,7 @@ import { h } from "/common/dom.js";
 import { nameField, person, startPage } from "/common/page.js";
 
 async function first() {
-  const studio = await api.studio();
-  const { scenes: examples } = await api.examples();
+  const [studio, { scenes: examples }] = await Promise.all([api.studio(), api.examples()]);
   // What stands above every view: the way home, and who looks.
   document.body.prepend(
     h("header", { class: "masthead" },
