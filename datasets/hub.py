@@ -103,60 +103,33 @@ def push(folder: Path, name: str) -> str:
 
 
 def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
-    """The first of the revisions that there is, and True where only the cache has it: the Hub refuses it, or
-    gives no answer.
+    """The first of the revisions that there is, and False; True where only the cache is left to read it.
+
+    The Hub is asked in a thread: without a network, DNS alone takes half a minute to say so.
     """
-    from huggingface_hub import try_to_load_from_cache
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RevisionNotFoundError
-
-    for revision in wanted:
-        try:
-            _ask(name, revision)
-        except RevisionNotFoundError:
-            if revision == wanted[-1]:
-                raise
-        except (HfHubHTTPError, LocalEntryNotFoundError) as e:
-            for known in wanted:
-                if isinstance(try_to_load_from_cache(name, _INFO, None, known, "dataset"), str):
-                    log.warning("%s: the copy in the cache is used (%s)", name, first_line(e))
-                    return known, True
-            raise
-        else:
-            return revision, False
-    raise AssertionError("no revision is wanted")
-
-
-def _ask(name: str, revision: str) -> None:
-    """Ask the Hub for a revision. Without a network, DNS alone takes half a minute to say so.
-
-    Raises:
-        LocalEntryNotFoundError: no answer comes.
-        HfHubHTTPError: there is no such dataset or revision, or one may not read it.
-    """
-    from huggingface_hub import HfApi
-    from huggingface_hub.errors import (
-        HfHubHTTPError,
-        HTTPError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-    )
-
-    answers = SimpleQueue[tuple[str, object]]()
+    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub.errors import LocalEntryNotFoundError, RevisionNotFoundError
 
     def ask(revision: str) -> object:
         return HfApi().dataset_info(name, revision=revision, expand=["sha"])
 
-    call_in_thread("goalreel-hub", ask, revision, answers)
-    try:
-        answer = answers.get(timeout=float(os.environ.get("HF_HUB_ETAG_TIMEOUT", _WAIT)))[1]
-    except Empty as e:
-        raise LocalEntryNotFoundError("the Hugging Face Hub gives no answer") from e
-    if isinstance(answer, OfflineModeIsEnabled) or (
-        isinstance(answer, HTTPError) and not isinstance(answer, HfHubHTTPError)
-    ):
-        raise LocalEntryNotFoundError("the Hugging Face Hub is not reached") from answer
-    if isinstance(answer, BaseException):
-        raise answer
+    answers, answer = SimpleQueue[tuple[str, object]](), None
+    for revision in wanted:
+        call_in_thread("goalreel-hub", ask, revision, answers)
+        try:
+            answer = answers.get(timeout=float(os.environ.get("HF_HUB_ETAG_TIMEOUT", _WAIT)))[1]
+        except Empty:
+            answer = LocalEntryNotFoundError("no answer")
+        if not isinstance(answer, BaseException):
+            return revision, False
+        if not isinstance(answer, RevisionNotFoundError):
+            break
+    assert isinstance(answer, BaseException)
+    for known in wanted if not isinstance(answer, RevisionNotFoundError) else ():
+        if isinstance(try_to_load_from_cache(name, _INFO, None, known, "dataset"), str):
+            log.warning("%s: the copy in the cache is used (the Hub: %s)", name, first_line(answer))
+            return known, True
+    raise answer
 
 
 def _download(name: str, **options: Any) -> Path:
@@ -219,28 +192,25 @@ def _version(root: Path) -> str:
 @contextmanager
 def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
     """Turn what huggingface_hub raises into one line."""
-    from huggingface_hub.errors import (
-        FileMetadataError,
-        GatedRepoError,
-        HfHubHTTPError,
-        HFValidationError,
-        HTTPError,
-        LocalEntryNotFoundError,
-        RepositoryNotFoundError,
-    )
+    from huggingface_hub import errors as hub
 
     try:
         yield
-    except GatedRepoError as e:
+    except hub.GatedRepoError as e:
         raise DatasetError(
             f"{name}: its owner asks for consent: accept the terms on its page, hf auth login"
         ) from e
-    except RepositoryNotFoundError as e:
+    except hub.RepositoryNotFoundError as e:
         raise DatasetError(f"{name}: {absent}") from e
-    except LocalEntryNotFoundError as e:
-        if isinstance(e.__cause__, HfHubHTTPError | FileMetadataError):
-            raise DatasetError(f"{name}: the Hugging Face Hub says: {first_line(e.__cause__)}") from e
+    except (
+        hub.HFValidationError,
+        hub.HTTPError,
+        hub.LocalEntryNotFoundError,
+        hub.OfflineModeIsEnabled,
+    ) as e:
+        told = e.__cause__ if isinstance(e, hub.LocalEntryNotFoundError) and e.__cause__ else e
         text = "no such folder, not in the cache of the Hugging Face Hub, and that is not reached"
-        raise DatasetError(f"{name}: {text} (HF_HUB_OFFLINE?)") from e
-    except (HFValidationError, HTTPError) as e:
-        raise DatasetError(f"{name}: the Hugging Face Hub says: {first_line(e)}") from e
+        text = f"{text} (HF_HUB_OFFLINE?)"
+        if isinstance(told, hub.HFValidationError | hub.HfHubHTTPError | hub.FileMetadataError):
+            text = f"the Hugging Face Hub says: {first_line(told)}"
+        raise DatasetError(f"{name}: {text}") from e
