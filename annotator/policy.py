@@ -35,6 +35,7 @@ VIEWS = frozenset(("vla_jepa",))
 """Policies that leave out cameras in a part of their loss, the world model."""
 _KEYS = ("video_modality_keys", "image_keys")
 """Lists of the cameras that GR00T and MolmoAct2 read, in a step of the checkpoint's preprocessor."""
+_STEPS = "policy_preprocessor.json"
 _IMAGES = "observation.images."
 
 
@@ -190,7 +191,7 @@ def _from_checkpoint(
     goals: Sequence[str],
 ) -> tuple[PolicyInputs, list[HealthIssue]]:
     """A checkpoint keeps its inputs; lerobot leaves out other cameras, and says nothing."""
-    renamed, named = _preprocessor(Path(policy))
+    renamed, named = _preprocessor(policy)
     slots = [key for key in config.image_features if key in named or not named]
     renamed = {key: slot for key, slot in renamed.items() if key in cameras and slot in slots}
     trained = bool(renamed) and set(goals) <= {*renamed, *slots}
@@ -267,11 +268,14 @@ def _rename(slots: Sequence[str], cameras: Sequence[str], goals: Sequence[str]) 
     return dict(zip(chosen, free, strict=False))
 
 
-def _preprocessor(folder: Path) -> tuple[dict[str, str], set[str]]:
+def _preprocessor(policy: str) -> tuple[dict[str, str], set[str]]:
     """The rename_map of a checkpoint's preprocessor, and the cameras that one of its steps reads."""
+    from huggingface_hub import hf_hub_download
+
     renamed, named = dict[str, str](), set[str]()
     with suppress(OSError, ValueError, AttributeError, TypeError):
-        content = read_json(folder / "policy_preprocessor.json")
+        is_folder = Path(policy).is_dir()
+        content = read_json(Path(policy, _STEPS) if is_folder else Path(hf_hub_download(policy, _STEPS)))
         for step in content["steps"]:
             config = step.get("config") or {}
             renamed |= config.get("rename_map") or {}

@@ -3,14 +3,13 @@
 import json
 import re
 import shlex
-from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from support.cli import fails, invoke, results
 from support.faults import info
 from support.places import ROOT
-from support.policies import TINY_PI05, flags, tiny, train
+from support.policies import TINY_PI05, checkpoint, flags, tiny, train
 from support.recordings import make_dataset
 from support.tiny import tiny_smolvlm, tokenizer
 
@@ -25,26 +24,6 @@ NULL = "--policy.input_features=null"
 def goals(video_dataset, annotated, tmp_path_factory) -> Path:
     """Cameras front, wrist and the sub-goal's."""
     return annotated(video_dataset, tmp_path_factory.mktemp("out") / "out", {0: {}, 1: {}})
-
-
-def checkpoint(folder: Path, kind: str, cameras: Sequence[str], **renamed: str) -> Path:
-    """Configuration and preprocessor of a policy that was trained on `cameras`, as lerobot saves them."""
-    import lerobot.policies
-    from lerobot.configs import PreTrainedConfig
-    from lerobot.configs.types import FeatureType, PolicyFeature
-    from lerobot.processor import PolicyProcessorPipeline, RenameObservationsProcessorStep
-
-    assert lerobot.policies  # it registers them
-    config = PreTrainedConfig.get_choice_class(kind)(device="cpu", push_to_hub=False)
-    keys = [camera if "." in camera else f"observation.images.{camera}" for camera in cameras]
-    config.input_features = {key: PolicyFeature(FeatureType.VISUAL, (3, 48, 48)) for key in keys}
-    config.input_features["observation.state"] = PolicyFeature(FeatureType.STATE, (4,))
-    config.output_features = {"action": PolicyFeature(FeatureType.ACTION, (4,))}
-    folder.mkdir()
-    config._save_pretrained(folder)
-    steps = [RenameObservationsProcessorStep({f"observation.images.{k}": v for k, v in renamed.items()})]
-    PolicyProcessorPipeline(steps, name="policy_preprocessor").save_pretrained(folder)
-    return folder
 
 
 def seen(dataset: Path, policy: object) -> tuple[dict, list[tuple[str, str]], int]:

@@ -11,8 +11,6 @@ from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
-REPOSITORY = ("api", "datasets")
-
 
 class Hub(ThreadingHTTPServer):
     """Serves `root/OWNER/NAME`, whose branch main and tags are all the same commit."""
@@ -84,7 +82,7 @@ class Handler(BaseHTTPRequestHandler):
             if self.server.storage != 200 or not path.is_file():  # Xet's own interface is not there
                 return self.answer(max(self.server.storage, 403), b"expired")
             return self.answer(200, path.read_bytes())
-        rest = parts[2:] if tuple(parts[:2]) == REPOSITORY else parts[1:]
+        rest = parts[2 if parts[0] == "api" else parts[0] == "datasets" :]  # a model's name comes first
         name, what = "/".join(rest[:2]), rest[2:]
         folder = self.server.root / name
         if name in self.server.private and "Authorization" not in self.headers:

@@ -83,6 +83,26 @@ def make(name: str, size: tuple[int, int], vlm: Path | None = None) -> "PreTrain
     return get_policy_class(name)(config).eval()
 
 
+def checkpoint(folder: Path, kind: str, cameras: Sequence[str], **renamed: str) -> Path:
+    """Configuration and preprocessor of a policy that was trained on `cameras`, as lerobot saves them."""
+    import lerobot.policies
+    from lerobot.configs import PreTrainedConfig
+    from lerobot.configs.types import FeatureType, PolicyFeature
+    from lerobot.processor import PolicyProcessorPipeline, RenameObservationsProcessorStep
+
+    assert lerobot.policies  # it registers them
+    config = PreTrainedConfig.get_choice_class(kind)(device="cpu", push_to_hub=False)
+    keys = [camera if "." in camera else f"observation.images.{camera}" for camera in cameras]
+    config.input_features = {key: PolicyFeature(FeatureType.VISUAL, (3, 48, 48)) for key in keys}
+    config.input_features["observation.state"] = PolicyFeature(FeatureType.STATE, (4,))
+    config.output_features = {"action": PolicyFeature(FeatureType.ACTION, (4,))}
+    folder.mkdir()
+    config._save_pretrained(folder)
+    steps = [RenameObservationsProcessorStep({f"observation.images.{k}": v for k, v in renamed.items()})]
+    PolicyProcessorPipeline(steps, name="policy_preprocessor").save_pretrained(folder)
+    return folder
+
+
 TINY_PI05 = """
 from lerobot.policies.pi05 import modeling_pi05 as pi05
 whole = pi05.PaliGemmaForConditionalGenerationWithPiGemma
