@@ -283,13 +283,17 @@ def replies(folder: Path) -> Iterator[Fuzz]:
 
 @contextlib.contextmanager
 def requests(folder: Path) -> Iterator[Fuzz]:
-    """Requests to a server of models and to the studio, which live on."""
+    """Requests to a server of models, to the studio and to a review, which live on."""
+    root = make_dataset(folder / "data", (8, 7))
+    command("annotate", root, "--out", folder / "out")
+    rename = {"kind": "rename", "step": "1", "name": "take it", "instruction": "it is held"}
     chat = {"model": "planner", "messages": [{"role": "user", "content": "#"}]}
     bodies = (
         ("/v1/chat/completions", chat),
         ("/v1/storyboards", {"instruction": "#", "image": SCENE, "max_attempts": 1}),
         ("/v1/images/generations", {"model": "editor", "prompt": "p"}),
         ("/edit", {"prompt": "p", "image": SCENE}),
+        ("/api/episodes/0/events", {"revision": 0, "by": "ann", "event": rename}),
     )
 
     def one(rng: random.Random) -> str:
@@ -309,12 +313,16 @@ def requests(folder: Path) -> Iterator[Fuzz]:
                     while part := connection.recv(2**16):
                         answer += part
             assert b" 500 " not in answer[:20], (parts, answer)
-            assert httpx.get(f"{url}/health", timeout=60).status_code == 200
+            assert httpx.get(f"{url}/", timeout=60).status_code < 500
         return repr(parts)
 
     models = Models(planner=PlannerChat(), critic=CriticChat(), editor=TintEditor())
-    with serving(models) as served, running(app(folder / "boards", scripted())) as (studio, _):
-        urls = (served, studio)
+    with (
+        serving(models) as served,
+        running(app(folder / "boards", scripted())) as (studio, _),
+        running(review_page(folder / "out", root).app) as (review, _),
+    ):
+        urls = (served, studio, review)
         yield one
 
 
