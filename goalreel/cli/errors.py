@@ -57,7 +57,7 @@ def usage_errors(as_json: bool) -> Iterator[None]:
         yield
     except ClickException as e:
         if as_json:
-            _print_json(e.format_message())
+            typer.echo(json.dumps({"error": e.format_message()}))
         raise
 
 
@@ -65,12 +65,8 @@ def _end(message: str, status: int = 1) -> NoReturn:
     """End a command that has no result; with --json its JSON holds the error alone."""
     context = get_current_context(silent=True)
     if context is not None and context.params.get("json_output"):
-        _print_json(message)
+        typer.echo(json.dumps({"error": message}))
     fail(message, status)
-
-
-def _print_json(message: str) -> None:
-    typer.echo(json.dumps({"error": message}))
 
 
 def _bug(error: Exception) -> str:
