@@ -44,14 +44,11 @@ class StudioPreset:
     """Says in one line why they cannot be used now, servers included; None: they can."""
     models: dict[Role, str]
     """Their names for a reader."""
-    references: bool = False
-    """The Editor is shown more than the picture that it edits."""
 
     def view(self) -> dict[str, Any]:
         """Describe it to a client. It blocks: its servers are asked if they are there."""
         reason = self.problem()
-        told = {"name": self.name, "models": self.models, "references": self.references}
-        return told | {"available": reason is None, "reason": reason}
+        return {"name": self.name, "models": self.models, "available": reason is None, "reason": reason}
 
 
 def studio_presets(started: Preset, started_models: Models) -> list[StudioPreset]:
@@ -60,12 +57,11 @@ def studio_presets(started: Preset, started_models: Models) -> list[StudioPreset
     for name in presets.names():
         preset = presets.read(name)
         brief = {role: preset.model_name(role).brief() for role in ROLES}
-        references = preset.references != "none"
         build = partial(_build, name, started)
         problem = partial(_problem, build)
         if preset == started:
             build, problem = lambda: (started_models, started), lambda: None
-        offered.append(StudioPreset(name, build, problem, brief, references))
+        offered.append(StudioPreset(name, build, problem, brief))
     return offered
 
 

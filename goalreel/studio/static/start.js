@@ -141,10 +141,10 @@ const presetOptions = (presets) => [
 
 // The models that are chosen, and what a newcomer should know of them.
 function chosen(studio) {
-  const { models, references } = studio.presets.find(({ name }) => name === draft.preset) ?? studio;
+  const { models } = studio.presets.find(({ name }) => name === draft.preset) ?? studio;
   return [
     h("p", { class: "muted", "data-key": "names" }, modelNames(models)),
-    draft.named.length > 0 && h("p", { class: "muted", "data-key": "named" }, `The Planner sees the pictures in the sentence; ${references ? "the Editor draws with them, too" : "the Editor does not: start the studio with --references for one that takes several"}.`),
+    draft.named.length > 0 && h("p", { class: "muted", "data-key": "named" }, `The Planner sees the pictures in the sentence; ${!draft.preset && studio.references ? "the Editor draws with them, too" : "the Editor does not: start the studio with --references for one that takes several"}.`),
     caution(models) && h("p", { class: "muted", "data-key": "caution" }, caution(models)),
   ];
 }
