@@ -17,7 +17,7 @@ from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.files import digest, exclusive, link_or_copy, read_json, write_bytes
+from goalreel.files import digest, exclusive, link_or_copy, read_json, sweep, write_bytes
 from goalreel.types import ROLES
 
 _CARRIED_OVER = "adopted"
@@ -70,6 +70,7 @@ def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
     recorded = [(e, origin) for e, origin in pairs if origin[1] in done[origin[0].folder]]
     _check_cameras(target, recorded)
     with exclusive(target.root / LOCAL, target.root):
+        sweep(target.root / FOLDER)
         _write(target.root, [source.root for source in sources], recorded)
     without = {e.index for e, _ in pairs} - {e.index for e, _ in recorded}
     return CarryOver(len(recorded), tuple(sorted(without)))

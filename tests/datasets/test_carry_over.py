@@ -42,6 +42,7 @@ def test_records_follow_deleted_episodes(out, tmp_path):
     assert told(rest) == {0: ("episode_000000", NAMES[0]), 2: ("episode_000002", NAMES[3])}
     assert show(rest, tmp_path / "report").is_file()
     before = tree(rest)
+    (rest / FOLDER / "episodes/chunk-000/.goalreel-tmp-8dd27238-episode_000000.json").touch()
     carry_over(rest, [out])
     assert tree(rest) == before
 
