@@ -142,12 +142,8 @@ class DiffusersEditor:
         except torch.OutOfMemoryError:
             reason = "out of memory for a single edit: use offload, vae_tiling or quantize"
             self._batch_size = max(1, half)
-        except (
-            ValueError,
-            IndexError,
-            RuntimeError,
-            TypeError,
-        ) as e:  # TypeError: LongCat's, on a long prompt
+        except (ValueError, IndexError, RuntimeError, TypeError) as e:
+            # A TypeError is LongCat's, on a long prompt.
             reason = f"{type(e).__name__}: {(str(e).strip() or 'no message').splitlines()[0]}"
             refused = isinstance(e, ValueError)  # so pipelines say what they do not take
         # Outside the handler, where the failed call's tensors are no longer held by the exception.

@@ -317,7 +317,10 @@ def load(
         raise InputError(
             f"{needs_watch[0]} needs a planner that watches: use --planner watch:CHAT, not {name}"
         )
-    dialects = dialects_of(chosen)
+    dialects: dict[ChatRole, Dialect | None] = {
+        "planner": dialect_of(chosen.planner, "planner"),
+        "critic": dialect_of(chosen.critic, "critic"),
+    }
     planner, editor, critic, live_critic = _lazy_models(chosen, dialects, recordings)
     notes: tuple[tuple[Role, str], ...] = tuple(
         (role, how.note) for role, how in dialects.items() if how is not None and how.note
@@ -393,15 +396,6 @@ def _takes_frames(preset: Preset) -> bool:
     return all(find("editor", editor).needs_recording for editor in _editors(preset))
 
 
-def dialects_of(preset: Preset) -> dict[ChatRole, "Dialect | None"]:
-    """Find the dialects that a preset's planner and critic are asked in.
-
-    Raises:
-        InputError: as `dialect_of`.
-    """
-    return {"planner": dialect_of(preset.planner, "planner"), "critic": dialect_of(preset.critic, "critic")}
-
-
 def recording_readers(preset: Preset) -> list[str]:
     """List the names in a preset of models that only read recordings.
 
@@ -441,20 +435,11 @@ def check_references(references: References, editor: ModelName) -> None:
     Raises:
         InputError: it does not, or there is no such editor.
     """
-    if references != "none" and not takes_references(editor):
+    if references != "none" and "references" not in works_of(editor):
         raise InputError(
             f"--references {references}: {editor.plain()} takes one picture an edit: leave that out, or use "
             "an editor that takes several, such as flux2-klein-4b, qwen-image-edit-2511, openai: or gemini:"
         )
-
-
-def takes_references(editor: ModelName) -> bool:
-    """True if an editor takes more pictures beside the one that it edits.
-
-    Raises:
-        InputError: there is no such editor.
-    """
-    return "references" in works_of(editor)
 
 
 def works_of(editor: ModelName) -> set[str]:

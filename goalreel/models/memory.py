@@ -102,6 +102,10 @@ PUBLISHED_GB = {"InterleaveThinker/": 17.5, "Qwen/Qwen3-VL-8B": 17.5, "Qwen/Qwen
 CHAT_GB, EDIT_GB = 1.5, 3.5
 """GB that one conversation, or one edit of a megapixel, takes beside the weights, with room: the critic took
 1.0 GB and FLUX.2-klein-4B 2.6 GB at 1024x768 (docs/results/models.md)."""
+FURTHER = 0.6
+"""The share of those that each further request of a batch takes: eight edits of a square took 16.8 GB."""
+BATCH = 8
+"""Requests in one call of a model whose name has no `batch_size` (`HfChat`, `DiffusersEditor`)."""
 CONTEXT_GB = 0.6
 """GB that CUDA takes."""
 
@@ -117,7 +121,9 @@ class ModelMemory:
     weights_gb: float | None
     """None where nothing tells."""
     call_gb: float = 0.0
-    """During a call, the weights included."""
+    """During a call with one request, the weights included."""
+    batch_gb: float = 0.0
+    """What the further requests of a full batch take."""
     resident_gb: float = 0.0
     """Between calls: less than the weights where they are offloaded."""
     origin: SizeOrigin = "its files"
@@ -138,11 +144,19 @@ class PresetMemory:
     @property
     def needed_gb(self) -> float | None:
         """At most, with one request at a time; None where a model's size is unknown."""
+        return self._needed()
+
+    @property
+    def batched_gb(self) -> float | None:
+        """About, in batches as large as the models' names allow; None where a model's size is unknown."""
+        return self._needed(full=True)
+
+    def _needed(self, *, full: bool = False) -> float | None:
         if any(model.weights_gb is None for model in self.models):
             return None
         first = [m for m in self.models if m.role == "planner"] if self.plans_first else []
         rest = [model for model in self.models if model not in first]
-        return max(_peak(first), _peak(rest))
+        return max(_peak(first, full), _peak(rest, full))
 
     @property
     def together_gb(self) -> float | None:
@@ -154,18 +168,20 @@ class PresetMemory:
         line = f"memory: {', '.join(map(str, self.models))}"
         if published := [model.role for model in self.models if model.origin == "published"]:
             line += f" (published sizes, as not downloaded: {', '.join(published)})"
-        if self.needed_gb is None:
+        if self.needed_gb is None or self.batched_gb is None:
             unknown = ", ".join(model.model for model in self.models if model.weights_gb is None)
             return f"{line}; download it first to know: {unknown}"
         if not self.needed_gb:
             return f"{line}; no GPU is needed"
-        line += f"; at most {_gb(self.needed_gb)} at work"
+        line += f"; at most {_gb(self.needed_gb)} for one request, {_gb(self.batched_gb)} in full batches"
         if self.plans_first:
-            line += f", as all plans are made first (serve, rollout and Ray: {_gb(_peak(self.models))})"
+            together = f"{_gb(_peak(self.models))}, {_gb(_peak(self.models, full=True))}"
+            line += f", as all plans are made first (serve, rollout and Ray: {together})"
         if gpu_gb is None:
             return f"{line}; there is no GPU here: name a size to compare with, as --gpu 24"
         if self.fits(gpu_gb):
-            return f"{line}: fits in {_gb(gpu_gb)}"
+            smaller = ", in smaller batches (?batch_size=)" if self.batched_gb > gpu_gb else ""
+            return f"{line}: fits in {_gb(gpu_gb)}{smaller}"
         return (
             f"{line}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or klein-48gb, "
             "?quantize=fp8 or ?offload=model, or models on servers"
@@ -178,7 +194,8 @@ class PresetMemory:
     def as_json(self, gpu_gb: float | None) -> dict[str, Any]:
         """Everything, for `--json`."""
         fits = None if gpu_gb is None or self.needed_gb is None else self.fits(gpu_gb)
-        return {**asdict(self), "needed_gb": self.needed_gb, "gpu_gb": gpu_gb, "fits": fits}
+        sizes = {"needed_gb": self.needed_gb, "batched_gb": self.batched_gb, "gpu_gb": gpu_gb}
+        return {**asdict(self), **sizes, "fits": fits}
 
 
 def memory_of(preset: Preset) -> PresetMemory:
@@ -210,11 +227,11 @@ def _gb(size: float) -> str:
     return f"{size:.1f} GB" if size >= 0.1 else f"{size * 1000:.0f} MB"
 
 
-def _peak(models: Sequence[ModelMemory]) -> float:
+def _peak(models: Sequence[ModelMemory], full: bool = False) -> float:
     if not any(model.call_gb for model in models):
         return 0.0
     resident = sum(model.resident_gb for model in models)
-    return CONTEXT_GB + resident + max(model.call_gb - model.resident_gb for model in models)
+    return CONTEXT_GB + resident + max(m.call_gb - m.resident_gb + full * m.batch_gb for m in models)
 
 
 def _model(role: Role, name: ModelName) -> ModelMemory:
@@ -226,7 +243,8 @@ def _model(role: Role, name: ModelName) -> ModelMemory:
         origins = {part.origin for part in parts}
         origin = "published" if "published" in origins else parts[-1].origin
         weights = sum(sizes) if len(sizes) == len(parts) else None
-        return ModelMemory(role, name.plain(), weights, call, resident, origin)
+        batch = max(part.batch_gb for part in parts)
+        return ModelMemory(role, name.plain(), weights, call, batch, resident, origin)
     if find(role, name).asks_chat:
         name = name.inner
     kind = find(role, name)
@@ -262,4 +280,6 @@ def _model(role: Role, name: ModelName) -> ModelMemory:
     weights = sum(parts)
     in_call = {"model": max(parts), "sequential": 0.0, None: weights}[options.offload]
     resident = 0.0 if options.offload else weights
-    return ModelMemory(role, name.plain(), weights, in_call + min(work, weights), resident, origin)
+    work = min(work, weights)
+    batch = work * FURTHER * ((options.batch_size or BATCH) - 1)
+    return ModelMemory(role, name.plain(), weights, in_call + work, batch, resident, origin)

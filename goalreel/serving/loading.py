@@ -30,7 +30,7 @@ from goalreel.models.load import (
     confirm_steps,
     dialect_of,
     local_chat,
-    takes_references,
+    works_of,
 )
 from goalreel.models.model_set import no_limit
 from goalreel.models.names import ModelName
@@ -73,7 +73,7 @@ def build_models(
         critic_name=names["critic"].brief() if critic else "",
         editor_name=names["editor"].brief() if editor else "",
         remote=frozenset(role for role, name in names.items() if is_remote(role, name)),
-        references=editor is not None and takes_references(names["editor"]),
+        references=editor is not None and "references" in works_of(names["editor"]),
         planner_dialect=(dialect_of(planner, "planner") if planner else None) or OWN,
         critic_dialect=(dialect_of(critic, "critic") if critic else None) or OWN,
         critic_steps=confirm_steps(critic) if critic else no_limit,

@@ -91,7 +91,7 @@ def _check_memory(name: str, preset: Preset, started: Preset) -> None:
     if needed is None or away:
         raise InputError(
             f"the weights of {' and '.join(away)} are not on this machine: "
-            f"`goalreel doctor --models --preset {name}` fetches them"
+            f"`goalreel doctor --models {name}` fetches them"
         )
     if not needed:
         return

@@ -113,7 +113,7 @@ def test_presets_that_cannot_be_used_here_say_why_and_the_starts_is_not_loaded_t
     assert offered["nano"].build()[0] is models
     assert "leaves open which models to ask" in offered["api"].problem()
     assert "only reads recordings" in offered["hindsight"].problem()
-    assert "are not on this machine" in offered["klein"].problem()
+    assert "not on this machine: `goalreel doctor --models klein` fetches" in offered["klein"].problem()
     assert "127.0.0.1:9" in offered["server"].problem()
     beside = {p.name: p for p in studio_presets(presets.load("server"), scripted())}
     assert beside["nano"].problem() is None, "small models run on a CPU"
