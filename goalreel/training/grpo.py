@@ -21,7 +21,7 @@ from goalreel.training.rewards import CriticReward, fits_in, summary
 from goalreel.training.rows import Critiques, HeldOut
 from goalreel.training.run import (
     begin,
-    check_savable,
+    check_sharded,
     last_checkpoint,
     processes,
     save,
@@ -187,7 +187,7 @@ def train(
     """
     wording = whole_dialect(config.dialect, config.prompts)
     rows = Critiques(config.corpus, held_out)
-    check_savable(config)  # refuses before anything is written or loaded, as do the next
+    check_sharded(config)  # refuses before anything is written or loaded, as do the next
     arguments = trl_arguments(config, out)
     _, prompts, updates = _rollout(arguments)
     if len(rows) < prompts:

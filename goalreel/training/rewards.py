@@ -34,14 +34,10 @@ log = logging.getLogger(__name__)
 
 _SEMANTICS = 0.75
 """The share in the step, 0.6 of 0.8; the rest is quality's."""
-
-
 KEPT = 8192
 """Scores of re-edits that are remembered."""
 _OUT = Failure(stage="edit", message="the editor failed")
 _STRICT = re.compile(r"\s*(?:<think>)?.+?</think>\s*<answer>.*</answer>\s*", re.DOTALL)
-
-
 _PROMPT = re.compile(r"""["']refine_prompt["']\s*:\s*["']""")
 
 

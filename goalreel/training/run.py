@@ -195,16 +195,20 @@ def tensorboard(out: Path) -> list[TrainerCallback]:
     return [board]
 
 
-def check_savable(settings: AgentConfig) -> None:
-    """Refuse adapters on a sharded model: they cannot be merged into a checkpoint.
+def check_sharded(settings: AgentConfig) -> None:
+    """Refuse what a sharded model cannot have: adapters, which are merged at the end, and Muon.
 
     Raises:
-        InputError: the settings ask for them.
+        InputError: the settings ask for it.
     """
-    if settings.method == "lora" and sharded():
+    if not sharded():
+        return
+    if settings.method == "lora":
         raise InputError(
             "adapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing"
         )
+    if getattr(settings, "optimizer", None) == "muon":
+        raise InputError("muon needs whole matrices: set optimizer to adamw, or shard nothing")
 
 
 def save(trainer: Trainer, processor: "ProcessorMixin", dtype: str | None, out: Path) -> None:

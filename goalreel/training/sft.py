@@ -26,7 +26,7 @@ from goalreel.training.rows import (
 )
 from goalreel.training.run import (
     begin,
-    check_savable,
+    check_sharded,
     is_nano,
     processes,
     save,
@@ -109,7 +109,7 @@ def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
     """
     rows = read_rows(config.corpus)
     held_out = read_rows(config.validation) if config.validation else None
-    check_savable(config)
+    check_sharded(config)
     arguments = _arguments(config, out)
     last = begin(config, out, resume)
     with processes().main_process_first():

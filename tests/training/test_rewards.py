@@ -120,6 +120,22 @@ def test_each_form_weighs_the_change_as_it_was_published():
     assert found.total(WEIGHTS) == pytest.approx(0.5 + 0.5 * 0.8 * change)
 
 
+PUBLISHED = "<think>Seen.</think><answer>{'previous_step_success': %s, 'refine_prompt': %s}</answer>"
+
+
+@pytest.mark.parametrize(
+    ("reply", "total"),
+    [
+        ((False, repr(BETTER)), 0.5 + 0.5 * (0.2 + 0.6 * 0.7 + 0.2 * 0.5)),
+        ((False, None), 0.5 * (0.2 + 0.8 * 0.5)),  # the reference's, too: the server draws no null
+        ((True, repr(row().prompt)), 0.5 + 0.5 * 0.8 * 0.5),  # the reference draws it again
+        (("perhaps", None), 0.0),  # the reference draws the previous prompt, about 0.2
+    ],
+)
+def test_what_replies_in_the_published_dialect_earn_in_all(reply, total):
+    assert one(PUBLISHED % reply, repeats=True).total(WEIGHTS) == pytest.approx(total)
+
+
 # -- trap 1: an outage is no reward, a refusal the lowest
 
 

@@ -23,7 +23,7 @@ from goalreel.tabletop.truth import held_out_split
 from goalreel.training import loading, optim
 from goalreel.training.config import GrpoConfig, SftConfig
 from goalreel.training.rows import POOL, LengthSampler, length
-from goalreel.training.run import check_savable, hold
+from goalreel.training.run import check_sharded, hold
 
 HOLDS = """
 import multiprocessing, sys, time
@@ -101,8 +101,11 @@ def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(launch
     with pytest.raises(InputError, match=refused):
         models = {"editor": object(), "scorer": object(), "local": True}
         reinforced(config, out, False, held_out=held_out_split, **models)
+    with pytest.raises(InputError, match=r"\Amuon needs whole matrices: set optimizer to adamw"):
+        muon = {"model": "some", "max_steps": 1, "optimizer": "muon"}
+        supervised(SftConfig(role="critic", corpus=(rows,), **muon), out, False)
     assert not out.exists()
-    check_savable(SftConfig(role="critic", model="some", max_steps=1))
+    check_sharded(SftConfig(role="critic", model="some", max_steps=1))
 
 
 def test_adapters_of_an_unsharded_run_are_merged(monkeypatch):
@@ -111,7 +114,7 @@ def test_adapters_of_an_unsharded_run_are_merged(monkeypatch):
     monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
     state = SimpleNamespace(distributed_type=DistributedType.NO)
     monkeypatch.setattr("goalreel.training.run.processes", lambda: state)
-    check_savable(SftConfig(role="critic", model="some", max_steps=1, method="lora"))
+    check_sharded(SftConfig(role="critic", model="some", max_steps=1, method="lora"))
 
 
 # -- this machine: bf16 where it gains, compiled where there is a compiler
