@@ -10,9 +10,15 @@ from support.serving_models import TintEditor, serving
 
 from goalreel.chat.openai import OpenAIChat
 from goalreel.image import Image
+from goalreel.models import presets
+from goalreel.models.load import build_critic, build_planner
+from goalreel.models.model_set import Lazy, ModelSet, Provenance
 from goalreel.serving.settings import Models
 from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Failure
+from goalreel_lab.published.report import row_for
+from goalreel_lab.published.run import PublishedConfig, run_benchmark
+from goalreel_lab.published.ueval import UEval
 
 
 @pytest.fixture(scope="module")
@@ -157,6 +163,39 @@ def test_what_an_editor_refuses_is_said_and_tried_again_on_request(tmp_path, age
         assert len(agents.requests) == asked
         assert not any("refused" in n for n in last_line(goalreel(*run, "--retry"))["notes"])
         assert len(agents.requests) > asked
+
+
+def test_the_editor_alone_in_parts_that_one_run_puts_together(tmp_path, agents, editor):
+    """The paper's base row: one step, and nobody judges it."""
+    clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
+    run = words("wise", agents, editor, clone / "WISE_legacy" / "data", out, "--json")
+    run += ("--planner", "instruction", "--critic", "accept", "--max-attempts", 1)
+    for part in ("1/2", "2/2"):
+        assert last_line(goalreel(*run, "--shard", part))["samples"] == 3
+        assert not (out / "export").exists()
+    made = {path: path.stat().st_mtime_ns for path in (out / "samples").rglob("*.png")}
+    report = last_line(goalreel(*run))
+    assert (report["answered"], agents.requests) == (3, [])
+    assert made == {path: path.stat().st_mtime_ns for path in made}
+    (step,) = load_storyboard(out / "samples" / "450").steps
+    assert (step.step.prompt, step.status) == (bench.PROMPTS[450], "unjudged")
+    assert len(list((out / "export").glob("*.png"))) == 3
+    assert row_for("flux2-klein-9b", "instruction") == "FLUX.2-klein-9B"
+
+
+def test_all_plans_are_made_before_the_planner_s_memory_is_the_others_s(tmp_path, agents, monkeypatch):
+    """As `plan` and `annotate` do it: 24 GB hold no three models."""
+    monkeypatch.setattr("goalreel.models.model_set.has_gpu", lambda: True)
+    events, chat = [], f"openai:agent@{agents.url}"
+    preset = presets.load("klein", planner=chat, critic=chat, editor="hindsight")
+    planner = Lazy(lambda: events.append("planner") or build_planner(chat), lambda: events.append("freed"))
+    drawn = Lazy(lambda: events.append("editor") or TintEditor())
+    judged = Lazy(lambda: events.append("critic") or build_critic(chat))
+    models = ModelSet(planner, drawn, judged, Provenance(preset), planner_apart=True)
+    data = bench.ueval_data(tmp_path / "data")
+    report = run_benchmark(PublishedConfig(UEval(), data, tmp_path / "out", concurrency=2), models)
+    assert events == ["planner", "freed", "editor", "critic"]
+    assert report.answered == 3
 
 
 def test_what_the_judge_says_nothing_readable_about_is_unjudged_and_never_zero(tmp_path, agents, editor):

@@ -260,11 +260,13 @@ def test_a_raw_trajectory_of_the_reference_is_a_storyboard(tmp_path):
 
 
 def test_the_reference_s_prompts_are_rows(tmp_path):
-    rows = [{"id": 7, "user_input": "draw a cup", "user_input_image": None}, {"id": 8, "user_input": "x"}]
+    drawn = picture(tmp_path / "cup.png", 40)
+    rows = [{"id": 7, "user_input": "draw a cup", "user_input_image": None}]
+    rows += [{"id": 8, "user_input": "x", "user_input_image": drawn}]
     (tmp_path / "prompt40k.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    read, faults = read_prompts(tmp_path / "prompt40k.jsonl")
+    read, faults = read_prompts(tmp_path / "prompt40k.jsonl", tmp_path)
     assert [(row.id, row.prompt, row.picture) for row in read] == [
         ("7", "draw a cup", None),
-        ("8", "x", None),
+        ("8", "x", tmp_path / drawn),
     ]
     assert not faults

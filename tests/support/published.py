@@ -1,7 +1,6 @@
 """Models behind real ends for the published benchmarks, and the benchmarks' data in miniature."""
 
 import json
-import threading
 from pathlib import Path
 
 from support.chat_server import Reply, Request, said
@@ -54,26 +53,6 @@ def pictures(request: Request) -> int:
     """How many pictures a request carries."""
     content = [m["content"] for m in request.json["messages"]]
     return sum(p["type"] == "image_url" for parts in content if not isinstance(parts, str) for p in parts)
-
-
-class Gate:
-    """Answers the first `calls` requests; the next one waits, with all after it, until it is opened."""
-
-    def __init__(self, answer, calls: int) -> None:
-        self.calls, self.waiting, self.opened = calls, threading.Event(), threading.Event()
-        self._answer, self._lock = answer, threading.Lock()
-        self.answered = 0
-
-    def __call__(self, request: Request) -> Reply:
-        with self._lock:
-            passes = self.calls > 0
-            self.calls -= 1
-        if not passes:
-            self.waiting.set()
-            self.opened.wait(120)
-        with self._lock:
-            self.answered += 1
-        return self._answer(request)
 
 
 def ueval_data(folder: Path, *, old: bool = False, suffix: str = "json") -> Path:
