@@ -349,6 +349,7 @@ def _lazy_models(
     """(planner, editor, critic, live critic), none of them loaded."""
     cache: ChatCache = {}
     observed = _observed(dialects["critic"])
+    takes_frames = all(find("editor", editor).needs_recording for editor in _editors(preset))
     planner = Lazy(
         lambda: build_planner(
             preset.planner, recordings, cache, max_steps=preset.max_steps, dialect=dialects["planner"]
@@ -364,7 +365,7 @@ def _lazy_models(
             mode=preset.critic_mode,
             scores=preset.critic_scores,
             threshold=preset.critic_threshold,
-            dialect=observed if observed is not None and _takes_frames(preset) else dialects["critic"],
+            dialect=observed if observed is not None and takes_frames else dialects["critic"],
         )
     )
     if observed is None or preset.critic_live != "observed":
@@ -389,11 +390,6 @@ def _observed(dialect: "Dialect | None") -> "Dialect | None":
     from goalreel.chat.dialects.own import ObservedDialect
 
     return ObservedDialect()
-
-
-def _takes_frames(preset: Preset) -> bool:
-    """True if every goal image is a frame of a recording."""
-    return all(find("editor", editor).needs_recording for editor in _editors(preset))
 
 
 def recording_readers(preset: Preset) -> list[str]:

@@ -123,7 +123,7 @@ class ModelMemory:
     call_gb: float = 0.0
     """During a call with one request, the weights included."""
     batch_gb: float = 0.0
-    """What the further requests of a full batch take."""
+    """Beside that, for the further requests of a full batch."""
     resident_gb: float = 0.0
     """Between calls: less than the weights where they are offloaded."""
     origin: SizeOrigin = "its files"

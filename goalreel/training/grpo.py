@@ -14,6 +14,7 @@ from trl import GRPOConfig, GRPOTrainer
 from goalreel.chat.dialects import whole_dialect
 from goalreel.checkpoints import located
 from goalreel.errors import BackendError, InputError, UserError
+from goalreel.extras import is_installed
 from goalreel.training.card import grpo_card, write_card
 from goalreel.training.config import CollapseSettings, GrpoConfig, OutageSettings
 from goalreel.training.loading import adapters, freeze, load, quicken
@@ -173,8 +174,7 @@ def train(
 
     `out` also holds `training.yaml` (the settings), `logs/` (TensorBoard) and `checkpoints/` to resume from.
     `local`: the editor runs in this process (`rewards.CriticReward`). `held_out` names the split of a task
-    that results are measured on. On several devices start it with
-    `accelerate launch`.
+    that results are measured on. On several devices start it with `accelerate launch`.
 
     Returns:
         `steps` made and `rows` trained on.
@@ -189,6 +189,8 @@ def train(
     rows = Critiques(config.corpus, held_out)
     check_sharded(config)  # refuses before anything is written or loaded, as do the next
     arguments = trl_arguments(config, out)
+    if arguments.use_vllm and not is_installed("vllm"):
+        raise InputError("use_vllm needs vLLM: pip install 'trl[vllm]', or set use_vllm: false")
     _, prompts, updates = _rollout(arguments)
     if len(rows) < prompts:
         raise InputError(f"{len(rows)} rows do not fill a rollout of {prompts}")

@@ -118,8 +118,7 @@ class CriticReward:
 
     `local`: the editor runs in this process, so that whatever it fails at is the prompt's fault. A remote one
     refuses where it says so; else it is taken to be out. `repeats`: an acceptance has to repeat the prompt
-    (`Dialect.repeats`). `fits` tells whether the editor reads all of a
-    prompt.
+    (`Dialect.repeats`). `fits` tells whether the editor reads all of a prompt.
     """
 
     def __init__(

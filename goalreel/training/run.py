@@ -201,13 +201,11 @@ def check_sharded(settings: AgentConfig) -> None:
     Raises:
         InputError: the settings ask for it.
     """
-    if not sharded():
-        return
-    if settings.method == "lora":
+    if settings.method == "lora" and sharded():
         raise InputError(
             "adapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing"
         )
-    if getattr(settings, "optimizer", None) == "muon":
+    if getattr(settings, "optimizer", None) == "muon" and sharded():
         raise InputError("muon needs whole matrices: set optimizer to adamw, or shard nothing")
 
 

@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 from goalreel.cli.train import app
 from goalreel.errors import InputError
+from goalreel.extras import is_installed
 from goalreel.training.config import CollapseSettings, GrpoConfig, read_config
 
 
@@ -53,6 +54,13 @@ def test_the_published_dialect_needs_the_published_prompts(grpo, folder, monkeyp
     monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
     with pytest.raises(InputError, match="prompts of InterleaveThinker's checkpoints are needed"):
         run(config(folder, dialect="interleavethinker"), folder / "out")
+
+
+@pytest.mark.skipif(is_installed("vllm"), reason="vLLM is here")
+def test_vllm_that_is_not_installed_is_told_before_anything_is_written(grpo, folder):
+    with pytest.raises(InputError, match=r"\Ause_vllm needs vLLM: pip install 'trl\[vllm\]', or set"):
+        run(config(folder, use_vllm=True), folder / "out")
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.parametrize(
