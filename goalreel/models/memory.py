@@ -106,6 +106,8 @@ FURTHER = 0.6
 """The share of those that each further request of a batch takes: eight edits of a square took 16.8 GB."""
 BATCH = 8
 """Requests in one call of a model whose name has no `batch_size` (`HfChat`, `DiffusersEditor`)."""
+_LARGEST = 0.71
+"""Share of a pipeline's weights that its denoiser has, at most: that of Qwen-Image, 41 of 58 GB."""
 CONTEXT_GB = 0.6
 """GB that CUDA takes."""
 
@@ -275,8 +277,8 @@ def _model(role: Role, name: ModelName) -> ModelMemory:
     if not parts:
         if published is None:
             return ModelMemory(role, name.plain(), None, origin="unknown")
-        half = quantized_gb(published / 2, options.quantize)
-        parts, origin = [2 * half] if is_chat else [half, half], "published"
+        whole, origin = quantized_gb(published, options.quantize), "published"
+        parts = [whole] if is_chat else [whole * _LARGEST, whole * (1 - _LARGEST)]
     weights = sum(parts)
     in_call = {"model": max(parts), "sequential": 0.0, None: weights}[options.offload]
     resident = 0.0 if options.offload else weights

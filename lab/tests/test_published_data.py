@@ -1,9 +1,13 @@
 """The data of UEval and WISE as published, what their judges say, and the paper's tables."""
 
+import re
+from pathlib import Path
+
 import pytest
 from support import published as bench
 
 from goalreel.errors import InputError
+from goalreel.models import presets
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Marked, Sample
 from goalreel_lab.published.judging import build_judge
 from goalreel_lab.published.report import KLEIN, QWEN, row_for, tables, tables_of
@@ -96,6 +100,25 @@ def test_the_row_follows_the_editor():
     assert row_for("flux2-klein-9b") == row_for("diffusers:/models/FLUX.2-klein-4B") == KLEIN
     assert row_for("qwen-image-edit-2511") == QWEN
     assert row_for("server:http://there:8000") is None
+    assert row_for("flux2-klein-9b", "instruction") == "FLUX.2-klein-9B"
+
+
+def test_what_a_headline_number_takes_follows_from_the_preset_and_the_measured_speed():
+    """Plans of 680 tokens a step, and one attempt a step or as many as the preset makes."""
+    root, number = Path(__file__).parents[2], r"([\d.,]+)"
+    speed = (root / "docs/results/models.md").read_text()
+    (tokens,) = re.findall(rf"tokens a second of a plan, batch 1 and 8 \| \S+ and {number}", speed)
+    (verdicts,) = re.findall(rf"verdicts a second, batch 1 and 8 \| \S+ and {number}", speed)
+    (edits,) = re.findall(rf"edits a second, .* and {number} \|\n", speed)
+    row = rf"\| N {number}, S {number} \| {number}; {number} to {number} \| {number} to {number} \|"
+    rows = re.findall(row, (root / "lab/docs/benchmarks.md").read_text())
+    assert len(rows) == 3
+    for texts in rows:
+        n, steps, plans, *found = (float(text.replace(",", "")) for text in texts)
+        calls = [n * steps * attempts for attempts in (1, presets.read("klein").max_attempts)]
+        planned = n * steps * 680 / float(tokens)
+        hours = [(planned + c / float(edits) + c / float(verdicts)) / 3600 for c in calls]
+        assert (plans, found) == (n, pytest.approx([*calls, *hours], rel=0.05))
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,13 @@ def test_offloaded_weights_count_during_a_call_alone(tiny_models):
     assert memory.needed_gb == pytest.approx(CONTEXT_GB + critic.call_gb)
 
 
+def test_the_second_system_of_the_paper_has_its_denoiser_on_the_gpu_at_a_time():
+    """Beside the Critic; of Qwen-Image's 58 GB its denoiser has 41."""
+    memory = memory_of(presets.load("qwen"))
+    assert memory.needed_gb == pytest.approx(CONTEXT_GB + 17.5 + 41 + EDIT_GB, rel=0.01)
+    assert memory.line(80).endswith(": fits in 80.0 GB")
+
+
 def test_a_size_that_nothing_tells_is_not_guessed(tmp_path):
     memory = memory_of(presets.load("klein", planner="hf:some/model"))
     assert memory.needed_gb is None
