@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from goalreel.datasets.episode import Episode
+from goalreel.datasets.hub import local_folder
 from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
@@ -50,7 +51,8 @@ def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
         DatasetError: an episode of `edited` is in none of `outs`, or could be several; `edited` has other
             records, or lacks a camera that a record shows; or the disk is full.
     """
-    target, sources = Source.open(edited), [Source.open(out) for out in outs]
+    # One on the Hub gets a folder of its own: the cache is not written to.
+    target, sources = Source.open(local_folder(edited, own=True)), [Source.open(out) for out in outs]
     for source in sources:
         if not (source.root / FOLDER).is_dir():
             raise DatasetError(f"{source.root}: has no records: name what goalreel annotate wrote")

@@ -108,7 +108,11 @@ def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
     The Hub is asked in a thread: without a network, DNS alone takes half a minute to say so.
     """
     from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import LocalEntryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.errors import (
+        LocalEntryNotFoundError,
+        OfflineModeIsEnabled,
+        RevisionNotFoundError,
+    )
 
     def ask(revision: str) -> object:
         return HfApi().dataset_info(name, revision=revision, expand=["sha"])
@@ -127,7 +131,8 @@ def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
     assert isinstance(answer, BaseException)
     for known in wanted if not isinstance(answer, RevisionNotFoundError) else ():
         if isinstance(try_to_load_from_cache(name, _INFO, None, known, "dataset"), str):
-            log.warning("%s: the copy in the cache is used (the Hub: %s)", name, first_line(answer))
+            if not isinstance(answer, OfflineModeIsEnabled):  # which the user asked for
+                log.warning("%s: the copy in the cache is used (the Hub: %s)", name, first_line(answer))
             return known, True
     raise answer
 

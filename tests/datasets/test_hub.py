@@ -64,6 +64,7 @@ def run(forked, hub, tmp_path):
     work, said = tmp_path / "work", tmp_path / "said"
     work.mkdir()
     always = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+    always["HF_HUB_ETAG_TIMEOUT"] = "300"  # a busy machine answers late
 
     def goalreel(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
         texts = [Path(f"{said}.{end}") for end in ("out", "err")]
@@ -99,6 +100,7 @@ def test_check_needs_no_videos_and_nothing_twice(hub, run):
     assert len(hub.sent) == len(set(hub.sent)), "the cache is used"
     offline = run("check", NAME, "--layout", "gripper=3,closed=low", HF_HUB_OFFLINE="1")
     assert offline.returncode == 0, offline.stderr
+    assert "cache" not in offline.stderr, "which was asked for"
     assert "not in the cache of the Hugging Face Hub" in line(
         run("annotate", NAME, "--out", "o", HF_HUB_OFFLINE="1")
     )
@@ -141,10 +143,14 @@ def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
         ("export", "lab/goals", "--to", "table", "--out", "steps.csv"),
         ("export", "lab/goals", "--to", "sarm", "--out", "stages"),
         ("build", "goals", "--source", NAME),
+        ("carry-over", NAME, "--from", "lab/goals"),
         ("-c", IN_PYTHON),
     ):
         done = run(*more)
         assert done.returncode == 0, done.stderr
+    assert (tmp_path / "work/pick/meta/goalreel/settings.json").is_file()
+    cached = (tmp_path / "home").glob("hub/datasets--lab--pick/snapshots/*/meta/goalreel")
+    assert not list(cached), "a folder of its own, and nothing in the cache"
     assert "<title>goals" in (tmp_path / "work/goals-report/index.html").read_text()
     assert done.stdout == "1 3 3 [0, 1, 2]\n"
     assert not (tmp_path / "work/stages/meta/info.json").is_symlink(), "nothing of the cache"
