@@ -4,8 +4,9 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
@@ -107,8 +108,7 @@ class Endpoint:
         """Replace the key, and what else may be one, in a text: a server may have quoted it."""
         values = " ".join(self.more_headers.values())
         variables = [os.environ.get(m[1] or m[2], "").strip() for m in _VARIABLE.finditer(values)]
-        given = re.findall(r'"([^"\\]{8,})"(?!:)', json.dumps(self.extra))
-        for secret in filter(None, (self.key, *variables, *given)):
+        for secret in filter(None, (self.key, *variables, *_long_texts(self.extra))):
             text = text.replace(secret, "***")
         return text.replace(self.address, self.shown).replace(_path(self.address), _path(self.shown))
 
@@ -203,6 +203,16 @@ def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[st
     """Name the variables of an address's key: a service's `own` are for it, and for the user's `base`."""
     variables = () if _origin(address) == _origin(service) else ("GOALREEL_API_KEY",)
     return (*variables, *own) if _origin(address) in (_origin(base), _origin(service)) else variables
+
+
+def _long_texts(value: object) -> Iterator[str]:
+    """Yield the texts in JSON that are long enough for a key, as they are and as JSON writes them."""
+    if isinstance(value, str) and len(value) >= 8:
+        yield from (value, json.dumps(value)[1:-1])
+    elif isinstance(value, Mapping):
+        yield from chain.from_iterable(map(_long_texts, value.values()))
+    elif isinstance(value, list | tuple):
+        yield from chain.from_iterable(map(_long_texts, value))
 
 
 def _path(address: str) -> str:
