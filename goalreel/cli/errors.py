@@ -4,6 +4,7 @@ import errno
 import json
 import logging
 import re
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,8 +33,8 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
     try:
         yield
     except (UserError, OSError) as e:
-        if isinstance(e, OSError) and e.errno == errno.ENOSPC and e.filename is None:
-            raise  # of what is printed, as the group of commands says
+        if isinstance(e, OSError) and e.errno == errno.ENOSPC and _is_stdout_full():
+            raise  # as the group of commands says
         log.info("traceback of this error:", exc_info=e)
         _end(first_line(e))
     except ModuleNotFoundError as e:
@@ -48,6 +49,14 @@ def one_line_errors(interrupted: str = "interrupted") -> Iterator[None]:
     except Exception as e:  # noqa: BLE001  (whatever it is, it is shown whole, with where to report it)
         is_memory = isinstance(e, MemoryError) or _MEMORY.search(str(e))
         _end(MEMORY if is_memory else _bug(e))
+
+
+def _is_stdout_full() -> bool:
+    try:
+        sys.stdout.flush()  # what it could not write it still holds
+    except OSError:
+        return True
+    return False
 
 
 @contextmanager

@@ -1,6 +1,9 @@
 """What a command shows of an error: one line of what a person can mend, and a bug whole."""
 
+import contextlib
+import errno
 import logging
+from pathlib import Path
 
 import pytest
 import typer
@@ -19,6 +22,18 @@ def shown(error: BaseException, capsys) -> tuple[int, list[str]]:
 def test_what_a_person_can_mend_is_one_line(kind, capsys):
     assert shown(kind("mend it\nlike so"), capsys) == (1, ["goalreel: mend it"])
     assert shown(kind(" \n"), capsys) == (1, [f"goalreel: {kind.__name__}"])
+
+
+def test_a_full_disk_of_no_known_file_is_not_taken_for_that_of_what_is_printed(capsys):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert shown(full, capsys) == (1, ["goalreel: No space left on device"])
+    with Path("/dev/full").open("w") as stdout, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", stdout)
+        stdout.write("result")
+        with pytest.raises(OSError, match="No space left"), one_line_errors():
+            stdout.flush()
+        with contextlib.suppress(OSError):
+            stdout.close()
 
 
 def test_what_is_missing_is_named_with_its_extra(capsys):
