@@ -49,7 +49,7 @@ from goalreel.types import ROLES, Critic, Editor, Planner, Role, Status
 def open_dataset(root: Path | str) -> Source:
     """Open the LeRobot v3.0 dataset in the folder `root`, or of that name on the Hub.
 
-    Only its metadata is read.
+    Only its metadata is read. One on the Hub is downloaded first, its videos too.
 
     Raises:
         DatasetError: there is no dataset, or its metadata cannot be read.

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
+from threading import Lock
 from types import MappingProxyType
 from typing import Annotated, Any, Literal, NamedTuple
 
@@ -184,6 +185,8 @@ class ReviewQueue:
         self._rows: dict[int, QueueRow] = {}
         self._names = Counter[str]()
         self._changes = 0
+        self._lock = Lock()
+        """Two people may change two episodes at once."""
         self._texts: dict[int, tuple[QueueRow, str]] = {}
         """The texts of rows as they were when somebody searched last."""
         self._progress: tuple[int, Progress] | None = None
@@ -244,13 +247,13 @@ class ReviewQueue:
 
     def update(self, episode: int, reviewed: Reviewed, board: Storyboard) -> None:
         """Update the row of an episode; `board` is what its review is to the dataset."""
-        old = self._rows[episode]
-        row = _row(replace(old, word=worst_word(board, self.examination)), reviewed, board)
-        self._rows[episode] = row
-        if row.names != old.names:
-            counted = Counter(self._names) + Counter(row.names)
-            self._names = counted - Counter(old.names)
-        self._changes += 1
+        with self._lock:
+            old = self._rows[episode]
+            row = _row(replace(old, word=worst_word(board, self.examination)), reviewed, board)
+            self._rows[episode] = row
+            if row.names != old.names:
+                self._names = self._names + Counter(row.names) - Counter(old.names)
+            self._changes += 1
 
     def rows(self) -> list[QueueRow]:
         """All rows, by number."""

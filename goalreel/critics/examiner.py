@@ -426,7 +426,7 @@ class Examiner:
 
         plan = self._tasks.get(candidate.task_id, _TaskMemory()).plan
         controls = (Control("true", known) for known in self._known_true(candidate, plan))
-        with suppress(UserError):  # a recording that cannot be read: the run will say so
+        with suppress(UserError, OSError):  # a recording that cannot be read: the run will say so
             return next((control for control in controls if control.key not in self._answers), None)
         return None
 
