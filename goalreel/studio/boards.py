@@ -13,7 +13,7 @@ import shutil
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from pathlib import Path
@@ -232,7 +232,8 @@ class StudioBoards:
         try:
             board = self._board(path.name)
             if board.state.status == "running":
-                board.append(WorkEnded(status="interrupted"))
+                with suppress(OSError):  # of a folder that can only be read
+                    board.append(WorkEnded(status="interrupted"))
         except (DatasetError, OSError) as e:
             log.warning("left out: %s", first_line(e))
             self.damaged.append(first_line(e))
