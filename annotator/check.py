@@ -103,7 +103,7 @@ def check(
 
     Raises:
         InputError: the layout or the steps cannot be read, or does not fit the dataset, or `policy` is none.
-        DatasetError: there is no such episode or camera.
+        DatasetError: there is no such episode or camera, or the Hub does not give the dataset.
     """
     hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
     if not isinstance(dataset, Source):

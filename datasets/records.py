@@ -144,7 +144,7 @@ class _Robot(TypedDict):
 
 
 class _Settings(TypedDict, total=False):
-    """Those that records and cards are read with; `annotator.options` checks the others."""
+    """Settings that records and cards are read with; `annotator.options` checks the others."""
 
     camera: str | None
     details: str

@@ -197,14 +197,14 @@ class Acts:
         acts = {row.episode: row.act if back else row.undone for row in rows}
         act = _last_act(one for one in acts.values() if one and one[2] == by)
         if act is None:
-            raise InputError(f"there is no act of yours to {'take back' if back else 'make again'}")
+            raise InputError(f"there is no act of yours to {'take back' if back else 'redo'}")
         ours = [row for row in rows if (one := acts[row.episode]) and one[0] == act]
         done = [row for row in ours if self._add(row, by, UndoChange() if back else RedoChange())]
         self._weigh(ours)
         count = _count(sum(not (row if back else self._queue[row.episode]).refused for row in done))
         what = "accepted without looking" if act.startswith("accept") else "carried over"
         if not back:
-            return f"Made again: {what}, {count}."
+            return f"Redone: {what}, {count}."
         return f"Taken back: what was {what}, in {count}. What you changed since stays."
 
 

@@ -149,7 +149,7 @@ class QueueRow:
         """There are reasons for doubt, and nobody who looked has accepted or rejected it."""
         return bool(self.doubt.reasons) and (self.verdict in (None, "unsure") or self.unseen)
 
-    def is_(self, status: str) -> bool:
+    def has_status(self, status: str) -> bool:
         """Tell if the row has the status that is asked for."""
         if status in ("all", "doubt"):
             return status == "all" or self.in_doubt
@@ -273,7 +273,7 @@ class ReviewQueue:
         """The rows that are asked for, in order, on whatever page."""
         terms = query.q.lower().split()
         rows = (self._rows[episode] for episode in self._orders[query.order])
-        found = [row for row in rows if row.is_(query.status)]
+        found = [row for row in rows if row.has_status(query.status)]
         return [row for row in found if all(term in self._text(row) for term in terms)] if terms else found
 
     def _text(self, row: QueueRow) -> str:

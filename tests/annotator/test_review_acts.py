@@ -188,9 +188,9 @@ def test_an_act_goes_on_and_is_taken_back_as_one(out):
     page = review_page(out)
     assert task(page)["undone_count"] == 7, "with the one that was left as it was"
     assert "of yours" in refused(page, "redo", by="bob")
-    assert act(page, "redo")["told"] == "Made again: carried over, 6 episodes."
+    assert act(page, "redo")["told"] == "Redone: carried over, 6 episodes."
     assert [len(spans(page, e)) for e in (0, 1, 2, 7)] == [3, 3, 2, 3]
-    assert refused(page, "redo") == "there is no act of yours to make again"
+    assert refused(page, "redo") == "there is no act of yours to redo"
     act(page, "undo")
     assert refused(page, "undo") == "there is no act of yours to take back"
     assert refused(page, "accept").startswith("no episode is sure")

@@ -239,7 +239,7 @@ export class EditedPage {
   async turn(kind) {
     let what = null;
     const saved = await this.changes.make((now) => (what = now[kind]) && { kind, of: what.number, ...("episode" in what && { at: what.episode }) });
-    if (saved) this.turned(what, `${kind === "undo" ? "Taken back" : "Made again"}, ${turned(what)}.`);
+    if (saved) this.turned(what, `${kind === "undo" ? "Taken back" : "Redone"}, ${turned(what)}.`);
     else if (!what) say(`There is nothing of yours to ${kind}.`);
   }
 

@@ -59,7 +59,11 @@ class ControlResult:
 
 
 class World:
-    """The scene of a seed, its robot, and a second table on which sub-goals are imagined."""
+    """The scene of a seed, its robot, and a second table on which sub-goals are imagined.
+
+    MuJoCo's contexts belong to the thread that made them, so one private thread does all of the work. Every
+    method is safe from any thread.
+    """
 
     def __init__(self, seed: int, size: int = 256) -> None:
         self.episode = sample_episode(seed)
