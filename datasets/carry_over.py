@@ -45,11 +45,11 @@ type _Pair = tuple[Episode, _Origin]
 def carry_over(edited: Path, outs: Sequence[Path]) -> CarryOver:
     """Give the dataset `edited` the records of the annotated datasets `outs` that it was made from.
 
-    Run again after a kill, it ends the same.
+    Run again after a kill, it ends the same. What was corrected in `edited` since then stays.
 
     Raises:
-        DatasetError: an episode of `edited` is in none of `outs`, or could be several; `edited` has other
-            records, or lacks a camera that a record shows; or the disk is full.
+        DatasetError: an episode of `edited` is in none of `outs`, or could be several, or was corrected in
+            both; `edited` has other records, or lacks a camera that a record shows; or the disk is full.
     """
     # One on the Hub gets a folder of its own: the cache is not written to.
     target, sources = Source.open(local_folder(edited, own=True)), [Source.open(out) for out in outs]
@@ -137,6 +137,15 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[_Pair]) -> Non
         # First: who reviews them may add a picture meanwhile.
         corrected = origin.is_corrected(index)
         log = origin.corrections(index).path.read_bytes() if corrected else b""
+        theirs = records.corrections(episode.index).path
+        own = theirs.read_bytes() if theirs.is_file() else b""
+        if own != log and own.startswith(log):
+            continue
+        if not log.startswith(own):
+            raise DatasetError(
+                f"{edited}: episode {episode.index} was corrected here and in {origin.folder.parents[1]}: "
+                "edit the dataset anew with lerobot, and carry over to that"
+            )
         for picture in sorted(origin.pictures(index)):
             link_or_copy(origin.folder / picture, records.folder / picture)
         record = read_json(origin.path(index))
@@ -144,7 +153,7 @@ def _write(edited: Path, outs: Sequence[Path], recorded: Sequence[_Pair]) -> Non
         text = json.dumps(record, indent=1, ensure_ascii=False)
         write_bytes(records.path(episode.index), text.encode() + b"\n")
         if corrected:
-            write_bytes(records.corrections(episode.index).path, log)
+            write_bytes(theirs, log)
 
 
 def _read(path: Path) -> dict[str, Any]:

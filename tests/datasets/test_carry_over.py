@@ -59,6 +59,19 @@ def test_corrections_follow_their_records(out, tmp_path):
     theirs = Reviews(Records(rest / FOLDER, "")).look(1, length).review
     assert (theirs.verdict, theirs.steps[0].step.name) == ("accept", "named by ann")
     assert told(rest) == {1: ("episode_000001", ("named by ann", *NAMES[3][1:]))}
+    again = Reviews(Records(rest / FOLDER, ""))
+    seen = again.look(1, length).revision
+    again.change(1, length, seen, "bob", GiveVerdict(verdict="reject"))
+    before = tree(rest)
+    carry_over(rest, [mine])
+    assert tree(rest) == before, "what was corrected since then stays"
+    revision = reviews.look(3, length).revision
+    reviews.change(3, length, revision, "ann", RenameStep(step="1", name="renamed by ann"))
+    with pytest.raises(
+        DatasetError, match=r"episode 1 was corrected here and in .*mine: edit the dataset anew"
+    ):
+        carry_over(rest, [mine])
+    assert tree(rest) == before
 
 
 @pytest.mark.long
