@@ -206,7 +206,11 @@ def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
 def _read_csv(path: Path) -> pa.Table:
     """Read a CSV file; one with semicolons, as spreadsheets write where a comma is in a number, too."""
     with path.open("rb") as file:
-        delimiter = max(",;\t", key=file.readline().decode(errors="replace").count)
+        head = file.readline()
+    try:
+        delimiter = max(",;\t", key=head.decode().count)
+    except UnicodeDecodeError as e:  # Excel's "Unicode text", or a name with an umlaut in Latin-1
+        raise DatasetError(f"{path}: its first line is not UTF-8: save the table as CSV UTF-8") from e
     convert = csv.ConvertOptions(decimal_point="," if delimiter == ";" else ".")
     table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter), convert_options=convert)
     if binary := [field.name for field in table.schema if pa.types.is_binary(field.type)]:

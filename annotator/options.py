@@ -195,9 +195,11 @@ def parse_episodes(text: str | None) -> list[int] | None:
     episodes: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdigit() or (dash and not last.isdigit()):
+        if not first.isdecimal() or (dash and not last.isdecimal()):
             raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
-        episodes.update(range(int(first), int(last or first) + 1))
+        if not (numbers := range(int(first), int(last or first) + 1)):
+            raise InputError(f"--episodes {part.strip()} names no episode: the smaller number comes first")
+        episodes.update(numbers)
     return sorted(episodes)
 
 

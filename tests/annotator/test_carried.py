@@ -186,10 +186,17 @@ def test_a_wrong_table_is_one_line(fault, recorded, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-def test_a_table_of_another_encoding_is_one_line(recorded, tmp_path):
+@pytest.mark.parametrize(
+    ("encoding", "message"),
+    [
+        ("latin-1", "name is not UTF-8"),
+        ("utf-16", "its first line is not UTF-8: save the table as CSV UTF-8"),
+    ],
+)
+def test_a_table_of_another_encoding_is_one_line(recorded, tmp_path, encoding, message):
     path = tmp_path / "labels.csv"
-    path.write_text("episode,name,start_s,end_s\n0,räum auf,0,1\n", encoding="latin-1")
-    with pytest.raises(api.DatasetError, match="name is not UTF-8"):
+    path.write_text("episode,name,start_s,end_s\n0,räum auf,0,1\n", encoding=encoding)
+    with pytest.raises(api.DatasetError, match=message):
         read_examples(path, api.open_dataset(recorded))
 
 
