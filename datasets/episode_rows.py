@@ -180,5 +180,5 @@ def _episodes(path: Path) -> set[int]:
         if all(span is not None and span[0] == span[1] for span in spans):
             return {span[0] for span in spans if span is not None}
         return set(to_numpy(read_table(path, ["episode_index"])["episode_index"]).tolist())
-    except (pa.ArrowException, OSError):
+    except (pa.ArrowException, OSError, TypeError):  # of lists and structs, which no set holds
         return set()

@@ -99,6 +99,16 @@ def test_a_new_file_is_read_anew(root, tmp_path):
         Source.open(root).episode(1).frames(FRONT, [8])
 
 
+@pytest.mark.parametrize("value", [[1.0], {"a": 1}])
+def test_an_episode_index_that_is_no_number_names_no_episode(value, root):
+    def change(old: pa.Table) -> pa.Table:
+        at = old.column_names.index("episode_index")
+        return old.set_column(at, "episode_index", pa.array([value] * len(old)))
+
+    table(DATA, change)(root)
+    assert not Source.open(root).rows.moved
+
+
 def test_a_video_of_no_known_codec_is_named(root):
     (root / VIDEO).write_bytes((root / VIDEO).read_bytes().replace(b"avc1", b"zzzz"))
     with pytest.raises(DatasetError, match="of no known codec"):
