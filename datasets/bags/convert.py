@@ -22,7 +22,7 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import exclusive, read_json
+from goalreel.files import disk, exclusive, read_json
 from goalreel.image import Image
 from goalreel.progress import OnCount
 from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
@@ -76,7 +76,8 @@ def convert(
     the next one clears.
 
     Raises:
-        DatasetError: `out` holds something else, another run is at it, or a picture cannot be read.
+        DatasetError: `out` holds something else, another run is at it, a picture cannot be read, or the disk
+            is full.
     """
     made_from = _provenance(cuts, request)
     workshop = out.parent / f".{out.name}.unfinished"
@@ -86,7 +87,7 @@ def convert(
             with exclusive(workshop, out):
                 shutil.rmtree(workshop)
         return
-    with exclusive(workshop, out):
+    with exclusive(workshop, out), disk(out):
         root = workshop / "dataset"
         shutil.rmtree(root, ignore_errors=True)
         _write(cuts, root, progress)

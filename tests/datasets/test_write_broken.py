@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from support import bags
+from support.cli import fails
 from support.killing import tree
 from support.places import SUPPORT
 from support.recordings import storyboard
@@ -123,6 +125,13 @@ def test_a_full_disk_is_one_clear_line_and_is_resumed(sharded_dataset, small_dis
     fill(small_disk, 0)
     with pytest.raises(DatasetError, match=r"index\.html: the disk is full"):
         show(out, small_disk / "report")
+
+
+def test_a_full_disk_names_the_dataset_of_a_bag(small_disk, tmp_path):
+    bags.write_bag(tmp_path / "bag", [*bags.robot(12)])
+    fill(small_disk, 0)
+    words = ("--task", "t", "--state-topic", "/joint_states", "--out", small_disk / "out")
+    assert "/out: the disk is full: free some space" in fails("bag2lerobot", tmp_path / "bag", *words)
 
 
 def attempt(source: Path, out: Path, full: str | int, pages: int) -> Path | None:
