@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import anyio
 import httpx2
@@ -109,7 +109,7 @@ class HttpClient:
         hosts: Collection[str] | None = None,
     ) -> None:
         self.endpoint, self.timeout_s = endpoint, timeout_s
-        self._retries, self._retry_late, self._said = retries, retry_late, False
+        self._retries, self._retry_late, self._said = retries, retry_late, set[str]()
         allowed = None if hosts is None else {*map(str.lower, hosts)}
 
         async def guard(request: httpx2.Request) -> None:
@@ -176,7 +176,7 @@ class HttpClient:
             reason = self.explain(error) if isinstance(error, HttpError) else ""
             report_retry(state.attempt_number, reason)
             if isinstance(error, HttpError) and error.reply is None:
-                self._say(f"{reason}: trying again")
+                self._say("lost", f"{reason}: trying again")
 
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self._retries + 1),
@@ -192,15 +192,15 @@ class HttpClient:
         """Send a request to a route and wait for the reply. Raises as `send`."""
         return run(self.send(self.request(method, route, **content)))
 
-    def _say(self, text: str) -> None:
-        """Warn once that the server is not as it should be, at once: all tries take minutes."""
-        if not self._said:
-            self._said = True
+    def _say(self, kind: Literal["silent", "lost"], text: str) -> None:
+        """Warn once of each kind of trouble with the server, at once: all tries take minutes."""
+        if kind not in self._said:
+            self._said.add(kind)
             log.warning("%s", text)
 
     async def _once(self, request: httpx2.Request) -> Reply:
         waits = f"no answer from {self.endpoint.shown} for {SILENT_S:g} s: waiting up to {self.timeout_s:g} s"
-        notice = asyncio.get_running_loop().call_later(SILENT_S, self._say, waits)
+        notice = asyncio.get_running_loop().call_later(SILENT_S, self._say, "silent", waits)
         try:
             async with asyncio.timeout(self.timeout_s):
                 response = await self._client.send(request, stream=True)

@@ -9,7 +9,6 @@ from threading import Barrier
 
 import httpx2
 import pytest
-from support.chat_server import ChatServer, Reply, Request, said
 from support.image_server import Server
 from support.wait import until
 
@@ -260,18 +259,24 @@ def test_texts_of_extra_options_are_hidden_as_they_are_and_as_json(secret):
 def test_silence_and_lost_replies_are_told_at_once_and_once(monkeypatch, caplog, retry_pauses):
     """All tries of a server that drops connections, or never answers, take minutes."""
 
-    def late(request: Request) -> Reply:
-        until(lambda: "for 0 s: waiting up to 60 s" in caplog.text)
-        return said("at last")
+    def serve() -> None:
+        with listener.accept()[0] as connection:
+            until(lambda: "for 0 s: waiting up to 60 s" in caplog.text)
+            connection.recv(2**16)
+            connection.sendall(b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 2\r\n\r\n{}")
+        for _ in range(3):
+            listener.accept()[0].close()
 
-    with ChatServer(late) as server:
-        http = HttpClient(Endpoint(server.url, ()), timeout_s=60, retries=0)
-        monkeypatch.setattr(client, "SILENT_S", 0)
-        assert http.call("POST", "/chat/completions", json={}).status == 200
-    monkeypatch.undo()
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        threading.Thread(target=lambda: [listener.accept()[0].close() for _ in range(3)]).start()
+        threading.Thread(target=serve, daemon=True).start()
         address = f"http://127.0.0.1:{listener.getsockname()[1]}/v1"
+        http = HttpClient(Endpoint(address, ()), timeout_s=60, retries=2)
+        with monkeypatch.context() as patch:
+            patch.setattr(client, "SILENT_S", 0)
+            assert http.call("GET", "/models").status == 200
         with pytest.raises(HttpError):
-            HttpClient(Endpoint(address, ()), timeout_s=60, retries=2).call("GET", "/models")
-    assert caplog.text.count(f"{address}: ") == caplog.text.count("trying again") == 1
+            http.call("GET", "/models")
+    told = [record.getMessage() for record in caplog.records if record.name == client.log.name]
+    assert told[0] == f"no answer from {address} for 0 s: waiting up to 60 s"
+    assert len(told) == 2, "the one kind does not hide the other"
+    assert told[1].endswith(": trying again")
