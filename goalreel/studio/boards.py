@@ -75,9 +75,9 @@ class StudioBoards:
         try:
             self._lock.enter_context(file_lock(folder / ".lock", busy))
         except OSError as e:
-            if e.errno not in (errno.EROFS, errno.EACCES):
+            if e.errno not in (errno.EROFS, errno.EACCES) or not folder.is_dir():
                 raise
-            log.warning("%s: it may be looked at, and nothing can be saved: %s", folder, e.strerror)
+            log.warning("%s: you can look at it, but nothing can be saved: %s", folder, e.strerror)
         self._threads = ThreadPoolExecutor(service.settings.max_running, thread_name_prefix="goalreel-agent")
         self._found: dict[str, tuple[str, Json]] = {}
         """All that a search looks at, in lower case, and the line of each storyboard."""

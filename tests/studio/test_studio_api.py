@@ -315,7 +315,7 @@ def test_a_folder_that_can_only_be_read_is_looked_at(tmp_path, monkeypatch, capl
         body = {"after": board["number"], "by": "Ada", "edit": change}
         answer = client.post(f"/v1/storyboards/{board['id']}/edits", json=body)
         assert answer.json()["error"]["message"].endswith("Read-only file system"), answer.text
-    assert "it may be looked at, and nothing can be saved" in caplog.text
+    assert "you can look at it, but nothing can be saved" in caplog.text
 
 
 def test_paths_lead_nowhere_else(client, standing, folder):
