@@ -18,6 +18,7 @@ from goalreel.http.probe import probe
 from goalreel.models import presets
 from goalreel.models.load import check_references, kinds_of
 from goalreel.models.memory import gpu_gb, memory_of
+from goalreel.models.names import ModelName
 from goalreel.models.presets import LoopOptions, Preset
 from goalreel.serving.loading import build_models
 from goalreel.serving.service import Service
@@ -56,13 +57,18 @@ def studio_presets(started: Preset, started_models: Models) -> list[StudioPreset
     offered: list[StudioPreset] = []
     for name in presets.names():
         preset = presets.read(name)
-        brief = {role: preset.model_name(role).brief() for role in ROLES}
+        shown = {role: _shown(preset.model_name(role)) for role in ROLES}
         build = partial(_build, name, started)
         problem = partial(_problem, build)
         if preset == started:
             build, problem = lambda: (started_models, started), lambda: None
-        offered.append(StudioPreset(name, build, problem, brief))
+        offered.append(StudioPreset(name, build, problem, shown))
     return offered
+
+
+def _shown(model: ModelName) -> str:
+    """Name a model for a reader; one without a name by its whole address."""
+    return model.plain() if model.nameless else model.brief()
 
 
 def _build(name: str, started: Preset) -> tuple[Models, LoopOptions]:

@@ -115,5 +115,7 @@ def test_presets_that_cannot_be_used_here_say_why_and_the_starts_is_not_loaded_t
     assert "only reads recordings" in offered["hindsight"].problem()
     assert "not on this machine: `goalreel doctor --models klein` fetches" in offered["klein"].problem()
     assert "127.0.0.1:9" in offered["server"].problem()
+    assert set(offered["server"].models.values()) == {"server:http://127.0.0.1:8000"}
+    assert offered["klein"].models["planner"] == "InterleaveThinker-Planner-8B"
     beside = {p.name: p for p in studio_presets(presets.load("server"), scripted())}
     assert beside["nano"].problem() is None, "small models run on a CPU"
