@@ -319,7 +319,10 @@ def _read_annotated(dataset: Path) -> tuple[Source, dict[int, Goals]]:
     lengths = source.lengths
     done = sorted(e for e in records.done() if e in lengths)
     if not done:
-        raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
+        raise DatasetError(
+            f"{dataset}: no annotated episode: run goalreel annotate first, "
+            "or goalreel carry-over where lerobot's tools made it from an annotated one"
+        )
     use_rejected = bool(records.settings().get("use_rejected"))
     return source, read_goals(records, done, lengths, use_rejected)
 

@@ -7,6 +7,7 @@ import pytest
 from support.killing import tree
 from support.recordings import load
 
+from goalreel.annotator.annotate import build_records
 from goalreel.annotator.show import read_storyboards, show
 from goalreel.datasets.carry_over import carry_over
 from goalreel.datasets.corrections.events import GiveVerdict, RenameStep
@@ -36,6 +37,8 @@ def test_records_follow_deleted_episodes(out, tmp_path):
 
     rest = delete_episodes(load(out), [1], output_dir=tmp_path / "rest", repo_id="local/rest").root
     assert not (rest / FOLDER).exists(), "lerobot drops them"
+    with pytest.raises(DatasetError, match="or goalreel carry-over where lerobot's tools made it"):
+        show(rest, tmp_path / "none")
     (rest / FOLDER).mkdir()  # all that a call left which was killed at once
     found = carry_over(rest, [out])
     assert (found.recorded, found.unrecorded) == (2, (1,))
@@ -45,6 +48,12 @@ def test_records_follow_deleted_episodes(out, tmp_path):
     (rest / FOLDER / "episodes/chunk-000/.goalreel-tmp-8dd27238-episode_000000.json").touch()
     carry_over(rest, [out])
     assert tree(rest) == before
+    path = rest / FOLDER / "settings.json"
+    stored = json.loads(path.read_bytes())
+    stored["settings"]["camera"] = KEY
+    path.write_text(json.dumps(stored))
+    with pytest.raises(DatasetError, match="correct and build what it was made from"):
+        build_records(rest)
 
 
 def test_corrections_follow_their_records(out, tmp_path):
