@@ -78,7 +78,7 @@ export function drafted(episode, event) {
   const steps = (change) => ({ ...episode, steps: episode.steps.map(change) });
   const only = (change) => steps((step) => (step.id === event.step ? change(step) : step));
   if (event.kind === "move") return steps(moved(episode, event));
-  if (event.kind === "verdict") return { ...episode, verdict: event.verdict };
+  if (event.kind === "verdict") return { ...episode, verdict: event.verdict, by: null, unseen: false };
   if (event.kind === "issue") {
     if (event.step === null) return { ...episode, issues: toggled(episode.issues, event) };
     return only((step) => ({ ...step, issues: toggled(step.issues, event) }));

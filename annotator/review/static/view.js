@@ -38,7 +38,7 @@ function head(view) {
       h("a", { href: `#/?${query}` }, "← All episodes"),
       h("h1", {}, `Episode ${episode.episode}`),
       episode.verdict
-        ? badge(episode.verdict, `${verdict}${episode.unseen ? UNSEEN : ""} by ${episode.by}`)
+        ? badge(episode.verdict, `${verdict}${episode.unseen ? UNSEEN : ""} by ${episode.by ?? view.by()}`)
         : badge("skipped", "not reviewed"),
       doubted(episode) > 0 && badge("in doubt", `${doubted(episode)} of ${count(episode.steps.length, "step")} in doubt`),
       episode.reasons?.length > 0 && h("span", { class: "muted" }, `${doubt(episode.doubt)}: ${episode.reasons.join(", ")}`),
