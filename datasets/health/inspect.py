@@ -47,7 +47,10 @@ def inspect(
         issues.append(broken("no_camera", text))
     if any(issue.kind in ("data_file", "columns") and issue.level == "broken" for issue in issues):
         return by_level(issues)
-    rows = FrameRows.read(data_files(source.root))
+    try:
+        rows = FrameRows.read(data_files(source.root))
+    except DatasetError as e:
+        return by_level([*issues, broken("data_file", str(e))])
     checks = [row_issues, task_issues, clock_issues, video_issues]
     if is_without_videos(source.root) and any(f["dtype"] == "video" for f in source.features.values()):
         checks.remove(video_issues)

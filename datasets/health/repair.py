@@ -71,7 +71,13 @@ def _repair(root: Path) -> Iterator[str]:
 def _has_numbers(path: Path) -> bool:
     """Tell if a data file can be read, and numbers its rows."""
     kinds = {} if unreadable(path) else {field.name: field.type for field in read_schema(path)}
-    return all(name in kinds and (is_integer(kinds[name]) or is_floating(kinds[name])) for name in NUMBERS)
+    if not all(name in kinds and (is_integer(kinds[name]) or is_floating(kinds[name])) for name in NUMBERS):
+        return False
+    try:
+        FrameRows.read([path])
+    except DatasetError:
+        return False
+    return True
 
 
 def _number_rows(root: Path) -> Iterator[str]:

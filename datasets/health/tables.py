@@ -43,7 +43,11 @@ class FrameRows:
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> "FrameRows":
-        """Read files that are readable, one at least."""
+        """Read files that are readable, one at least.
+
+        Raises:
+            DatasetError: rows of one are damaged.
+        """
         paths = tuple(paths)
         columns = [_read(path) for path in paths]
         file = np.repeat(np.arange(len(paths)), [len(c["timestamp"]) for c in columns])
@@ -64,7 +68,10 @@ class FrameRows:
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     """Read the columns of a file; one that it lacks is empty throughout."""
     names = read_schema(path).names
-    table = read_table(path, [name for name in NUMBERS if name in names])
+    try:
+        table = read_table(path, [name for name in NUMBERS if name in names])
+    except (pa.ArrowException, OSError) as e:
+        raise DatasetError(f"{path}: damaged ({first_line(e)}): {_COPY}") from e
     columns: dict[str, NDArray[Any]] = {}
     for name in NUMBERS:
         is_time = name == "timestamp"

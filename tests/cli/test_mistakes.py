@@ -90,7 +90,7 @@ def test_an_unknown_model(words):
 @pytest.mark.parametrize(
     "words",
     [
-        "serve --planner hf:nano-planner --editor diffusers:absent",
+        "serve --port 0 --planner hf:nano-planner --editor diffusers:absent",
         "plan scene.png tidy --out p --editor diffusers:absent",
         "plan scene.png tidy --out p --critic hf:some/where/absent",
     ],

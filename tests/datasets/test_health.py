@@ -23,6 +23,7 @@ from support.faults import (
     Fault,
     both,
     column,
+    damage_rows,
     feature,
     info,
     reshow,
@@ -118,6 +119,7 @@ slow_places = [starts(c, 0.0, 12 * 0.101, 21 * 0.101) for c in (FRONT, WRIST)]
 every_frame = column(DATA, "frame_index", lambda old: [*range(len(old))])
 CASES: dict[str, Case] = {
     "a stray file": Case(write("data/chunk-000/.x.parquet", "none"), "data_file broken fails"),
+    "damaged rows": Case(damage_rows(DATA, "timestamp"), "data_file broken fails"),
     "data that is cut off": Case(truncate(DATA), "data_file broken fails"),
     "no data file": Case(unlink(DATA), "data_file broken fails"),
     "an unknown column": Case(add("reward", [0.5]), "columns broken fails"),

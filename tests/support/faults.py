@@ -70,6 +70,20 @@ def truncate(file: str, keep: float = 0.6) -> Fault:
     return apply
 
 
+def damage_rows(file: str, name: str) -> Fault:
+    """Overwrite the stored values of a column of a parquet file, whose header stays whole."""
+
+    def apply(root: Path) -> None:
+        content = bytearray((root / file).read_bytes())
+        group = pq.read_metadata(root / file).row_group(0)
+        [column] = [c for i in range(group.num_columns) if (c := group.column(i)).path_in_schema == name]
+        start, end = column.data_page_offset, column.data_page_offset + column.total_compressed_size
+        content[start + (end - start) // 2 : end] = bytes(end - start - (end - start) // 2)
+        (root / file).write_bytes(content)
+
+    return apply
+
+
 def reshow(file: str, seconds: Callable[[int], float], chosen: Callable[[int], int] = lambda i: i) -> Fault:
     """Encode a video anew with frame `chosen(i)` shown at `seconds(i)`, as long as there are such frames."""
 
