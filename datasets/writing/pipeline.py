@@ -6,11 +6,12 @@ goes first and comes last, so a half-built OUT is no dataset.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,15 +57,28 @@ def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stat
     times = ticks(video, build.clock, build.source.fps)
     clock = () if times is None else (digest(times.tobytes()),)
     made_from = build.made_from(video.chunk, video.file, lengths, *clock, episodes=video.episodes)
-    note = build.marks.fresh(path, made_from)
-    if note is None:
+    stats = _noted(build.marks.fresh(path, made_from), video.episodes)
+    if stats is None:
         build.marks.drop(path)
-        stats: dict[int, Stats] = {}
+        stats = {}
         fps = Fraction(str(build.source.info["fps"]))
         write_video(path, build.encoder, _runs(build, video, stats), build.size, fps, times)
         note = {str(e): {name: value.tolist() for name, value in s.items()} for e, s in stats.items()}
         build.marks.put(path, made_from, note)
-    return path, {e: {k: np.array(v) for k, v in note[str(e)].items()} for e in video.episodes}
+    return path, stats
+
+
+def _noted(note: Any, episodes: Sequence[int]) -> dict[int, Stats] | None:
+    """Read the statistics of episodes from the note of a file; None where there is none, or a damaged one."""
+    black = PictureLevels()
+    black.add(1, np.zeros((1, 1, 3), np.uint8))
+    form = {name: (value.shape, value.dtype) for name, value in black.stats().items()}
+    try:
+        stats = {e: {name: np.array(value) for name, value in note[str(e)].items()} for e in episodes}
+    except (ValueError, KeyError, TypeError, AttributeError):
+        return None
+    whole = all({k: (v.shape, v.dtype) for k, v in s.items()} == form for s in stats.values())
+    return stats if whole else None
 
 
 def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:

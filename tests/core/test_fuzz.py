@@ -338,6 +338,7 @@ KINDS: dict[str, tuple[Callable[[Path], contextlib.AbstractContextManager[Fuzz]]
 
 
 @pytest.mark.slow
+@pytest.mark.process
 @pytest.mark.parametrize("kind", KINDS)
 def test_damaged_input_is_refused(kind, tmp_path):
     make, usual = KINDS[kind]

@@ -118,6 +118,19 @@ def test_a_second_pass_over_one_episode_leaves_all_others(sharded_dataset, annot
     assert not (second / FOLDER / "previous/files").exists(), "no marks of the first"
 
 
+@pytest.mark.parametrize("damage", [{"mean": [[1.0], [2.0, 3.0]]}, {"count": "x"}, None])
+def test_a_video_with_a_damaged_note_is_made_again(damage, video_dataset, annotated, tmp_path):
+    out = annotated(video_dataset, tmp_path / "out", {0: {}})
+    before, marks = tree(out), (out / FOLDER / "files").rglob("*.mp4*")
+    for path in marks:
+        mark = json.loads(path.read_text())
+        mark["note"] = {e: damage and stats | damage for e, stats in mark["note"].items()}
+        path.write_text(json.dumps(mark))
+    assert tree(out) != before
+    assert annotated(video_dataset, out, {0: {}}) == out
+    assert tree(out) == before
+
+
 def test_a_first_pass_leaves_the_rows_of_other_episodes_and_of_one_without_a_plan(
     video_dataset, annotated, tmp_path
 ):
