@@ -23,6 +23,7 @@ from goalreel.datasets.parquet import read_table
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError, first_line
+from goalreel.files import check_file
 from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.planners.examples.carry import Example, numbers_of
 from goalreel.planners.rows import RowsPlanner, labelled_step
@@ -205,7 +206,7 @@ def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
 
 def _read_csv(path: Path) -> pa.Table:
     """Read a CSV file; one with semicolons, as spreadsheets write where a comma is in a number, too."""
-    with path.open("rb") as file:
+    with check_file(path).open("rb") as file:
         head = file.readline()
     try:
         delimiter = max(",;\t", key=head.decode().count)

@@ -27,7 +27,7 @@ from goalreel.critics.examiner import FOLDER, Examiner, read_examination
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError
-from goalreel.files import digest, exclusive, write_bytes
+from goalreel.files import check_file, digest, exclusive, write_bytes
 from goalreel.image import Image
 from goalreel.loop import OnRejected
 from goalreel.models.journal import Journal
@@ -74,7 +74,7 @@ def read_rows(path: Path, images: Path | None = None) -> tuple[list[PromptRow], 
         InputError: the file cannot be read, or no line of it can be used.
     """
     try:
-        lines = path.read_bytes().splitlines()
+        lines = check_file(path).read_bytes().splitlines()
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
     rows: dict[str, PromptRow] = {}

@@ -368,7 +368,7 @@ def read_mapping(path: Path, form: str) -> dict[Any, Any]:
     import yaml
 
     try:
-        with path.open("rb") as file:
+        with check_file(path).open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e

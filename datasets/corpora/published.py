@@ -116,6 +116,7 @@ def import_corpus(
 def _read(path: Path) -> list[Any]:
     """Read all rows; a line of a .jsonl file that is no JSON is None."""
     try:
+        check_file(path)
         if path.suffix == ".pth":
             rows = read_plain_data(path)
         elif path.suffix == ".jsonl":

@@ -250,12 +250,10 @@ class StudioBoards:
     def _accepted_by_people(self, candidate: Candidate, plan: Plan | None) -> Iterator[Candidate]:
         """Yield the goal images that people accepted on the storyboards in memory; called in a thread."""
         for board in list(self._recent.values()):
-            record = storyboard_of(board.state)
-            if (
-                record
-                and any(accepted_by_people(record))
-                and (record := storyboard_of(board.state, board.folder.load))
-            ):
+            outline = storyboard_of(board.state)  # without its pictures, which take time to read
+            if outline is None or not any(accepted_by_people(outline)):
+                continue
+            if (record := storyboard_of(board.state, board.folder.load)) is not None:
                 yield from accepted_by_people(record)
 
     def _remember(self, board: StudioBoard) -> StudioBoard:

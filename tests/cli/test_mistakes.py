@@ -1,6 +1,8 @@
 """A forgotten instruction, a wrong file or an unknown model is one line, before anything is loaded."""
 
 import builtins
+import os
+import signal
 
 import pytest
 from support.cli import fails
@@ -101,6 +103,27 @@ def test_a_checkpoint_that_is_not_there(words, monkeypatch, tmp_path):
     (tmp_path / "scene.png").write_bytes(picture().png())
     monkeypatch.setattr("goalreel.chat.hf.HfChat.load", None)
     assert "absent; a repository is written OWNER/NAME" in fails(*words.split())
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "plan nothing --config pipe",
+        "annotate data --out out --config pipe",
+        "plan --prompts pipe --out out",
+        "annotate . --out out --steps pipe",
+    ],
+)
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(words, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    before = signal.signal(signal.SIGALRM, signal.default_int_handler)
+    signal.alarm(300)  # which ends a command that waits for the pipe
+    try:
+        assert "pipe: cannot be read (is no file, but a folder, a pipe or a device)" in fails(*words.split())
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def test_storyboards_of_what_was_never_annotated(video_dataset, tmp_path):
