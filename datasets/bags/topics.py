@@ -250,9 +250,11 @@ class TopicChoice:
     """The heartbeat of the node whose sub-goals are read."""
 
     @property
-    def all(self) -> set[str]:
+    def all(self) -> tuple[str, ...]:
+        """Every topic once, the cameras first."""
         optional = (self.instruction, self.subgoal, self.storyboard, self.progress)
-        return {*self.cameras.values(), *self.states, *self.actions, *(t for t in optional if t)}
+        chosen = (*self.cameras.values(), *self.states, *self.actions, *filter(None, optional))
+        return tuple(dict.fromkeys(chosen))
 
 
 def choose(bag: Bag, request: TopicRequest) -> TopicChoice:

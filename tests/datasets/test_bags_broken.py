@@ -219,7 +219,7 @@ def test_an_out_that_is_somebody_elses(tmp_path, robot):
             "message_definitions",
             "of type goalreel_interfaces/msg/SubGoal, which the bag does not define: record it to MCAP",
         ),
-        ("messages", "none of its 1 messages is there: truncated?"),
+        ("messages", "/image: none of its 12 messages is there: truncated?"),
     ],
 )
 def test_an_empty_table_of_a_bag(table, says, tmp_path, robot):
