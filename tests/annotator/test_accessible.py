@@ -14,7 +14,6 @@ from support.studio import app, edit, finished, made, preset, scripted, submit
 from support.wait import until
 
 from goalreel.annotator.questions.question import Choice, Question, ask_in_browser
-from goalreel.annotator.report.write import PAGE_EPISODES
 from goalreel.annotator.show import show
 from goalreel.files import write_bytes
 from goalreel.image import Image
@@ -58,10 +57,12 @@ PAGES = {
 def addresses(tmp_path_factory, annotated) -> Iterator[dict[str, str]]:
     """What the names in an address stand for, while the servers run."""
     folder = tmp_path_factory.mktemp("accessible")
-    count = 2 * PAGE_EPISODES
+    count = 2 * len(KINDS)
     source = make_dataset(folder / "in", (30,) * count, dtype="image", cameras=("front",))
     out = annotated(source, folder / "out", {i: KINDS[i % len(KINDS)] for i in range(count)}, camera=FRONT)
-    show(out, folder / "report", source=source)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("goalreel.annotator.report.write.PAGE_EPISODES", len(KINDS))
+        show(out, folder / "report", source=source)
     picture = folder / "rows.png"
     write_bytes(picture, Image(np.zeros((90, 400, 3), np.uint8)).png())
     finding = Finding(field="closed", value=None, confidence="unknown", reason="it goes from 0 to 1")

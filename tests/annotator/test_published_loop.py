@@ -1,6 +1,7 @@
-"""The published loop end to end: 25 steps from the second on, five attempts each, pictures with content."""
+"""The published loop end to end: steps from the second on, five attempts each, pictures with content."""
 
 import json
+from functools import partial
 
 import cv2
 import numpy as np
@@ -16,20 +17,20 @@ from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.storyboard_io import load_storyboard
 
-STEPS, ATTEMPTS = 25, 5
+ATTEMPTS = 5
 THOUGHTS = "Each step shows it from nearer."
 
 
-def agents(request):
+def agents(request, steps):
     """A Planner in the checkpoints' form, counting on from one step, and a Critic never content."""
     if "previous_step_success" in json.dumps(request.json["messages"]):
         answer = {"previous_step_success": False, "refine_prompt": "Show it from nearer still."}
         return said(f"<think>Too far.</think><answer>{answer}</answer>")
-    steps = [
+    plan = [
         {"step_number": n, "step_name": f"S{n}", "instruction": f"It is near, {n}.", "prompt": f"Nearer {n}."}
-        for n in range(2, STEPS + 2)
+        for n in range(2, steps + 2)
     ]
-    return said(f"<think>{THOUGHTS}</think>\n<answer>{ {'execution_plan': steps} }</answer>")
+    return said(f"<think>{THOUGHTS}</think>\n<answer>{ {'execution_plan': plan} }</answer>")
 
 
 class Zoom:
@@ -48,15 +49,16 @@ class Zoom:
         return Image(near)
 
 
-def test_every_picture_of_the_published_loop_reaches_the_critic_and_the_last_one_is_kept(tmp_path):
-    with ChatServer(agents) as chat, serving(Models(editor=Zoom())) as url:
+@pytest.mark.parametrize("steps", [6, pytest.param(25, marks=pytest.mark.slow)])
+def test_every_picture_of_the_published_loop_reaches_the_critic_and_the_last_one_is_kept(tmp_path, steps):
+    with ChatServer(partial(agents, steps=steps)) as chat, serving(Models(editor=Zoom())) as url:
         model = f"openai:InterleaveThinker/Critic-SFT-8B@{chat.url}"
         words = ("plan", "show a shell", "--out", tmp_path, "--preset", "klein")
         result = invoke(*words, "--planner", model, "--critic", model, "--editor", f"server:{url}")
     board = load_storyboard(tmp_path)
-    assert (len(board.steps), board.reasoning) == (STEPS, THOUGHTS), result.stderr
+    assert (len(board.steps), board.reasoning) == (steps, THOUGHTS), result.stderr
     assert {len(step.attempts) for step in board.steps} == {ATTEMPTS}
-    assert len(chat.requests) == 1 + STEPS * ATTEMPTS
+    assert len(chat.requests) == 1 + steps * ATTEMPTS
     assert {(step.status, step.chosen) for step in board.steps} == {("rejected", ATTEMPTS - 1)}
     assert {attempt.registration for step in board.steps for attempt in step.attempts} == {None}
     first, second = board.steps[0].attempts[:2]
