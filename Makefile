@@ -48,8 +48,9 @@ quick: .venv/.ready  ## lint, and every short test that starts no other process
 quick-tests: .venv/.ready
 	$(TESTS) -n 2 -m "not slow and not lab and not long and not process"
 
+# Its tests build the documentation too, as `make docs` does.
 test: rules  ## that, and nodes, kills, wheels, colcon, documentation, and a smoke test of lab/
-	@$(MAKE) --no-print-directory -j2 all-tests types docs
+	@$(MAKE) --no-print-directory -j2 all-tests types
 
 # A race in one test of thousands is no reason to lose a submission: a test that failed beside others is run
 # once more, alone. One that fails again fails the run; one that passes is named loudly, and has to be mended.

@@ -24,7 +24,7 @@ pytestmark = [
     pytest.mark.skipif(not SHARED.is_dir(), reason="real episodes are not at hand"),
 ]
 
-TASK, LIVE, FASTER = f"{RED} {GREEN} {BLUE}", 4, 1.5
+TASK, LIVE, FASTER = f"{RED} {GREEN} {BLUE}", 4, 3.0
 
 
 def labelled(root: Path) -> Path:

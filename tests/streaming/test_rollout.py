@@ -7,10 +7,12 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 
 import numpy as np
 import pytest
+from draccus.wrappers import docstring
 from lerobot.datasets.language import LANGUAGE_PERSISTENT
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from support.act_policy import CAMERAS, save_act
@@ -88,6 +90,8 @@ class Bench:
 def policies(tmp_path_factory):
     """(one with the sub-goal camera, one without)"""
     with pytest.MonkeyPatch.context() as patch:
+        # For each command line draccus searches lerobot's sources anew for what its --help would say.
+        patch.setattr(docstring, "get_attribute_docstring", cache(docstring.get_attribute_docstring))
         patch.syspath_prepend(SUPPORT)
         from tabletop_robot import NoteTask
 
