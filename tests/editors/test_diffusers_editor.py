@@ -38,7 +38,6 @@ PROMPTS = ("put the red block in the bowl", "move it", "push the green block to 
 
 @pytest.fixture(scope="module", autouse=True)
 def _quiet():
-    torch.set_num_threads(1)
     diffusers.utils.logging.set_verbosity_error()
     diffusers.utils.logging.disable_progress_bar()
 

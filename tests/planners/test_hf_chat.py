@@ -28,14 +28,6 @@ def qwen(checkpoints):
     return checkpoints["qwen3-vl"]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def change(path, **settings):
     path.write_text(json.dumps({**json.loads(path.read_text()), **settings}))
 

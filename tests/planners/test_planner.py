@@ -76,19 +76,6 @@ def test_plans_a_batch_in_one_call_each_from_its_own_reply():
     assert "6]" not in without
 
 
-def test_the_prompt_asks_for_visible_states_motion_and_what_must_not_move():
-    chat = ScriptedChat([reply("a")])
-    ChatPlanner(chat).plan([task()])
-    assert [m.role for m in chat.calls[0][0]] == ["system", "user"]
-    system = words(chat.calls[0][0][:1])
-    for wanted in ("a camera can see", "end effector", "how that object moves", "must not move", "40"):
-        assert wanted in system
-    for key in ("execution_plan", "step_number", "step_name", "instruction", "prompt", "auxiliary_text"):
-        assert f'"{key}"' in system
-    assert "<think>" in system
-    assert "<answer>" in system
-
-
 def test_only_what_cannot_be_read_is_asked_again_and_told_why():
     gap = reply("a", "b").replace('"step_number": 2', '"step_number": 3')
     chat = ScriptedChat([reply("a"), gap, "no"], [reply("b"), "still no"], [reply("c")])
@@ -162,16 +149,6 @@ def test_a_huge_bad_reply_is_shown_again_in_part_only():
     assert len(words(chat.calls[1][0][2:])) < 10_000
     (failure,) = ChatPlanner(ScriptedChat(["x" * 300_000]), replies=1).plan([task()])
     assert len(failure.reply) == 100_000
-
-
-def test_an_image_mark_in_the_instruction_is_the_place_of_its_image():
-    chat = ScriptedChat([reply("a")])
-    ChatPlanner(chat).plan([task("go from <image> to the door", picture())])
-    parts = chat.calls[0][0][1].parts
-    at = parts.index(picture())
-    assert parts[at - 1].endswith("go from ")
-    assert parts[at + 1].startswith(" to the door")
-    assert sum(isinstance(p, Image) for p in parts) == 1
 
 
 @pytest.mark.parametrize(
@@ -269,13 +246,6 @@ def test_capped_images_have_the_area_keep_their_shape_and_never_grow(width, heig
     exact = 384 * (width / height) ** 0.5, 384 * (height / width) ** 0.5
     assert all(e - 1.001 < s < e + 0.001 for s, e in zip(small.size, exact, strict=True))
     assert small.size[0] * small.size[1] <= 384 * 384
-
-
-def test_continuing_is_asked_again_with_the_right_number():
-    chat = ScriptedChat(['{"execution_plan": []}'], [reply("b", first=2)])
-    (plan,) = ChatPlanner(chat).continue_plan([ReplanContext(board("accepted"), 1, picture())])
-    assert names(plan) == ["b"]
-    assert '"step_number": 2' in words(chat.calls[1][0][3:])
 
 
 # Labels that a recording has already, as plans.

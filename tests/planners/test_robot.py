@@ -424,13 +424,7 @@ def test_rates_and_torques_are_no_part_of_the_arm():
 @pytest.mark.parametrize("form", ["j{}_{}", "robot{1}_j{0}", "arm_{1}.j{0}"])
 def test_the_hands_of_two_arms_are_two_however_they_are_told_apart(form):
     names = [form.format(joint, arm) for arm in "01" for joint in (*range(5), "gripper")]
-    recordings = []
-    for first, second in zip(ways(), ways(seed=5), strict=True):
-        left = np.vstack([first, np.repeat(first[-1:], len(second), 0)])
-        right = np.vstack([np.repeat(second[:1], len(first), 0), second])
-        parts = [part for arm in (left, right) for part in (joints(arm[:, :3]), arm[:, 3:4])]
-        recordings.append(made(np.hstack(parts), names=names))
-    robot = infer_robot(recordings)
+    robot = infer_robot([made(numbers, names=names) for numbers in two(ways(), ways(seed=5))])
     assert {(hand.gripper, hand.position) for hand in robot.hands} == {
         ((5,), tuple(range(5))),
         ((11,), tuple(range(6, 11))),

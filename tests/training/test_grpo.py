@@ -41,14 +41,6 @@ if not NANO.is_dir():
 pytestmark = pytest.mark.lab
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 @pytest.fixture(scope="module")
 def rows() -> list[CritiqueRow]:
     """Made candidates alone: this editor draws nothing."""

@@ -62,14 +62,6 @@ FAST = {
 VERDICT = re.compile(r'(?<="previous_step_success": )(true|false)')
 
 
-@pytest.fixture(autouse=True, scope="module")
-def one_thread():
-    before = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(before)
-
-
 def sharegpt(folder: Path, lessons) -> Path:
     """Write conversations and their replies as the corpora do."""
     rows = []
@@ -101,29 +93,30 @@ def verdicts(tmp_path_factory):
     return path, [candidate_of(r) for r in rows], [r.verdict for r in rows]
 
 
-def nano(path: Path, corpus: Path):
-    rows, shape = read_rows([corpus]), config(corpus).nano
+@pytest.fixture(scope="module")
+def nano(verdicts, tmp_path_factory):
+    """(the folder of a model that was never trained, the model, its tokenizer, its rows). Read only."""
+    path, rows, shape = tmp_path_factory.mktemp("nano"), read_rows([verdicts[0]]), config(verdicts[0]).nano
     tokenizer = build_tokenizer(rows, shape.vocabulary)
     build_processor(tokenizer, shape.side).save_pretrained(path)
     model = build_model(tokenizer, shape, 0)
     model.save_pretrained(path)
-    return model, tokenizer, rows
+    return path, model, tokenizer, rows
 
 
-def test_a_nano_model_round_trips_and_answers_and_every_constant_passage_is_one_token(tmp_path, verdicts):
-    corpus, candidates, _ = verdicts
-    model, tokenizer, rows = nano(tmp_path / "nano", corpus)
-    assert (tmp_path / "nano/model.safetensors").is_file()
-    again = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").state_dict()
+def test_a_nano_model_round_trips_and_answers_and_every_constant_passage_is_one_token(nano, verdicts):
+    folder, model, tokenizer, rows = nano
+    assert (folder / "model.safetensors").is_file()
+    again = AutoModelForImageTextToText.from_pretrained(folder).state_dict()
     assert all(torch.equal(value, again[name]) for name, value in model.state_dict().items())
-    processor = AutoProcessor.from_pretrained(tmp_path / "nano")
+    processor = AutoProcessor.from_pretrained(folder)
     for row in rows:
         for message in row["messages"]:
             ids = processor.tokenizer(message["content"], add_special_tokens=False)["input_ids"]
             assert ids == tokenizer(message["content"], add_special_tokens=False)["input_ids"]
             assert processor.tokenizer.decode(ids) == message["content"]
-    chat = HfChat.load(tmp_path / "nano", device="cpu", max_new_tokens=8)
-    asked = [question(c, mode="strict").conversation for c in candidates[:2]]
+    chat = HfChat.load(folder, device="cpu", max_new_tokens=8)
+    asked = [question(c, mode="strict").conversation for c in verdicts[1][:2]]
     assert all(isinstance(reply, str | NoReply) for reply in chat.complete(asked))
     system = rows[0]["messages"][0]["content"]
     assert len(system) > 1000
@@ -131,9 +124,9 @@ def test_a_nano_model_round_trips_and_answers_and_every_constant_passage_is_one_
         assert len(tokenizer(passage, add_special_tokens=False)["input_ids"]) == 1, passage
 
 
-def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdicts):
-    _, tokenizer, rows = nano(tmp_path / "nano", verdicts[0])
-    processor = AutoProcessor.from_pretrained(tmp_path / "nano")
+def test_only_the_reply_is_learned_and_the_verdict_weighs_more(nano):
+    folder, _, tokenizer, rows = nano
+    processor = AutoProcessor.from_pretrained(folder)
     batch = Collator(processor, phrase_weights={VERDICT: 10})(rows)
     for row, ids, labels, weights in zip(
         rows, batch["input_ids"], batch["labels"], batch["weights"], strict=True
@@ -151,9 +144,8 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(tmp_path, verdict
         Collator(processor, max_length=20)(rows)
 
 
-def test_a_long_row_is_cut_or_left_out_as_the_settings_say(tmp_path, verdicts, caplog):
-    _, _, rows = nano(tmp_path / "nano", verdicts[0])
-    processor = AutoProcessor.from_pretrained(tmp_path / "nano")
+def test_a_long_row_is_cut_or_left_out_as_the_settings_say(nano, caplog):
+    rows, processor = nano[-1], AutoProcessor.from_pretrained(nano[0])
     counts = [Collator(processor).tokens(row) for row in rows]
     longest = max(map(sum, counts))
 
@@ -281,10 +273,9 @@ def test_a_stopped_run_resumes_to_the_same_weights(stop, tmp_path, verdicts):
         torch.testing.assert_close(resumed[name], value, rtol=0, atol=1e-6, msg=name)
 
 
-def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdicts):
-    nano(tmp_path / "nano", verdicts[0])
-    given = config(verdicts[0], model=str(tmp_path / "nano"), freeze_vision_tower=True, freeze_projector=True)
-    model, _ = load(tmp_path / "nano", given)
+def test_what_is_frozen_stays_and_adapters_go_where_they_should(nano, verdicts):
+    given = config(verdicts[0], model=str(nano[0]), freeze_vision_tower=True, freeze_projector=True)
+    model, _ = load(nano[0], given)
     frozen = freeze(model, given)
     assert frozen == {n for n, _ in model.named_parameters() if n.startswith("model.visual.")}
     assert {n for n, p in model.named_parameters() if not p.requires_grad} == frozen
@@ -299,17 +290,16 @@ def test_what_is_frozen_stays_and_adapters_go_where_they_should(tmp_path, verdic
 
 
 @pytest.mark.lab
-def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(tmp_path, verdicts):
-    nano(tmp_path / "nano", verdicts[0])
+def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(nano, tmp_path, verdicts):
     settings = {
         "method": "lora",
         "lora": {"rank": 4, "alpha": 8},
         "freeze_vision_tower": True,
         "max_steps": 2,
     }
-    settings |= {"model": str(tmp_path / "nano"), "learning_rate": 1e-2, "bf16": True}
+    settings |= {"model": str(nano[0]), "learning_rate": 1e-2, "bf16": True}
     train(config(verdicts[0], **settings), tmp_path / "lora", False)
-    before, after = (load_file(tmp_path / name / "model.safetensors") for name in ("nano", "lora"))
+    before, after = (load_file(path / "model.safetensors") for path in (nano[0], tmp_path / "lora"))
     assert before.keys() == after.keys()
     changed = {name for name in before if not torch.equal(before[name], after[name])}
     assert any("q_proj" in name for name in changed)
@@ -408,8 +398,8 @@ def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monke
     assert set(asked) == {(len(read_rows([verdicts[0]])), 4)}
 
 
-def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
-    model, _, _ = nano(tmp_path / "nano", verdicts[0])
+def test_muon_takes_the_matrices_and_adamw_the_rest(nano):
+    model = nano[1]
     rates = {"lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.0, "muon_lr": 1e-2, "muon_weight_decay": 0.0}
     optimizer = MuonAdamW(model.named_parameters(), **rates)
     adamw, muon = optimizer.param_groups
@@ -419,11 +409,10 @@ def test_muon_takes_the_matrices_and_adamw_the_rest(tmp_path, verdicts):
     assert any(p is model.get_input_embeddings().weight for p in adamw["params"])
 
 
-def test_patches_are_embedded_as_the_convolution_does(tmp_path, verdicts):
-    nano(tmp_path / "nano", verdicts[0])
-    plain = AutoModelForImageTextToText.from_pretrained(tmp_path / "nano").model.visual.patch_embed
-    given = config(verdicts[0], model=str(tmp_path / "nano"))
-    fast = load(tmp_path / "nano", given)[0].model.visual.patch_embed
+def test_patches_are_embedded_as_the_convolution_does(nano, verdicts):
+    plain = AutoModelForImageTextToText.from_pretrained(nano[0]).model.visual.patch_embed
+    given = config(verdicts[0], model=str(nano[0]))
+    fast = load(nano[0], given)[0].model.visual.patch_embed
     assert type(fast.proj) is not type(plain.proj)
     patches = torch.randn(6, plain.proj.weight[0].numel())
     torch.testing.assert_close(fast(patches), plain(patches))
