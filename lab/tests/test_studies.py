@@ -1,8 +1,18 @@
-"""The studies in lab/studies/: each runs from nothing to its results, small."""
+"""Studies and benchmarks of the laboratory run from nothing to their results, small."""
 
 import json
 
 import pytest
+from support.benchmarks import check, smoke
+from support.places import ROOT
+
+BENCHMARKS = {path.stem: path for path in sorted((ROOT / "lab" / "benchmarks").glob("*.py"))}
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_a_benchmark_runs_and_prints_what_its_docstring_says(name):
+    check(BENCHMARKS[name], smoke(BENCHMARKS[name]))
 
 
 @pytest.mark.lab

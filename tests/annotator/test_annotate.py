@@ -224,6 +224,8 @@ def test_two_runs_into_one_out(video_dataset, annotated, tmp_path):
         (("--episodes", "first"), "such as 0-4,7"),
         (("--preset", "magic"), "no preset 'magic'"),
         (("--planner", "openai:m@http://127.0.0.1:9/v1"), "use --planner kinematic"),
+        (("--no-language", "--task-aug"), "leave out --no-language"),
+        (("--motion-rows", "--planner", "openai:m@http://127.0.0.1:9/v1"), "with --planner kinematic"),
     ],
     ids=" ".join,
 )
