@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 DATASET, RUN, PROCESSES = "The new dataset", "The run", "Several processes"
 """Panels of options in `--help`."""
+_DIGITS = 6
+"""Digits of an episode's number at most: a range is a list of numbers."""
 
 
 def _steps(value: object) -> object:
@@ -197,6 +199,8 @@ def parse_episodes(text: str | None) -> list[int] | None:
         first, dash, last = part.strip().partition("-")
         if not first.isdecimal() or (dash and not last.isdecimal()):
             raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
+        if max(len(first), len(last)) > _DIGITS:
+            raise InputError(f"--episodes {part.strip()[:80]}: no dataset has so many: give smaller numbers")
         if not (numbers := range(int(first), int(last or first) + 1)):
             raise InputError(f"--episodes {part.strip()} names no episode: the smaller number comes first")
         episodes.update(numbers)

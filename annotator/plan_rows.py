@@ -27,7 +27,7 @@ from goalreel.critics.examiner import FOLDER, Examiner, read_examination
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError
-from goalreel.files import check_file, digest, exclusive, write_bytes
+from goalreel.files import digest, exclusive, read_file, write_bytes
 from goalreel.image import Image
 from goalreel.loop import OnRejected
 from goalreel.models.journal import Journal
@@ -74,7 +74,7 @@ def read_rows(path: Path, images: Path | None = None) -> tuple[list[PromptRow], 
         InputError: the file cannot be read, or no line of it can be used.
     """
     try:
-        lines = check_file(path).read_bytes().splitlines()
+        lines = read_file(path).splitlines()
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
     rows: dict[str, PromptRow] = {}
@@ -316,7 +316,7 @@ def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnPro
             folder = out / "storyboards" / row.id
             if (folder / "storyboard.json").is_file():
                 board = load_storyboard(folder)
-                editor = json.loads((folder / "row.json").read_bytes())["editor"]
+                editor = json.loads(read_file(folder / "row.json"))["editor"]
                 summary.editors[editor] += 1
                 summary.domains[str(row.values.get("domain", "-"))] += 1
                 summary.steps.update(step.status for step in board.steps)

@@ -19,7 +19,7 @@ from goalreel.datasets.labels import has_sub_tasks
 from goalreel.datasets.source import Source, on_wrist
 from goalreel.datasets.writing.plan import FORM
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import read_json
+from goalreel.files import check_folder, read_json
 
 if TYPE_CHECKING:
     from lerobot.configs import PreTrainedConfig
@@ -100,6 +100,7 @@ def _configuration(policy: str) -> "PreTrainedConfig":
     try:
         if not (Path(policy).is_dir() or HUB_NAME.fullmatch(policy)):
             raise InputError("no such folder")
+        check_folder(Path(policy))
         return PreTrainedConfig.from_pretrained(policy)
     except Exception as e:  # whatever draccus and the Hub raise of a configuration
         reason = " ".join(str(e).split())

@@ -149,18 +149,23 @@ def check_links(root: Path, *, follow: bool = False) -> None:
 
 def links_out(root: Path) -> list[tuple[Path, Path]]:
     """Each link below `root` that leads out of it, and the place that it leads to, in the order of paths."""
-    return list(_outside(root, root.resolve()))
+    return list(_outside(root, root))
 
 
-def _outside(folder: Path, inside: Path) -> Iterator[tuple[Path, Path]]:
+def is_outside(path: Path, root: Path) -> bool:
+    """Tell if a link leads from a path of a dataset out of it, and not into the Hub's cache."""
+    target = path.resolve()
+    return not target.is_relative_to(root.resolve()) and not _in_hub_cache(target)
+
+
+def _outside(folder: Path, root: Path) -> Iterator[tuple[Path, Path]]:
     """Go into all folders, for a link inside the dataset may lead to one that is never passed on."""
     for path in sorted(folder.iterdir()):
         if path.is_symlink() and path.exists():
-            target = path.resolve()
-            if not target.is_relative_to(inside) and not _in_hub_cache(target):
-                yield path, target
+            if is_outside(path, root):
+                yield path, path.resolve()
         elif path.is_dir() and not path.is_symlink():
-            yield from _outside(path, inside)
+            yield from _outside(path, root)
 
 
 def is_without_videos(root: Path) -> bool:

@@ -40,7 +40,17 @@ from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import digest, exclusive, file_lock, find, read_json, sweep, write_bytes
+from goalreel.files import (
+    check_file,
+    digest,
+    exclusive,
+    file_lock,
+    find,
+    read_file,
+    read_json,
+    sweep,
+    write_bytes,
+)
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -266,7 +276,7 @@ class Records:
     def source_root(self) -> Path | None:
         """The dataset annotated; None where nothing tells, as on another machine."""
         try:
-            return Path(os.fsdecode((self._local / "source").read_bytes()))
+            return Path(os.fsdecode(read_file(self._local / "source")))
         except OSError:
             return None
 
@@ -356,7 +366,7 @@ class Records:
         """Check a record as `original` does, in a tenth of its time."""
         path = self.path(episode)
         try:
-            data = path.read_bytes()
+            data = read_file(path)
             if not isinstance(from_json(data, cache_strings="none"), dict):
                 raise ValueError("not a JSON object")
             for match in _PICTURE.finditer(data):
@@ -477,7 +487,7 @@ class Records:
 
     def recording(self, episode: int) -> str | None:
         """Name of the recording that a record tells of (`fingerprint`); None where it does not say."""
-        with self.path(episode).open("rb") as file:
+        with check_file(self.path(episode)).open("rb") as file:
             match = RECORDING.match(file.read(HEAD_BYTES))
         return match[1].decode() if match else None
 
@@ -492,7 +502,7 @@ class Records:
             ValueError: no such picture, or a damaged one.
         """
         path = self.stored(reference)
-        data = path.read_bytes()
+        data = read_file(path)
         if hashlib.sha256(data).hexdigest() != path.stem:
             raise ValueError(f"{path}: damaged picture")
         return data
@@ -516,7 +526,7 @@ class Records:
 
     def record_digest(self, episode: int) -> str:
         """SHA-256 of the record's bytes alone."""
-        return digest(self.path(episode).read_bytes())
+        return digest(read_file(self.path(episode)))
 
     def stored(self, reference: str) -> Path:
         """Path of a stored picture.
@@ -534,7 +544,7 @@ class Records:
     def _parsed(self, path: Path, text: str | None, get: Callable[[str], Image]) -> Storyboard:
         """Read a storyboard from `text`, or from the record at `path`."""
         try:
-            data = RECORDING.sub(b"{", path.read_bytes(), count=1) if text is None else text
+            data = RECORDING.sub(b"{", read_file(path), count=1) if text is None else text
             board = Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
             raise DatasetError(

@@ -20,6 +20,7 @@ from av.video.reformatter import VideoReformatter
 from numpy.typing import NDArray
 
 from goalreel.errors import DatasetError, first_line
+from goalreel.files import check_file
 
 _SKIPPING = ("h264", "hevc")
 """FFmpeg's decoders that can leave out single frames; libdav1d leaves out all of a kind or none."""
@@ -115,7 +116,7 @@ def open_video(path: Path) -> InputContainer:
     Raises:
         FFmpegError, OSError: it is missing or no video.
     """
-    container = av.open(ffmpeg_url(path), metadata_errors="replace")
+    container = av.open(ffmpeg_url(check_file(path)), metadata_errors="replace")
     # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
     container.streams.video[0].codec_context.thread_count = 1
     return container

@@ -24,6 +24,9 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_OFFERED = {errno.ENOSYS, errno.ENOTSUP, errno.EINVAL, errno.ENOLCK, errno.EPERM, errno.EACCES}
 """Errors of file systems without locks, links, times or a way to wait for the disk, such as FUSE."""
 
+LARGEST = 2 * 2**30
+"""Bytes of a file that is read as a whole, at most."""
+
 _DIGITS = 20
 """Characters of the longest whole numbers of 64 bits, with and without a sign."""
 
@@ -245,12 +248,35 @@ def check_file(path: Path) -> Path:
     return path
 
 
+def check_folder(folder: Path) -> Path:
+    """Return the path of a folder that a library may read files of, or of folders in it.
+
+    Raises:
+        InputError: it holds a pipe or a device.
+    """
+    for path in (*folder.glob("*"), *folder.glob("*/*")):
+        if path.exists() and not path.is_file() and not path.is_dir():
+            raise InputError(f"{path}: is a pipe or a device, and no file: remove it")
+    return folder
+
+
+def read_file(path: Path) -> bytes:
+    """Read a file that somebody else may have named or written.
+
+    Raises:
+        OSError: it is a pipe or a device, is larger than `LARGEST`, or cannot be read.
+    """
+    if check_file(path).stat().st_size > LARGEST:
+        raise OSError(errno.EINVAL, f"is larger than {LARGEST // 2**30} GiB", str(path))
+    return path.read_bytes()
+
+
 def read_json(path: Path) -> Any:
     """Read a file of JSON that somebody else may have written.
 
     Raises:
         ValueError: it is damaged, nested too deeply, or has a number that no computer holds.
-        OSError: it cannot be read.
+        OSError: as `read_file`.
     """
 
     def whole(digits: str) -> int:
@@ -259,7 +285,7 @@ def read_json(path: Path) -> Any:
         return int(digits)
 
     try:
-        return json.loads(check_file(path).read_text(encoding="utf-8"), parse_int=whole)
+        return json.loads(read_file(path).decode(), parse_int=whole)
     except RecursionError as e:
         raise ValueError("nested too deeply") from e
 
@@ -294,7 +320,7 @@ def digest_all(parts: Iterable[str | bytes]) -> str:
 
 def file_digest(path: Path) -> str:
     """SHA-256 of a file's bytes, as hex, without holding them all."""
-    with path.open("rb") as file:
+    with check_file(path).open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 

@@ -16,7 +16,7 @@ from pydantic import GetCoreSchemaHandler, SerializationInfo, ValidationInfo
 from pydantic_core import core_schema
 
 from goalreel.errors import InputError, first_line
-from goalreel.files import check_file
+from goalreel.files import read_file
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -204,7 +204,7 @@ class Image:
     @classmethod
     def _read(cls, path: Path) -> "Image":
         try:
-            return cls.decode(check_file(path).read_bytes())
+            return cls.decode(read_file(path))
         except OSError as e:
             raise InputError(f"{path}: cannot be read ({e.strerror})") from e
         except InputError as e:

@@ -6,7 +6,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from goalreel.errors import InputError
-from goalreel.files import check_file, find, write_bytes
+from goalreel.files import find, read_file, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -44,10 +44,10 @@ def load_storyboard(folder: Path | str) -> Storyboard:
         path = (folder / name).resolve()
         if not path.is_relative_to(folder.resolve()) or not path.is_file():
             raise ValueError(f"no picture {name!r} in {folder}")
-        return Image.decode(path.read_bytes())
+        return Image.decode(read_file(path))
 
     try:
-        data = check_file(folder / "storyboard.json").read_bytes()
+        data = read_file(folder / "storyboard.json")
         return Storyboard.model_validate_json(data, context={"get_image": get})
     except (FileNotFoundError, NotADirectoryError) as e:
         raise InputError(f"{folder}: holds no storyboard.json: goalreel plan --out writes one") from e

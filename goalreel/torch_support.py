@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from goalreel.errors import InputError, first_line
+from goalreel.files import check_file
 
 if TYPE_CHECKING:
     from torch import nn
@@ -106,7 +107,7 @@ def read_plain_data(path: Path) -> Any:
     import torch
 
     try:
-        return torch.load(path, map_location="cpu", weights_only=True)
+        return torch.load(check_file(path), map_location="cpu", weights_only=True)
     # A damaged pickle may end in any of these: its commands work on an empty stack or on the wrong type.
     except (
         pickle.UnpicklingError,

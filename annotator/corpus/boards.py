@@ -35,7 +35,7 @@ from goalreel.datasets.corrections.board import opinion
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import FOLDER
 from goalreel.errors import BackendError, InputError, UserError
-from goalreel.files import digest, file_digest, find, write_bytes
+from goalreel.files import digest, file_digest, find, read_file, write_bytes
 from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
 from goalreel.models.scorers import build_scorer, find_scorer
@@ -236,7 +236,7 @@ def _path(folder: Path, stored: StoredBoard) -> Path:
 def _read(folder: Path, stored: StoredBoard) -> Outline | None:
     path = _path(folder, stored)
     try:
-        return Outline.model_validate_json(path.read_bytes())
+        return Outline.model_validate_json(read_file(path))
     except FileNotFoundError:
         return None
     except ValidationError as e:

@@ -44,7 +44,7 @@ from goalreel.datasets.corpora.recipe import Pick, RecipeStage, Selection, selec
 from goalreel.datasets.corpora.rows import Corpus, RowKind, shard_ranges, write_corpus
 from goalreel.datasets.corpora.trajectories import STORED_EDITS, Outline, StepSample, edit_row
 from goalreel.errors import DatasetError
-from goalreel.files import digest, exclusive, sweep, write_bytes
+from goalreel.files import digest, exclusive, read_file, sweep, write_bytes
 from goalreel.progress import OnProgress
 from goalreel.types import Storyboard
 
@@ -214,7 +214,7 @@ def check_settings(out: Path, settings: Mapping[str, Any]) -> None:
         DatasetError: they differ.
     """
     path, text = out / "settings.json", json.dumps(settings, indent=1) + "\n"
-    if (path.exists() and path.read_text() != text) or (out / "corpus.json").exists():
+    if (path.exists() and read_file(path).decode() != text) or (out / "corpus.json").exists():
         raise DatasetError(f"{out} holds a corpus made with other options: choose another --out")
     write_bytes(path, text.encode())
 

@@ -31,7 +31,9 @@ from goalreel.boards.log import ConflictError
 from goalreel.boards.step import Phrase, StepId, Who
 from goalreel.datasets.corrections import events
 from goalreel.datasets.corrections.reviews import Reviewed
-from goalreel.errors import InputError, UserError, first_line
+from goalreel.datasets.info_file import is_outside
+from goalreel.datasets.video import video_index
+from goalreel.errors import DatasetError, InputError, UserError, first_line
 from goalreel.files import digest
 from goalreel.http.server import BoundedServer
 from goalreel.models.model_set import ModelSet
@@ -282,11 +284,17 @@ def stored_picture(request: Request, session: OpenSession, folder: str, name: st
 
 @pages.get("/video/{index}/{camera}")
 def video(session: OpenSession, index: EpisodeIndex, camera: str) -> Response:
-    """Serve the file that shows an episode, in the ranges that the browser asks for."""
+    """Serve the file that shows an episode, in the ranges that the browser asks for.
+
+    Large videos may be links to another disk, but a link to something else is not followed.
+    """
     path = session.video(index, camera) if camera in session.cameras else None
-    if path is None or not path.is_file():
-        raise HTTPException(404, f"no video of {camera} in episode {index}")
-    return FileResponse(path, media_type="video/mp4")
+    if path is not None and path.is_file():
+        with suppress(DatasetError):
+            if is_outside(path, session.source.root):
+                video_index(path)
+            return FileResponse(path, media_type="video/mp4")
+    raise HTTPException(404, f"no video of {camera} in episode {index}")
 
 
 def _tagged(request: Request, tag: str, kind: str, data: Callable[[], bytes]) -> Response:

@@ -36,7 +36,7 @@ from goalreel.datasets.corpora.rows import (
     write_corpus,
 )
 from goalreel.errors import DatasetError, InputError, first_line
-from goalreel.files import check_file, file_digest, find, read_json, write_bytes
+from goalreel.files import check_file, file_digest, find, read_file, read_json, write_bytes
 from goalreel.image import Image
 from goalreel.planners.chat import question
 from goalreel.progress import OnCount
@@ -106,7 +106,7 @@ def import_corpus(
     count = write_corpus(corpus, out, workers=workers, text=kind != "critiques", progress=progress)
     dropped = Counter[str]()
     for part in find(out / "dropped", "*.json"):
-        dropped.update(json.loads(part.read_text()))
+        dropped.update(json.loads(read_file(part)))
     if not count:
         raise InputError(f"{config.file}: no row can be used; most often: {dropped.most_common(1)[0][0]}")
     return ImportReport(kind, count, dict(dropped.most_common()))
@@ -120,7 +120,7 @@ def _read(path: Path) -> list[Any]:
         if path.suffix == ".pth":
             rows = read_plain_data(path)
         elif path.suffix == ".jsonl":
-            lines = path.read_bytes().split(b"\n")
+            lines = read_file(path).split(b"\n")
             rows = [_parsed(line) for line in lines if line.strip()]
         else:
             rows = read_json(path)
@@ -277,7 +277,7 @@ def _picture(name: object, folder: Path) -> Image:
     if not path.is_relative_to(folder.resolve()):
         raise RowFaultError("a picture outside the folder of pictures (--images)")
     try:
-        return shrink(Image.decode(check_file(path).read_bytes()), LARGEST_AREA)
+        return shrink(Image.decode(read_file(path)), LARGEST_AREA)
     except FileNotFoundError as e:
         raise RowFaultError("a picture that is not there (--images)") from e
     except (OSError, ValueError) as e:

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from goalreel.chat.conversation import MARK, Conversation, Message, MessagePart
 from goalreel.datasets.parquet import read_metadata
 from goalreel.errors import DatasetError, InputError, first_line
-from goalreel.files import atomic, exclusive, find, sweep, write_bytes
+from goalreel.files import atomic, exclusive, find, read_file, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnCount
 
@@ -345,7 +345,7 @@ def _shard[R](corpus: Corpus[R], out: Path, name: str, text: bool) -> str:
 def _same_corpus(corpus: Corpus[Any], out: Path, text: bool) -> None:
     request = json.dumps({**corpus.request, "text": text}, indent=1) + "\n"
     path = out / "corpus.json"
-    if path.exists() and path.read_text() != request:
+    if path.exists() and read_file(path).decode() != request:
         raise DatasetError(f"{out} holds a corpus made with other options: choose another --out")
     write_bytes(path, request.encode())
 
@@ -393,7 +393,7 @@ def _write_text[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R])
 def _join_text(folder: Path, kind: RowKind[Any]) -> None:
     """Make one file of all shards, and for conversations their description for LLaMA-Factory."""
     parts = find(folder / "parts", "*.json")
-    rows = [row for part in parts for row in json.loads(part.read_text())]
+    rows = [row for part in parts for row in json.loads(read_file(part))]
     write_bytes(folder / f"{kind.name}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
     if kind.lesson is None:
         return

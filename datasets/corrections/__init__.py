@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from goalreel.files import find
+from goalreel.files import check_file, find
 
 
 def corrections_path(folder: Path, episode: int) -> Path:
@@ -13,7 +13,7 @@ def corrections_path(folder: Path, episode: int) -> Path:
 def has_corrections(path: Path) -> bool:
     """Tell whether a log is there with a whole line."""
     try:
-        with path.open("rb") as file:
+        with check_file(path).open("rb") as file:
             return file.readline().endswith(b"\n")
     except FileNotFoundError:
         return False

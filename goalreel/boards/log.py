@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 from goalreel.boards.step import RedoChange, UndoChange, reference_of, stand_in
 from goalreel.errors import DatasetError, InputError, first_line
-from goalreel.files import append_lines, whole_lines
+from goalreel.files import append_lines, check_file, whole_lines
 from goalreel.image import Image
 
 MAX_BYTES = 64_000_000
@@ -239,7 +239,7 @@ class EventLog[E: Line, S]:
         """
         log = log or self.empty
         try:
-            with self.path.open("rb") as file:
+            with check_file(self.path).open("rb") as file:
                 file.seek(log.size - len(log.last))
                 if file.read(len(log.last)) != log.last:
                     log = self.empty

@@ -39,6 +39,7 @@ from goalreel.chat.conversation import (
 )
 from goalreel.chat.world import World
 from goalreel.errors import BackendError, InputError, first_line
+from goalreel.files import check_folder
 from goalreel.image import Image
 from goalreel.progress import without_loading_bars
 from goalreel.torch_support import free_memory, quantization_config, threads_for
@@ -395,7 +396,7 @@ def _source(name: str | Path) -> Path:
     path = Path(name).expanduser()
     if not path.is_dir() and (path.is_absolute() or len(path.parts) != 2):
         raise InputError(f"no folder {name}; a repository is written OWNER/NAME")
-    return path
+    return check_folder(path)
 
 
 def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":

@@ -20,7 +20,7 @@ import numpy as np
 
 from goalreel.claims import PERSON, Claim
 from goalreel.errors import UserError
-from goalreel.files import find
+from goalreel.files import check_file, find
 from goalreel.loop import TASK
 from goalreel.settings import Frozen
 from goalreel.terms import ControlKind
@@ -500,7 +500,7 @@ def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
     """Critic -> key of a question -> kind and answer, from all logs in a folder."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
     for path in find(folder, "*.jsonl"):
-        with path.open(encoding="utf-8", errors="replace") as lines:
+        with check_file(path).open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 try:
                     entry = json.loads(line)

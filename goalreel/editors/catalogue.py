@@ -10,6 +10,7 @@ import yaml
 from pydantic import Field, ValidationError
 
 from goalreel.errors import InputError
+from goalreel.files import read_file
 from goalreel.settings import Frozen
 
 SETTINGS = "goalreel.json"
@@ -105,7 +106,7 @@ def works_of(model: str, *, by_name: bool) -> frozenset[str]:
     """
     entry = find(model) if by_name else stored(Path(model).expanduser())
     try:
-        index = {} if by_name else json.loads((Path(model).expanduser() / "model_index.json").read_bytes())
+        index = {} if by_name else json.loads(read_file(Path(model).expanduser() / "model_index.json"))
         name = str(entry.pipeline if by_name and entry else index["_class_name"])
     except (OSError, ValueError, KeyError, TypeError):
         return ALL_WORKS  # whoever loads it says what is wrong
@@ -125,7 +126,7 @@ def stored(folder: Path) -> Entry | None:
     if not path.is_file():
         return None
     try:
-        return Entry.model_validate_json(path.read_bytes())
+        return Entry.model_validate_json(read_file(path))
     except ValidationError as e:
         first = e.errors()[0]
         where = ".".join(map(str, first["loc"]))

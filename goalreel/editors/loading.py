@@ -18,6 +18,7 @@ from transformers.utils import logging as transformers_logging
 
 from goalreel.editors.catalogue import LORA_FILE, EditorKind, Entry, LoraWeights, like, stored
 from goalreel.errors import InputError, first_line
+from goalreel.files import check_folder, read_file
 from goalreel.progress import without_loading_bars
 from goalreel.torch_support import Quantize, quantization_config, require_package
 
@@ -75,8 +76,9 @@ def model_index(source: str) -> dict[str, Any]:
     """
     folder = Path(source)
     if folder.is_dir():
+        check_folder(folder)
         try:
-            return dict(json.loads((folder / "model_index.json").read_bytes()))
+            return dict(json.loads(read_file(folder / "model_index.json")))
         except (OSError, ValueError, TypeError) as e:
             raise InputError(f"{source} is not a diffusers pipeline: no readable model_index.json") from e
     if source.count("/") != 1 or source.startswith((".", "/", "~")):

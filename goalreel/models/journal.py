@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
-from goalreel.files import write_bytes
+from goalreel.files import read_file, write_bytes
 from goalreel.middleware import Middleware
 from goalreel.types import ANSWER_TYPES, Answer, Ask, Failure, Request, Stage, Task
 
@@ -95,7 +95,7 @@ def _task_id(request: BaseModel) -> str:
 
 def _read[A](path: Path, adapter: TypeAdapter[A]) -> A | None:
     try:
-        return adapter.validate_json(path.read_bytes())
+        return adapter.validate_json(read_file(path))
     except FileNotFoundError:
         return None
     except (ValidationError, OSError) as e:

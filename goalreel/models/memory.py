@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from goalreel.checkpoints import located
 from goalreel.editors.catalogue import catalogue
+from goalreel.files import check_file, read_file
 from goalreel.models.load import kinds_of, local_chat, planner_apart
 from goalreel.models.names import EditorOptions, HfOptions, ModelName
 from goalreel.models.presets import Preset
@@ -48,7 +49,7 @@ def model_gb(
     suffix = f".{variant}" if variant else ""
     try:
         if index := next(folder.glob(f"*.safetensors.index{suffix}.json"), None):
-            content = json.loads(index.read_bytes())
+            content = json.loads(read_file(index))
             files = [folder / name for name in sorted(set(content["weight_map"].values()))]
             if not all(file.is_file() for file in files):  # a download that is not whole
                 return quantized_gb(content["metadata"]["total_size"] / 1e9, quantize)
@@ -86,7 +87,7 @@ def quantized_gb(gb: float, quantize: Quantize | None) -> float:
 def _tensors(files: Iterable[Path]) -> Iterator[tuple[int, bool]]:
     """Each tensor's number of elements, and whether it is a matrix that quantisation makes smaller."""
     for file in files:
-        with file.open("rb") as stream:
+        with check_file(file).open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
             if length > _MAX_HEADER:
                 raise ValueError(f"{file} is not a safetensors file")

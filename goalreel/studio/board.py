@@ -17,7 +17,7 @@ from pathlib import Path
 from goalreel.boards.log import EventLog, Replay
 from goalreel.critics.examiner import Examination, Examiner
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import is_linked, write_bytes
+from goalreel.files import is_linked, read_file, write_bytes
 from goalreel.image import Image
 from goalreel.serving.loading import is_loaded
 from goalreel.serving.service import Service
@@ -74,7 +74,7 @@ class BoardFolder:
         Raises:
             InputError: there is none of that name, or it is damaged.
         """
-        return Image.decode(self.picture(name).read_bytes())
+        return Image.decode(read_file(self.picture(name)))
 
 
 @dataclass(frozen=True)

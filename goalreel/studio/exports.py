@@ -23,7 +23,7 @@ from goalreel.annotator.report.write import write_report
 from goalreel.critics.examiner import Examination
 from goalreel.datasets.corpora.trajectories import HumanVerdict, HumanVerdicts
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import TMP, file_digest, file_lock, find, write_bytes
+from goalreel.files import TMP, file_digest, file_lock, find, read_file, write_bytes
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import Role, Storyboard
 
@@ -105,7 +105,7 @@ def _stored(place: Path) -> StoredBoard:
 def _read_verdicts(place: Path) -> Mapping[tuple[int, int], HumanVerdict]:
     path = place / "said.json"
     try:
-        verdicts = _VERDICTS.validate_json(path.read_bytes())
+        verdicts = _VERDICTS.validate_json(read_file(path))
     except (OSError, ValidationError) as e:
         raise DatasetError(f"{path}: is damaged: add this storyboard again") from e
     return {(step, attempt): verdict for step, attempt, verdict in verdicts}

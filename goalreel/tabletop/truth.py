@@ -6,6 +6,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from goalreel.errors import DatasetError, InputError, first_line
+from goalreel.files import read_file
 from goalreel.tabletop.mjcf import FIXED
 from goalreel.tabletop.scene import GoalKind
 from goalreel.tabletop.splits import Split, split_of
@@ -62,7 +63,7 @@ def read_truth(root: Path) -> Truth:
     if not path.exists():
         raise FileNotFoundError(f"{root} has no {FILE}: it was not written by `goalreel tabletop record`")
     try:
-        return Truth.model_validate_json(path.read_bytes())
+        return Truth.model_validate_json(read_file(path))
     except ValidationError as e:
         raise DatasetError(f"{path}: damaged ({first_line(e)}): record the dataset again") from e
 

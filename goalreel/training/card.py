@@ -1,6 +1,5 @@
 """Model cards: what a checkpoint is, how it was made, what it scores and what it cannot do."""
 
-import hashlib
 import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ import yaml
 
 import goalreel
 from goalreel.checkpoints import located
-from goalreel.files import find
+from goalreel.files import file_digest, find
 from goalreel.training.config import AgentConfig, GrpoConfig
 from goalreel.training.run import is_nano
 
@@ -60,9 +59,7 @@ class Card:
 
 def file_facts(path: Path) -> FileFacts:
     """Read what a card says about a file."""
-    with path.open("rb") as f:
-        digest = hashlib.file_digest(f, "sha256").hexdigest()
-    return FileFacts("/".join(path.parts[-3:]), path.stat().st_size, digest)
+    return FileFacts("/".join(path.parts[-3:]), path.stat().st_size, file_digest(path))
 
 
 def went_on_from(weights: Path) -> dict[str, str]:

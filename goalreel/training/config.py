@@ -17,6 +17,7 @@ import goalreel.training.presets as presets_package
 from goalreel.chat.dialects import DialectName, Mode
 from goalreel.errors import InputError
 from goalreel.extras import install_laboratory
+from goalreel.files import read_file
 from goalreel.settings import Frozen, SettingError
 
 Count = Annotated[int, Field(ge=1)]
@@ -81,7 +82,7 @@ def read_settings(source: str) -> dict[str, Any]:
         InputError: no such preset or file, or no YAML mapping.
     """
     try:
-        read = yaml.safe_load(config_file(source).read_text(encoding="utf-8"))
+        read = yaml.safe_load(read_file(config_file(source)).decode())
     except (yaml.YAMLError, UnicodeDecodeError) as e:
         raise InputError(f"{source}: not YAML: {' '.join(str(e).split())[:200]}") from e
     if not isinstance(read, dict | None):

@@ -16,6 +16,7 @@ from torch import nn
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from goalreel.errors import InputError, first_line
+from goalreel.files import check_folder
 from goalreel.training.config import AgentConfig
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def load(source: str | Path, config: AgentConfig) -> "tuple[PreTrainedModel, Pro
         InputError: not such a checkpoint.
     """
     try:
-        processor = AutoProcessor.from_pretrained(source, trust_remote_code=False)
+        processor = AutoProcessor.from_pretrained(check_folder(Path(source)), trust_remote_code=False)
         model = AutoModelForImageTextToText.from_pretrained(
             source,
             dtype=config.dtype,

@@ -28,6 +28,7 @@ from goalreel.critics.chat import question
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.datasets.corpora.rows import StoredRows, shards_of
 from goalreel.errors import InputError
+from goalreel.files import read_file
 from goalreel.image import Image
 from goalreel.training.config import LongRows
 
@@ -69,7 +70,7 @@ def reply(row: TrainingRow) -> str:
 
 def _parse(path: Path) -> list[Any]:
     try:
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
         if path.suffix == ".jsonl":
             return [json.loads(line) for line in text.split("\n") if line.strip()]
         parsed = json.loads(text)
@@ -99,7 +100,7 @@ def prompt(row: TrainingRow) -> list[dict[str, Any]]:
     pictures, asked = iter(row["images"]), []
     for message in row["messages"][:-1]:
         text = message["content"]
-        images = [Image.decode(Path(next(pictures)).read_bytes()) for _ in range(text.count(MARK))]
+        images = [Image.decode(read_file(Path(next(pictures)))) for _ in range(text.count(MARK))]
         asked.append({"role": message["role"], "content": list(map(_part, interleave(text, images)))})
     return asked
 

@@ -21,6 +21,7 @@ from transformers.integrations import TensorBoardCallback
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError, first_line
+from goalreel.files import read_file
 from goalreel.settings import SettingError
 from goalreel.training.config import BOUNDS, AgentConfig
 from goalreel.training.loading import computes_bf16
@@ -116,7 +117,7 @@ def is_nano(model: str) -> bool:
 
 def _read(path: Path) -> dict[str, object]:
     try:
-        settings = yaml.safe_load(path.read_text(encoding="utf-8"))
+        settings = yaml.safe_load(read_file(path).decode())
     except (yaml.YAMLError, UnicodeDecodeError) as e:
         raise InputError(f"{path}: not YAML: {' '.join(str(e).split())[:200]}") from e
     if not isinstance(settings, dict) or not {"model", "editor"} & settings.keys():
@@ -180,7 +181,7 @@ def last_checkpoint(folder: Path) -> str | None:
 def _complete(checkpoint: Path) -> bool:
     """Tell whether the Trainer wrote its own state, which comes last."""
     try:
-        json.loads((checkpoint / "trainer_state.json").read_text())
+        json.loads(read_file(checkpoint / "trainer_state.json"))
     except (OSError, ValueError):
         return False
     return True

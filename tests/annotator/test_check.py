@@ -119,6 +119,7 @@ def test_what_a_person_says_is_checked(video_dataset):
     assert "5-3 names no episode: the smaller number comes first" in fails(
         "check", video_dataset, "--episodes", "5-3"
     )
+    assert "give smaller numbers" in fails("check", video_dataset, "--episodes", "0-9999999999")
     with pytest.raises(InputError, match="gripper"):
         public.check(video_dataset, layout="gripper=40")
     with pytest.raises(DatasetError, match="no camera"):

@@ -3,6 +3,7 @@
 import builtins
 import os
 import signal
+from pathlib import Path
 
 import pytest
 from support.cli import fails
@@ -105,22 +106,37 @@ def test_a_checkpoint_that_is_not_there(words, monkeypatch, tmp_path):
     assert "absent; a repository is written OWNER/NAME" in fails(*words.split())
 
 
+PIPE = "pipe: cannot be read (is no file, but a folder, a pipe or a device)"
+IN_FOLDER = ".json: is a pipe or a device, and no file: remove it"
+
+
 @pytest.mark.parametrize(
-    "words",
+    ("words", "line"),
     [
-        "plan nothing --config pipe",
-        "annotate data --out out --config pipe",
-        "plan --prompts pipe --out out",
-        "annotate . --out out --steps pipe",
+        ("plan nothing --config pipe", PIPE),
+        ("annotate data --out out --config pipe", PIPE),
+        ("plan --prompts pipe --out out", PIPE),
+        ("annotate . --out out --steps pipe", PIPE),
+        ("plan scene.png tidy --out out --planner hf:pipes", IN_FOLDER),
+        ("plan scene.png tidy --out out --editor diffusers:pipes", IN_FOLDER),
+        ("plan scene.png tidy --out out --critic hf:nano-critic?processor=pipes", IN_FOLDER),
+        ("plan --prompts large.jsonl --out out", "large.jsonl: cannot be read (is larger than 2 GiB)"),
+        ("corpus import large.jsonl --out out", "is larger than 2 GiB"),
     ],
 )
-def test_a_pipe_in_place_of_a_file_is_not_waited_for(words, monkeypatch, tmp_path):
+def test_what_is_no_file_or_has_no_end_is_not_read(words, line, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
+    Path("pipes").mkdir()
+    for name in ("config.json", "model_index.json"):
+        os.mkfifo(f"pipes/{name}")
+    with Path("large.jsonl").open("wb") as large:
+        large.truncate(2**40)
+    (tmp_path / "scene.png").write_bytes(picture().png())
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(300)  # which ends a command that waits for the pipe
     try:
-        assert "pipe: cannot be read (is no file, but a folder, a pipe or a device)" in fails(*words.split())
+        assert line in fails(*words.split())
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)

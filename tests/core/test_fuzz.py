@@ -81,6 +81,10 @@ def damage(data: bytes, rng: random.Random) -> bytes:
 def spoil(root: Path, rng: random.Random) -> str:
     """Damage one thing in a folder."""
     path = rng.choice([p for p in sorted(root.rglob("*")) if p.is_file()])
+    if rng.random() < 0.05:
+        path.unlink()
+        os.mkfifo(path)
+        return f"{path} is a pipe"
     if path.suffix == ".json" and rng.random() < 0.8:
         place = whole = json.loads(path.read_text())
         for _ in range(rng.randrange(1, 5)):
@@ -103,6 +107,7 @@ def spoil(root: Path, rng: random.Random) -> str:
 
 def command(*words: object) -> None:
     """Run a command, which says in one line why it ends; one that is at work for long is interrupted."""
+    began = time.process_time()
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(INTERRUPTED_S)
     try:
@@ -115,6 +120,7 @@ def command(*words: object) -> None:
     assert BUG not in result.stderr, result.stderr
     assert len(lines) < 2, result.stderr
     assert result.exit_code == 0 or result.output.strip(), "it ended without a word"
+    assert result.exit_code != 130 or time.process_time() - began > INTERRUPTED_S / 10, "it waited"
 
 
 @contextlib.contextmanager
@@ -215,7 +221,13 @@ def options(folder: Path) -> Iterator[Fuzz]:
     (folder / "file").write_bytes(b"\x89PNG\0")
     os.mkfifo(folder / "pipe")
     (folder / "info.json").write_text("[1]")
+    with (folder / "large.yaml").open("wb") as large:
+        large.truncate(2**40)
+    (folder / "pipes").mkdir()
+    for name in ("config.json", "model_index.json", "storyboard.json", "metadata.yaml"):
+        os.mkfifo(folder / "pipes" / name)
     places = ["empty", "file", "info.json", "nothing", "empty/new", "empty/../..", "pipe", "."]
+    places += ["large.yaml", "/dev/zero", "pipes", "hf:pipes", "diffusers:pipes"]
     every = {
         words: command
         for words, command in commands().items()

@@ -18,6 +18,7 @@ from goalreel.chat.dialects.interleavethinker import (
 )
 from goalreel.chat.dialects.own import OWN, Dialect, DialectName, Mode, OwnDialect
 from goalreel.errors import InputError
+from goalreel.files import check_file
 
 log = logging.getLogger(__name__)
 
@@ -115,7 +116,7 @@ def _warn(model: str) -> None:
 
 def _text(path: Path) -> str:
     try:
-        with path.open(encoding="utf-8", errors="replace") as file:
+        with check_file(path).open(encoding="utf-8", errors="replace") as file:
             return file.read(_MAX_BYTES)
     except OSError:
         return ""

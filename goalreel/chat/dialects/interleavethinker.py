@@ -21,6 +21,7 @@ from goalreel.chat.dialects.own import DialectName, Mode, task_images
 from goalreel.chat.prompts import render
 from goalreel.chat.verdict import PUBLISHED_FORMAT
 from goalreel.errors import InputError
+from goalreel.files import check_file
 from goalreel.image import Image
 from goalreel.types import Candidate, DoneStep, ReplanContext, Task
 
@@ -195,7 +196,7 @@ type _Named = Iterator[tuple[object, ast.expr]]
 def _strings(path: Path, find: Callable[[ast.AST], _Named]) -> list[tuple[str, str]]:
     """List (name, string) in the order of the file."""
     try:
-        size, source = path.stat().st_size, b""
+        size, source = check_file(path).stat().st_size, b""
         if size <= MAX_BYTES:
             source = path.read_bytes()
     except OSError as e:

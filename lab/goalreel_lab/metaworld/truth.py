@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from goalreel.errors import DatasetError, first_line
-from goalreel.files import write_bytes
+from goalreel.files import read_file, write_bytes
 from goalreel_lab.written_names import Contact
 
 FILE = Path("meta/metaworld.json")
@@ -122,7 +122,7 @@ def read_truth(root: Path) -> TaskTruth:
     """
     path = root / FILE
     try:
-        return TaskTruth.model_validate_json(path.read_bytes())
+        return TaskTruth.model_validate_json(read_file(path))
     except OSError as e:
         raise DatasetError(f"{path}: cannot be read: {e.strerror}: record the task again") from e
     except ValidationError as e:

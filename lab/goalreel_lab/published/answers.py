@@ -10,7 +10,7 @@ from typing import Any, overload
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.drivers import Limits, run
 from goalreel.errors import DatasetError
-from goalreel.files import digest
+from goalreel.files import digest, read_file
 from goalreel.middleware import use_known_answers
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
@@ -170,6 +170,6 @@ def _refused(folder: Path) -> list[str | None]:
 def _damage(folder: Path) -> Iterator[Any]:
     path = folder / "storyboard.json"
     try:
-        yield json.loads(path.read_bytes())
+        yield json.loads(read_file(path))
     except (ValueError, KeyError, TypeError, AttributeError) as e:
         raise DatasetError(f"{path}: damaged: remove {path.parent} and run the same command again") from e

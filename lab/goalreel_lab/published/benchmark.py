@@ -13,6 +13,7 @@ from goalreel.annotator.statistics import Measurement
 from goalreel.chat.conversation import Conversation
 from goalreel.chat.dialects.interleavethinker import string_constants
 from goalreel.errors import InputError
+from goalreel.files import read_file
 from goalreel.image import Image
 from goalreel.types import DoneStep, Storyboard, Task
 
@@ -189,7 +190,7 @@ class Clone:
         """
         path = self.file(name)
         try:
-            return path.read_text("utf-8")
+            return read_file(path).decode()
         except (OSError, UnicodeDecodeError) as e:
             raise InputError(f"{path}: cannot be read as text ({e})") from e
 
@@ -252,18 +253,6 @@ def find_picture(name: object, folders: tuple[Path, ...]) -> Path | None:
     if inside.is_absolute() or ".." in inside.parts:
         return None
     return next((folder / inside for folder in folders if (folder / inside).is_file()), None)
-
-
-def read_picture(path: Path) -> Image:
-    """Read a picture.
-
-    Raises:
-        InputError: it cannot be read; says which.
-    """
-    try:
-        return Image.decode(path.read_bytes())
-    except (OSError, ValueError) as e:
-        raise InputError(f"{path}: {e}") from e
 
 
 def fitted(image: Image, side: int) -> Image:

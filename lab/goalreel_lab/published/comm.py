@@ -34,7 +34,6 @@ from goalreel_lab.published.benchmark import (
     find_picture,
     fitted,
     jpeg,
-    read_picture,
 )
 
 FILE = "test_data.pth"
@@ -117,7 +116,7 @@ def find_steps(steps: list[list[dict[str, Any]]], data: Path) -> Found | None:
 def _readable(path: Path) -> bool:
     """Tell whether a picture can be read: a dead link leaves a web page in its place."""
     try:
-        read_picture(path)
+        Image.of(path)
     except InputError:
         return False
     return True
@@ -425,7 +424,7 @@ def _done(input_steps: Found) -> Unread[DoneStep]:
 
 def _done_step(instruction: str, path: Path | None = None) -> DoneStep:
     return DoneStep(
-        instruction=instruction, image=None if path is None else fitted(read_picture(path), STORED_SIDE)
+        instruction=instruction, image=None if path is None else fitted(Image.of(path), STORED_SIDE)
     )
 
 

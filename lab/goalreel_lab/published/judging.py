@@ -16,7 +16,7 @@ from typing import Any
 
 from goalreel.chat.conversation import Chat, Conversation, NoReply
 from goalreel.errors import BackendError, UserError
-from goalreel.files import digest, write_bytes
+from goalreel.files import digest, read_file, write_bytes
 from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName
 from goalreel.models.registry import chats, find
@@ -217,7 +217,7 @@ class Asker:
 
 def _read(path: Path) -> str | None:
     try:
-        return str(json.loads(path.read_bytes())["reply"])
+        return str(json.loads(read_file(path))["reply"])
     except FileNotFoundError:
         return None
     except (ValueError, KeyError, TypeError) as e:

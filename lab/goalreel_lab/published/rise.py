@@ -12,7 +12,8 @@ from typing import Any, Literal
 from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.chat.conversation import Message, MessagePart
 from goalreel.errors import InputError
-from goalreel.files import write_bytes
+from goalreel.files import read_file, write_bytes
+from goalreel.image import Image
 from goalreel_lab.published.benchmark import (
     BenchAnswer,
     Clone,
@@ -24,7 +25,6 @@ from goalreel_lab.published.benchmark import (
     Unread,
     find_picture,
     fitted,
-    read_picture,
 )
 
 type Dimension = Literal["consistency", "reasoning", "quality"]
@@ -202,7 +202,7 @@ class Rise:
         pictures = [answer.images[-1]]
         if dimension == "consistency" or (dimension == "reasoning" and sees_first(row)):
             instead = sample.reference if has_reference(row) else None
-            pictures.insert(0, read_picture(instead) if instead else sample.images[0])
+            pictures.insert(0, Image.of(instead) if instead else sample.images[0])
         parts: tuple[MessagePart, ...] = (text, *(fitted(p, JUDGE_SIDE) for p in pictures))
         logical = row["category"] == "logical_reasoning"
         return Inquiry(dimension, (Message("user", parts),), read_binary if logical else read_score)
@@ -266,7 +266,7 @@ def _rows(data: Path) -> list[dict[str, Any]]:
             f"{data}: no {FILE}: download it and data.zip from {DATA} to there, and unpack the zip"
         )
     try:
-        rows = json.loads(path.read_bytes())
+        rows = json.loads(read_file(path))
     except (OSError, ValueError, RecursionError) as e:
         raise InputError(f"{path}: cannot be read as JSON ({e}): download it again from {DATA}") from e
     if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
@@ -285,12 +285,12 @@ def _sample(row: dict[str, Any], number: int, data: Path) -> RiseSample:
     if not any(given(row.get(key)) for key in _references(group)):
         raise InputError(f"{where} has none of {', '.join(_references(group))} to judge by")
     paths = {key: _path(row, key, data) for key in ("image", "reference_img") if given(row.get(key))}
-    read_picture(paths["image"])
+    Image.of(paths["image"])
     return RiseSample(
         id=row["index"],
         group=group,
         instruction=f"<image>\n{row['instruction']}",
-        images=Unread([partial(read_picture, paths["image"])]),
+        images=Unread([partial(Image.of, paths["image"])]),
         row=row,
         reference=paths.get("reference_img"),
     )

@@ -21,7 +21,7 @@ from goalreel import __version__
 from goalreel.annotator.statistics import Measurement
 from goalreel.datasets.records import Shard
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import digest, exclusive, write_bytes
+from goalreel.files import digest, exclusive, read_file, write_bytes
 from goalreel.image import Image
 from goalreel.models.load import check_first
 from goalreel.models.model_set import ModelSet
@@ -157,7 +157,7 @@ def _settle(order: PublishedConfig, models: ModelSet | None, every: Sequence[Sam
         write_bytes(path, json.dumps(facts, indent=1).encode())
         return facts
     try:
-        stored_facts: dict[str, Any] = {**json.loads(path.read_bytes())}
+        stored_facts: dict[str, Any] = {**json.loads(read_file(path))}
     except (ValueError, TypeError) as e:
         raise DatasetError(f"{path}: damaged: choose another --out") from e
     for key, value in facts.items():

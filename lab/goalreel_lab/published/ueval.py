@@ -16,7 +16,7 @@ import numpy as np
 from goalreel.annotator.statistics import Measurement, Sums, share, with_interval
 from goalreel.chat.conversation import Conversation, Message
 from goalreel.errors import InputError
-from goalreel.files import write_bytes
+from goalreel.files import read_file, write_bytes
 from goalreel_lab.published.benchmark import BenchAnswer, Clone, Inquiry, JudgeFacts, Marked, Sample
 
 REPOSITORY = "https://github.com/zlab-princeton/UEval"
@@ -172,7 +172,7 @@ def _read(path: Path) -> Iterable[Mapping[str, Any]]:
     try:
         if path.suffix == ".parquet":
             return _parquet(path)
-        text = path.read_text(encoding="utf-8")
+        text = read_file(path).decode()
         if path.suffix == ".jsonl":
             rows = [json.loads(line) for line in text.split("\n") if line.strip()]
         else:

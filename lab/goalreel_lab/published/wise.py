@@ -18,7 +18,7 @@ from goalreel.annotator.statistics import Measurement, Sums, share, with_interva
 from goalreel.chat.conversation import Message
 from goalreel.chat.dialects.interleavethinker import strings_under
 from goalreel.errors import InputError
-from goalreel.files import write_bytes
+from goalreel.files import read_file, write_bytes
 from goalreel_lab.published.benchmark import BenchAnswer, Clone, Inquiry, JudgeFacts, Marked, Sample
 
 REPOSITORY = "https://github.com/PKU-YuanGroup/WISE"
@@ -145,7 +145,7 @@ def read_scores(reply: str) -> dict[str, int] | None:
 
 def _rows(path: Path) -> list[_Row]:
     try:
-        return TypeAdapter(list[_Row]).validate_python(json.loads(path.read_bytes()))
+        return TypeAdapter(list[_Row]).validate_python(json.loads(read_file(path)))
     except (ValidationError, ValueError) as e:
         raise InputError(f"{path}: not in the shape of WISE_legacy/data: {WHERE}") from e
 

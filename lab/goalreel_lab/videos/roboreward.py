@@ -24,7 +24,7 @@ from goalreel.annotator.statistics import (
     with_interval,
 )
 from goalreel.errors import InputError
-from goalreel.files import exclusive
+from goalreel.files import exclusive, read_file
 from goalreel.models.journal import Journal
 from goalreel.models.load import load
 from goalreel.models.names import ModelName
@@ -73,7 +73,7 @@ def read_roboreward(data: Path, limit: int | None = None) -> list[RewardRollout]
 
 def _rows(path: Path) -> Iterator[tuple[int, Mapping[str, Any]]]:
     try:
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+        for number, line in enumerate(read_file(path).decode().splitlines(), 1):
             if line.strip():
                 yield number, json.loads(line)
     except (OSError, ValueError) as e:
