@@ -47,7 +47,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
     """
     check_file(path)
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(path.absolute()) as file:  # see `atomic`
             if twice := [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]:
                 raise pa.ArrowInvalid(f"two columns are called {twice[0]}: remove one")
             yield file

@@ -6,13 +6,14 @@ import hashlib
 import json
 import logging
 import os
+import re
 import secrets
 import shutil
 import stat
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from goalreel.errors import DatasetError, InputError
 
 TMP = ".goalreel-tmp-"
 _LOCK = TMP + "lock"
+_WRITER = re.compile(re.escape(TMP) + r"([0-9a-f]{8})-([0-9]{1,9})-[0-9a-f]{8}-")
+"""Beginning of the name of a half-written file: the machine and the process that write it."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_OFFERED = {errno.ENOSYS, errno.ENOTSUP, errno.EINVAL, errno.ENOLCK, errno.EPERM, errno.EACCES}
 """Errors of file systems without locks, links, times or a way to wait for the disk, such as FUSE."""
@@ -110,8 +113,10 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[Path]:
         OSError: `path` is a folder, a pipe or a device.
         DatasetError: the disk is full; nothing is left behind.
     """
+    folder = path.parent.absolute()  # pyarrow takes a relative path with a colon for an address
+    _remove_dead(folder)
     # Two runs may write the same picture at once, on two machines.
-    tmp = path.with_name(f"{TMP}{secrets.token_hex(4)}-{path.name}")
+    tmp = folder / f"{TMP}{_here()}-{os.getpid()}-{secrets.token_hex(4)}-{path.name[-40:]}"
     with disk(path):
         if path.exists():
             check_file(path)  # else a device would be replaced
@@ -127,6 +132,31 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[Path]:
             tmp.unlink(missing_ok=True)
 
 
+@lru_cache(4096)
+def _remove_dead(folder: Path) -> None:
+    """Remove from a folder, once, the half-written files of processes of this machine that were killed."""
+    for path in folder.glob(TMP + "*"):
+        if (match := _WRITER.match(path.name)) and match[1] == _here():
+            try:
+                os.kill(int(match[2]), 0)
+            except ProcessLookupError:
+                path.unlink(missing_ok=True)
+            except OSError:  # it is another user's
+                continue
+
+
+@cache
+def _here() -> str:
+    """Name this machine since its start, and the table of processes that this one sees of it."""
+    facts = [os.uname().nodename]
+    with suppress(OSError):
+        facts += [
+            Path("/proc/sys/kernel/random/boot_id").read_text(),
+            str(Path("/proc/self/ns/pid").readlink()),
+        ]
+    return digest(*facts)[:8]
+
+
 @contextmanager
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path`; on a clean exit it becomes `path` at once.
@@ -138,6 +168,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         DatasetError: another process makes the same folder, or the disk is full; nothing is left behind.
     """
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
+        with suppress(OSError):
+            (path / _LOCK).unlink()  # of a run that was killed at its very end
         raise InputError(f"{path}: is there already: name a new folder, or remove it")
     tmp = path.absolute().with_name(TMP + path.absolute().name)
     lock = tmp / _LOCK
@@ -152,7 +184,7 @@ def atomic_folder(path: Path) -> Iterator[Path]:
             shutil.rmtree(tmp, ignore_errors=True)
             raise
         _sync(path.parent)
-        (path / _LOCK).unlink()
+        (path / _LOCK).unlink(missing_ok=True)
 
 
 def _empty(folder: Path) -> None:

@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.chat.conversation import MARK, Conversation, Message, MessagePart
-from goalreel.datasets.parquet import read_metadata
+from goalreel.datasets.parquet import read_batches, read_metadata, read_schema, read_table
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import atomic, exclusive, find, read_file, sweep, write_bytes
 from goalreel.image import Image
@@ -203,10 +203,9 @@ def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
         DatasetError: they are of another kind.
     """
     for shard in shards_of(folder, f"make --kind {kind.name}"):
-        file = pq.ParquetFile(shard)
-        if missing := kind.columns.keys() - set(file.schema_arrow.names):
+        if missing := kind.columns.keys() - set(read_schema(shard).names):
             raise DatasetError(f"{shard} has no {', '.join(sorted(missing))}: make the corpus again")
-        for batch in file.iter_batches(batch_size=64):
+        for batch in read_batches(shard, None, 64):
             yield from (from_columns(kind, values) for values in batch.to_pylist())
 
 
@@ -373,7 +372,7 @@ def _finish(corpus: Corpus[Any], out: Path) -> int:
 
 
 def _right(file: Path) -> int:
-    return pq.read_table(file, columns=[SUCCESS])[SUCCESS].to_pylist().count(True)
+    return read_table(file, [SUCCESS])[SUCCESS].to_pylist().count(True)
 
 
 def _file(out: Path, name: str) -> Path:

@@ -25,7 +25,7 @@ from goalreel.datasets.labels import (
     joined_tasks,
     persistent_rows,
 )
-from goalreel.datasets.parquet import array, episode_tables, read_schema, to_numpy
+from goalreel.datasets.parquet import array, episode_tables, read_schema, read_table, to_numpy
 from goalreel.datasets.writing.goals import Goals, frame_tasks
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.files import TMP, atomic, find, read_json, write_bytes
@@ -231,14 +231,13 @@ def put_rows(root: Path, rows: Mapping[int, Sequence[RecordedRow]]) -> None:
     Its files are replaced together, once all are written: a kill before that leaves the recording as it was.
     """
     import pyarrow.compute as pc
-    import pyarrow.parquet as pq
     from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
     from lerobot.datasets.language import language_feature_info
 
     types, new = language_types(), root / f"{TMP}rows"  # beside data/, of which lerobot reads every file
     try:
         for shard in find(root / "data", "**/*.parquet"):
-            table = pq.read_table(shard).replace_schema_metadata(None)
+            table = read_table(shard).replace_schema_metadata(None)
             columns: dict[str, list[pa.Array]] = {PERSISTENT: [], EVENTS: []}
             for episode in table["episode_index"].unique().to_pylist():
                 part = table.filter(pc.field("episode_index") == episode)

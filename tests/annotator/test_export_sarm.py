@@ -14,6 +14,7 @@ from support.killing import tree
 from support.recordings import renamed
 
 from goalreel.annotator.exports import SarmStage, export_sarm, in_order, proportions
+from goalreel.errors import InputError
 from goalreel.files import atomic_folder
 
 STATUSES = ("accepted", "rejected", "accepted")
@@ -197,6 +198,15 @@ def test_what_cannot_be_exported_is_one_clear_line_and_leaves_nothing(
     with atomic_folder(tmp_path / "busy"):
         assert "another goalreel run is writing there" in refused(goals, out=tmp_path / "busy")
     assert list((tmp_path / "busy").iterdir()) == []
+
+
+def test_a_lock_that_a_kill_at_the_very_end_left_goes(tmp_path):
+    with atomic_folder(tmp_path / "done") as part:
+        (part / "file").touch()
+    (tmp_path / "done/.goalreel-tmp-lock").touch()
+    with pytest.raises(InputError, match="is there already"), atomic_folder(tmp_path / "done"):
+        pass
+    assert [path.name for path in (tmp_path / "done").iterdir()] == ["file"]
 
 
 @pytest.mark.process

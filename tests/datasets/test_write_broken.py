@@ -20,6 +20,7 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
 from goalreel.errors import DatasetError
+from goalreel.files import atomic
 
 pytestmark = pytest.mark.process
 
@@ -40,6 +41,26 @@ def check(report: dict, kills: int) -> None:
     assert report["source_untouched"]
     assert report["before_done"] >= kills // 2, report  # else the kills came too late to prove anything
     assert len(set(report["stages"])) >= min(kills // 4, 8), report
+
+
+WRITER = """
+import os, signal, sys
+from pathlib import Path
+from goalreel.files import atomic
+with atomic(Path(sys.argv[1])) as part:
+    part.write_bytes(b"half")
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_the_next_process_that_writes_into_a_folder_removes_what_a_killed_one_left(tmp_path):
+    with atomic(tmp_path / "steps.csv") as living:
+        living.write_bytes(b"whole")
+        for _ in range(2):
+            subprocess.run([sys.executable, "-c", WRITER, tmp_path / "other.csv"], check=False)
+        assert len(list(tmp_path.iterdir())) == 2  # of the last one, and of this process
+    subprocess.run([sys.executable, "-c", WRITER.replace("SIGKILL", "SIGCONT"), tmp_path / "it"], check=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["it", "steps.csv"]
 
 
 def test_four_kills(sharded_dataset, tmp_path):
