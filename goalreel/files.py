@@ -27,9 +27,6 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_OFFERED = {errno.ENOSYS, errno.ENOTSUP, errno.EINVAL, errno.ENOLCK, errno.EPERM, errno.EACCES}
 """Errors of file systems without locks, links, times or a way to wait for the disk, such as FUSE."""
 
-LARGEST = 2 * 2**30
-"""Bytes of a file that is read as a whole, at most."""
-
 _DIGITS = 20
 """Characters of the longest whole numbers of 64 bits, with and without a sign."""
 
@@ -292,14 +289,14 @@ def check_folder(folder: Path) -> Path:
     return folder
 
 
-def read_file(path: Path) -> bytes:
+def read_file(path: Path, most: int = 2**31) -> bytes:
     """Read a file that somebody else may have named or written.
 
     Raises:
-        OSError: it is a pipe or a device, is larger than `LARGEST`, or cannot be read.
+        OSError: it is a pipe or a device, has more than `most` bytes, or cannot be read.
     """
-    if check_file(path).stat().st_size > LARGEST:
-        raise OSError(errno.EINVAL, f"is larger than {LARGEST // 2**30} GiB", str(path))
+    if check_file(path).stat().st_size > most:
+        raise OSError(errno.EINVAL, f"is larger than {most // 1024} KiB", str(path))
     return path.read_bytes()
 
 
@@ -426,12 +423,9 @@ def read_mapping(path: Path, form: str) -> dict[Any, Any]:
     import yaml
 
     try:
-        with check_file(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = read_file(path, MAX_BYTES)
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    if len(data) > MAX_BYTES:
-        raise InputError(f"{path}: larger than {MAX_BYTES // 1024} KiB")
     try:
         values = yaml.safe_load(data)
     except (yaml.YAMLError, ValueError, RecursionError) as e:

@@ -3,7 +3,9 @@
 import errno
 import json
 import logging
+import os
 import re
+import resource
 import sys
 import traceback
 from collections.abc import Iterator
@@ -19,8 +21,19 @@ from goalreel.errors import UserError, first_line
 log = logging.getLogger(__name__)
 
 MEMORY = "the memory is full: end other programs, raise `ulimit -v`, or give smaller batches"
+LEAST_ADDRESSES = 1_000_000 * 1024
+"""Bytes in which `goalreel check` ran through each time; in 700 MB it hangs (OpenBLAS 0.3 in NumPy 2)."""
 _MEMORY = re.compile("start new thread|map segment|Cannot allocate memory")
 BUG = "this is a bug in goalreel: please report it with the lines above"
+
+
+def check_address_space() -> None:
+    """End a command that `ulimit -v` leaves too few addresses: OpenBLAS hangs without them, or crashes."""
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if limit != resource.RLIM_INFINITY:
+        os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # each thread takes a part of them
+        if limit < LEAST_ADDRESSES:
+            fail(f"`ulimit -v` is {limit // 1024} kB: raise it to {LEAST_ADDRESSES // 1024} or more")
 
 
 @contextmanager

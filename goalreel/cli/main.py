@@ -91,6 +91,9 @@ def main(
     from rich.console import Console
     from rich.logging import RichHandler
 
+    from goalreel.cli.errors import check_address_space
+
+    check_address_space()
     handler = RichHandler(console=Console(stderr=True), show_path=False, show_time=False)
     logging.basicConfig(
         level=logging.INFO if verbose else logging.WARNING, format="%(message)s", handlers=[handler]

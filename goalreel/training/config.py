@@ -83,7 +83,7 @@ def read_settings(source: str) -> dict[str, Any]:
     """
     try:
         read = yaml.safe_load(read_file(config_file(source)).decode())
-    except (yaml.YAMLError, UnicodeDecodeError) as e:
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as e:
         raise InputError(f"{source}: not YAML: {' '.join(str(e).split())[:200]}") from e
     if not isinstance(read, dict | None):
         raise InputError(f"{source}: a configuration is a mapping of settings to values")

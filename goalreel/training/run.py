@@ -21,7 +21,7 @@ from transformers.integrations import TensorBoardCallback
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError, first_line
-from goalreel.files import read_file
+from goalreel.files import read_file, read_mapping
 from goalreel.settings import SettingError
 from goalreel.training.config import BOUNDS, AgentConfig
 from goalreel.training.loading import computes_bf16
@@ -116,11 +116,8 @@ def is_nano(model: str) -> bool:
 
 
 def _read(path: Path) -> dict[str, object]:
-    try:
-        settings = yaml.safe_load(read_file(path).decode())
-    except (yaml.YAMLError, UnicodeDecodeError) as e:
-        raise InputError(f"{path}: not YAML: {' '.join(str(e).split())[:200]}") from e
-    if not isinstance(settings, dict) or not {"model", "editor"} & settings.keys():
+    settings = read_mapping(path, "not the settings of a training run")
+    if not {"model", "editor"} & settings.keys():
         raise InputError(f"{path}: not the settings of a training run")
     return settings
 

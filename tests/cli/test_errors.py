@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import typer
+from support.cli import fails
 
 from goalreel.cli.errors import BUG, one_line_errors
 from goalreel.errors import BackendError, DatasetError, InputError
@@ -34,6 +35,12 @@ def test_a_full_disk_of_no_known_file_is_not_taken_for_that_of_what_is_printed(c
             stdout.flush()
         with contextlib.suppress(OSError):
             stdout.close()
+
+
+def test_what_would_hang_for_want_of_addresses_is_not_begun(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.setattr("resource.getrlimit", lambda which: (700_000 * 1024, 700_000 * 1024))
+    assert fails("check", "nothing") == "goalreel: `ulimit -v` is 700000 kB: raise it to 1000000 or more"
 
 
 def test_what_is_missing_is_named_with_its_extra(capsys):

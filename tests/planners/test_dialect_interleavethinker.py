@@ -338,5 +338,5 @@ def test_what_is_no_source_is_said(tmp_path):
             string_constants(path)
         assert "\n" not in str(caught.value)
     path.write_bytes(b"#" * (MAX_BYTES + 1))
-    with pytest.raises(InputError, match="larger than 4 MB"):
+    with pytest.raises(InputError, match="larger than 4096 KiB"):
         string_constants(path)

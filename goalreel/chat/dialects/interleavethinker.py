@@ -21,7 +21,7 @@ from goalreel.chat.dialects.own import DialectName, Mode, task_images
 from goalreel.chat.prompts import render
 from goalreel.chat.verdict import PUBLISHED_FORMAT
 from goalreel.errors import InputError
-from goalreel.files import check_file
+from goalreel.files import read_file
 from goalreel.image import Image
 from goalreel.types import Candidate, DoneStep, ReplanContext, Task
 
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 VARIABLE = "GOALREEL_INTERLEAVETHINKER"
 CLONE = "git clone https://github.com/zhengdian1/InterleaveThinker"
 FILE = "UEval/system.py"
-MAX_BYTES = 4_000_000
+MAX_BYTES = 4096 * 1024
 WHITE_SIDE = 1024
 """Pixels; the source of a picture that was made from text is a white square."""
 
@@ -196,13 +196,9 @@ type _Named = Iterator[tuple[object, ast.expr]]
 def _strings(path: Path, find: Callable[[ast.AST], _Named]) -> list[tuple[str, str]]:
     """List (name, string) in the order of the file."""
     try:
-        size, source = check_file(path).stat().st_size, b""
-        if size <= MAX_BYTES:
-            source = path.read_bytes()
+        source = read_file(path, MAX_BYTES)
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-    if size > MAX_BYTES:
-        raise InputError(f"{path}: larger than {MAX_BYTES // 10**6} MB: not the file that is meant")
     try:
         named = [pair for node in ast.walk(ast.parse(source)) for pair in find(node)]
         texts = [(name, _string(value)) for name, value in sorted(named, key=lambda pair: pair[1].lineno)]
