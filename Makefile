@@ -74,7 +74,7 @@ types: .venv/.ready
 
 docs: export NO_MKDOCS_2_WARNING := 1
 docs: .venv/.ready  ## build the documentation site into out/site; a dead link fails
-	$(PYTHON) -m mkdocs -q build
+	$(PYTHON) -m mkdocs build  # with -q it would not count its warnings
 	@echo "to read it: $(PYTHON) -m http.server --bind 127.0.0.1 --directory out/site, then open http://127.0.0.1:8000"
 
 lab: .venv/.ready  ## the tests of lab/ beyond its smoke test, colcon, and long ones of the simulator: for whoever touches them

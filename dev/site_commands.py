@@ -12,7 +12,7 @@ from goalreel.cli.main import app
 EXAMPLES = re.compile(r"^Examples?:\s+((?:-\s+)?`.*)", re.MULTILINE | re.DOTALL)
 EXAMPLE = re.compile(r"`([^`]*)`,? ?((?:(?!\n\n|^- ).)*)", re.MULTILINE | re.DOTALL)
 TYPE = re.compile(r"<(?:list\[)?(\w+)\]?(?: range)?>")
-PAGE = re.compile(r"\bdocs/([\w/-]+\.md)")
+PAGE = re.compile(r"(?<![\w/])docs/([\w/-]+\.md)")  # not lab/docs/
 
 
 def page() -> str:

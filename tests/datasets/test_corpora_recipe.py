@@ -6,7 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from support.pages import text_of
 from support.scripted import ScriptedChat
@@ -116,6 +116,7 @@ def test_what_picture_checks_accepted_is_no_verdict_to_learn():
 
 
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=6))
+@example([8.0, 7.0])
 def test_what_is_kept_ends_high_and_has_not_fallen(overall):
     if trend_fault(overall) is None:
         assert overall[-1] >= 6
