@@ -376,7 +376,7 @@ class Engine:
         """Pause, resume, re-plan or cancel the task under way."""
         if (problem := too_long("reason", reason, self._settings)) is not None:
             return problem
-        session = self._current()
+        session = self._newest_session()
         if session is None:
             return ErrorCode.NO_TASK, f"there is no task to {command}"
         live = session.live
@@ -394,11 +394,11 @@ class Engine:
 
     def set_step(self, index: int, status: str) -> CodedText:
         """Go to a step, or mark the active one; `status` is active, completed, skipped or failed."""
-        session = self._current()
+        session = self._newest_session()
         board = session.live.board if session is not None else Board()
         active = board.active
         if session is None or (active is None and not session.confirms):
-            return ErrorCode.NO_TASK, "no task is being executed"
+            return ErrorCode.NO_TASK, "no step is being executed"
         if not 0 <= index < len(board.steps):
             text = f"there is no step {index}: there are 0 to {len(board.steps) - 1}"
         elif status not in ("active", "completed", "skipped", "failed"):
@@ -415,6 +415,14 @@ class Engine:
             self._call(session.live.give, Order(status, index, board.revision))
             return ErrorCode.NONE, ""
         return ErrorCode.INVALID_REQUEST, text
+
+    def _newest_session(self) -> Session | None:
+        """As `_current`, once the requests before have begun: an order is for the newest."""
+        if self._loop is not None and threading.current_thread() is not self._thread:
+            begun = threading.Event()
+            self._call(begun.set)
+            begun.wait(1.0)
+        return self._current()
 
     def _current(self) -> Session | None:
         """The session that has not ended yet, if any."""

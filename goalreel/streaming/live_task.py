@@ -64,6 +64,8 @@ class LiveTask:
         """The goal as it was published last."""
         self.paused = False
         """An operator holds the task."""
+        self._held: tuple[StepPanel | None, GoalReason] | None = None
+        """The last `hold`; None once a goal was published."""
         self._order: Order | None = None
         self._listener, self._on_phase = listener, on_phase
         self._changed = asyncio.Event()
@@ -90,7 +92,10 @@ class LiveTask:
         return None if self._goal is None else self._goal.reason
 
     def publish_goal(self, panel: StepPanel | None, reason: GoalReason) -> None:
-        """Give the policy a goal, or say why it has to hold."""
+        """Give the policy a goal, or say why it has to hold: a pause before any other reason."""
+        self._held = None
+        if self.paused and reason not in ("active", "over"):
+            reason = "paused"
         self._publish(Goal(self.board, panel, reason, self.now()))
 
     def _publish(self, goal: Goal) -> None:
@@ -99,8 +104,9 @@ class LiveTask:
 
     def hold(self, panel: StepPanel | None, reason: GoalReason) -> None:
         """Say why the policy has to hold, where that has changed."""
-        if self.executes and reason != self.goal_reason:
+        if self.executes and self.goal_reason != ("paused" if self.paused else reason):
             self.publish_goal(panel, reason)
+        self._held = panel, reason
 
     def report_phase(self, stage: PhaseName, panel: StepPanel | None = None) -> None:
         """Report progress to whoever asked for the storyboard."""
@@ -140,8 +146,10 @@ class LiveTask:
     # -- commands of an operator, or of the policy itself
 
     def pause(self, paused: bool) -> None:
-        """Hold the task, or resume it."""
+        """Hold the task, or resume it. What is planned meanwhile is held too."""
         self.paused = paused
+        if self._held is not None:
+            self.hold(*self._held)
         self.wake()
 
     def give(self, order: Order) -> None:

@@ -101,8 +101,9 @@ class Session:
     def progress(self) -> BoardProgress:
         """Give the progress at this moment. Safe from any thread."""
         board, follower = self.live.board, self._follower
+        pause = "paused" if self.live.paused and follower is None else ""
         message = self._message if follower is None else follower.message
-        message = "; ".join(filter(None, (message, self._loading(), *self.waits(SLOW_CALL_SECONDS))))
+        message = "; ".join(filter(None, (pause, message, self._loading(), *self.waits(SLOW_CALL_SECONDS))))
         if follower is None:
             return BoardProgress(board, replans=self._replans, message=message)
         return BoardProgress(board, follower.closeness, follower.elapsed, self._replans, message)
@@ -147,11 +148,16 @@ class Session:
         return await self._wait_for_frame(None, "planning")
 
     async def _wait_for_frame(self, panel: StepPanel | None, reason: GoalReason) -> Frame:
-        """Wait for a fresh frame. The policy holds for `reason`, and hears where the camera is lost."""
-        camera = self.live.camera
+        """Wait for a fresh frame, in a pause without a limit.
+
+        The policy holds for `reason`, and hears where the camera is lost.
+        """
+        live, camera = self.live, self.live.camera
         camera.restart_timeout()
-        while (frame := camera.poll()[0]) is None:
-            self.live.hold(panel, camera.goal_reason)
+        while (frame := camera.fresh_frame() if live.paused else camera.poll()[0]) is None:
+            if live.paused:
+                camera.restart_timeout()
+            live.hold(panel, camera.goal_reason)
             await asyncio.sleep(POLL_SECONDS)
         if frame.frame_id != self.live.board.frame_id:
             self.live.update(camera_frame=frame.frame_id)

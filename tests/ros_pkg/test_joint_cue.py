@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from diagnostic_msgs.msg import DiagnosticArray
+from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from support.places import SHARED
 from support.ros_bench import BLUE, GREEN, RED
@@ -58,7 +59,7 @@ def test_the_joints_say_when_the_critic_is_asked(robot):
         robot.listen(DiagnosticArray, "/diagnostics", 10),
         robot.listen(SubGoal, "goalreel/subgoal"),
     )
-    joints = robot.node.create_publisher(JointState, "joint_states", 10)
+    joints = robot.node.create_publisher(JointState, "joint_states", qos_profile_sensor_data)
     until(joints.get_subscription_count)
 
     def cues() -> list[str]:

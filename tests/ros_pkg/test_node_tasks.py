@@ -1,7 +1,6 @@
 """Check what the node is for: storyboards and tasks over actions, services and a topic."""
 
 import contextlib
-import threading
 import time
 
 import numpy as np
@@ -16,7 +15,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
-from support.ros_bench import BLUE, GREEN, RED, Robot, rgb, seen, words
+from support.ros_bench import BLUE, GREEN, RED, Robot, rgb, seen
 from support.wait import until
 from unique_identifier_msgs.msg import UUID
 from visualization_msgs.msg import Marker, MarkerArray
@@ -70,24 +69,6 @@ def close(a, b) -> bool:
     return bool(np.abs(np.asarray(a, int) - b).max() < 40)
 
 
-@contextlib.contextmanager
-def obeying(robot):
-    """Makes the scene match every sub-goal, as a policy would; yields the sub-goals."""
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-    until(lambda: goals)
-    goals.clear()
-
-    def act() -> None:
-        if goals and goals[-1].active:
-            robot.colour = goals[-1].instruction
-
-    timer = robot.beside.run(lambda: robot.node.create_timer(0.02, act))
-    try:
-        yield goals
-    finally:
-        robot.beside.run(lambda: robot.node.destroy_timer(timer))
-
-
 def state(robot) -> Storyboard:
     return robot.call(GetStoryboard, "get_storyboard").storyboard
 
@@ -125,7 +106,7 @@ def test_annotate_streams_every_sub_goal_until_the_task_is_done(robot):
     raws = robot.listen(RawImage, "goalreel/subgoal/image")
     jpegs = robot.listen(CompressedImage, "goalreel/subgoal/image/compressed")
     feedback = []
-    with obeying(robot) as goals:
+    with robot.obeying() as goals:
         handle = robot.send(ExecuteTask, "execute_task", feedback, task=f"{RED} {GREEN} {BLUE}")
         status, result = robot.result(handle)
         until(lambda: goals and not goals[-1].active and goals[-1].task)
@@ -358,7 +339,7 @@ def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_d
 
     with monkeypatch.context() as patch:  # the server answers 500
         patch.setattr(scripted.planner, "complete", fail)
-        with obeying(robot) as goals:
+        with robot.obeying() as goals:
             status, result = robot.result(robot.send(ExecuteTask, "execute_task", task=GREEN))
             (goal,) = (g for g in goals if g.active)
     (line,) = result.degraded
@@ -395,38 +376,6 @@ def test_a_goal_says_which_models_failed_since_it_was_given(robot, scripted, mon
         assert heard.degraded[0].startswith("the critic failed: ")
     until(lambda: goals[-1].active and goals[-1].instruction == GREEN and not goals[-1].degraded)
     robot.cancel(handle)
-
-
-def test_while_the_whole_task_is_judged_it_obeys_and_watches_its_camera(robot, scripted, monkeypatch):
-    """A yes that was asked for before the pause, or before the camera stopped, is not heard."""
-    asked, free, judge = [], threading.Event(), scripted.critic._judge
-
-    def slowly(conversation) -> str:
-        if "In all" in words(conversation):
-            asked.append(conversation)
-            assert free.wait(120)
-        return judge(conversation)
-
-    monkeypatch.setattr(scripted.critic, "_judge", slowly)
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-    handle = robot.send(ExecuteTask, "execute_task", task=RED)
-    until(lambda: goals and goals[-1].active)
-    robot.colour = RED
-    until(lambda: asked)
-    assert robot.call(Command, "pause").error_code == ErrorCode.NONE
-    until(lambda: goals[-1].reason == SubGoal.REASON_PAUSED)
-    assert state(robot).state == Storyboard.STATE_PAUSED
-    assert robot.call(Command, "resume").error_code == ErrorCode.NONE
-    until(lambda: goals[-1].active)
-    robot.stop_filming()
-    until(lambda: goals[-1].reason == SubGoal.REASON_STALE)
-    assert state(robot).state == Storyboard.STATE_EXECUTING
-    before = len(asked)
-    free.set()
-    robot.film()
-    status, result = robot.result(handle)
-    assert (status, result.storyboard.state) == (SUCCEEDED, Storyboard.STATE_SUCCEEDED)
-    assert len(asked) > before
 
 
 def test_of_a_burst_of_goals_each_is_answered(robot):
@@ -485,33 +434,19 @@ def test_nothing_was_logged_as_an_error(node):
     assert not [line for line in lines if "ERROR" in line or "FATAL" in line or "Traceback" in line]
 
 
-@pytest.mark.parametrize("phase", ["planner", "tracking"])
-def test_deactivating_ends_the_task_and_tells_the_policy(robot, scripted, phase):
-    goals, task = robot.listen(SubGoal, "goalreel/subgoal"), f"{RED}, {phase}"
-    if phase == "tracking":
-        handle = robot.send(ExecuteTask, "execute_task", task=task)
-        until(lambda: goals and goals[-1].active)
-        assert robot.change("deactivate")
-    else:
-        gate = getattr(scripted, phase).gate
-        with gate.shut():
-            calls = gate.calls
-            handle = robot.send(ExecuteTask, "execute_task", task=task)
-            until(lambda: gate.calls > calls)
-            assert robot.change("deactivate")
-    status, result = robot.result(handle)
-    assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
-    until(lambda: goals and goals[-1].task == task and not goals[-1].active)
-    assert robot.change("activate")
-    status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=GREEN))
-    assert (status, result.error_msg) == (SUCCEEDED, "")
-
-
 def test_parameters_while_it_runs(robot):
-    names = ["gate", "preset", "max_replans", "on_model_failure"]
+    names = ["gate", "preset", "max_replans", "on_model_failure", "controls", "examples"]
     described = robot.call(DescribeParameters, "describe_parameters", names=names).descriptors
     assert described[0].floating_point_range[0].to_value == 1.0
-    assert ["fixed" in d.additional_constraints for d in described] == [False, True, False, False]
+    assert ["fixed" in d.additional_constraints for d in described] == [
+        False,
+        True,
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert described[4].floating_point_range[0].to_value == 5.0
 
     def refused(name: str, value: object) -> str:
         parameter = Parameter(name, value=value).to_parameter_msg()
@@ -519,6 +454,7 @@ def test_parameters_while_it_runs(robot):
         return "" if result.successful else result.reason
 
     assert "gate" in refused("gate", 2.0)
+    assert "controls" in refused("controls", 5.1)
     assert "preset is fixed once the node is configured: clean it up first" in refused("preset", "klein")
     assert refused("preset", "server") == ""  # as it is
     assert "max_replans" in refused("max_replans", -1)

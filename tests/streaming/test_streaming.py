@@ -119,6 +119,28 @@ def test_pause_holds_the_policy_and_resume_tells_it_again(begin):
     assert heard.told == [0, 0]
 
 
+def test_a_pause_in_planning_holds_the_plan_until_it_is_resumed_with_or_without_a_camera(start):
+    world = World(1)
+    world.hold["plan"] = threading.Event()
+    engine, heard = start(world, image_timeout=0.0)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: world.busy)
+    engine.command("pause")
+    until(lambda: heard.goals[-1].reason == "paused")
+    assert engine.progress().message.startswith("paused; planning")
+    world.age = 99.0
+    world.hold["plan"].set()
+    until(lambda: engine.board.state == "executing")
+    world.age = 0.0
+    until(lambda: engine.board.state == "paused")
+    engine.command("resume")
+    until(lambda: heard.told == [0])
+    reasons = [goal.reason for goal in heard.goals]
+    assert reasons[reasons.index("paused") : -1] == ["paused"] * (len(reasons) - 1 - reasons.index("paused"))
+    world.scene = picture(1)
+    assert result(ticket).error is ErrorCode.NONE
+
+
 def test_the_operator_marks_and_jumps(begin):
     world = World(3)
     engine, heard, ticket = begin(world, rerender=1.0)
@@ -504,7 +526,7 @@ def test_what_is_resumed_while_its_picture_is_drawn_is_no_longer_paused(start):
     until(lambda: engine.board.state == "paused")
     engine.command("resume")
     until(lambda: engine.board.state == "executing")
-    assert not heard.told
+    until(lambda: heard.goals[-1].reason == "planning")
     world.hold["edit"].set()
     until(lambda: heard.told == [0])
 

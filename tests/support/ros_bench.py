@@ -25,6 +25,7 @@ from goalreel.chat.conversation import Conversation
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.types import Edit
+from goalreel_interfaces.msg import SubGoal
 from goalreel_ros.client.lifecycle import SERVICES, Lifecycle
 from goalreel_ros.client.task import FeedbackActionClient, GoalreelError
 from goalreel_ros.spin import BackgroundNode, Calls
@@ -92,7 +93,7 @@ class Planner:
 
 class Critic:
     def __init__(self) -> None:
-        self.gate = Gate()
+        self.gate, self.whole = Gate(), Gate()
 
     def complete(self, conversations: Sequence[Conversation], *, schema: object = None) -> list[str]:
         self.gate()
@@ -101,6 +102,8 @@ class Critic:
     def _judge(self, conversation: Conversation) -> str:
         picture = [p for p in conversation[-1].parts if isinstance(p, Image)][-1]
         text = words(conversation)
+        if "In all" in text:
+            self.whole()
         wanted = COLOUR.findall(text)[-1]
         near = np.abs(seen(picture.pixels).astype(int) - rgb(wanted)).max() < 40
         success = bool(near) and "never" not in text
@@ -239,6 +242,23 @@ class Robot:
 
     def show(self, message: RawImage | CompressedImage) -> None:
         (self._raw if isinstance(message, RawImage) else self._compressed).publish(message)
+
+    @contextmanager
+    def obeying(self) -> Iterator[list[SubGoal]]:
+        """Make the scene match every sub-goal, as a policy would; yields the sub-goals."""
+        goals = self.listen(SubGoal, f"{self.name}/subgoal")
+        until(lambda: goals)
+        goals.clear()
+
+        def act() -> None:
+            if goals and goals[-1].active:
+                self.colour = goals[-1].instruction
+
+        timer = self.beside.run(lambda: self.node.create_timer(0.02, act))
+        try:
+            yield goals
+        finally:
+            self.beside.run(lambda: self.node.destroy_timer(timer))
 
     # -- topics
 

@@ -16,7 +16,7 @@ from rclpy.clock_type import ClockType
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
 from rclpy.node import Node
 from rclpy.parameter import Parameter
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
@@ -263,9 +263,10 @@ class NodeEntities:
                 settings, slot.newest, self.outputs, self.now, build, silence, self._log.info, clock
             )
             undo.callback(self.engine.stop)
-            self.actions = Actions(node, self.submit, self.outputs, self.now)
+            group = MutuallyExclusiveCallbackGroup()
+            self.actions = Actions(node, self.submit, self.outputs, self.now, group)
             undo.callback(self.actions.destroy)
-            services = Services(node, self._active_engine, self.submit, self.outputs.jpegs, self.now)
+            services = Services(node, self._active_engine, self.submit, self.outputs.jpegs, self.now, group)
             undo.callback(services.destroy)
             self._subscribe(node, undo)
             self._create_reports(node, undo)
@@ -355,7 +356,7 @@ class NodeEntities:
                 JointState,
                 "joint_states",
                 self._on_joints,
-                QoSProfile(depth=10),
+                QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT),
                 callback_group=MutuallyExclusiveCallbackGroup(),
                 qos_overriding_options=OVERRIDABLE,
             )

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any, get_args
 
 from rclpy.action.server import ActionServer, CancelResponse, ServerGoalHandle
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.task import Future
@@ -44,14 +44,13 @@ type Submit = Callable[..., Ticket]
 class Actions:
     """Both action servers. No executor thread waits: a goal's coroutine sleeps until the engine is done."""
 
-    def __init__(self, node: Node, submit: Submit, outputs: Outputs, now: Callable[[], int]) -> None:
+    def __init__(
+        self, node: Node, submit: Submit, outputs: Outputs, now: Callable[[], int], group: CallbackGroup
+    ) -> None:
         self._node, self._submit, self._outputs, self._now = node, submit, outputs, now
         self._goals: dict[bytes, tuple[ServerGoalHandle, Ticket]] = {}
         self._cancelling: set[bytes] = set()
         self._changed = threading.Condition()
-        # Goals of both actions are accepted one after the other. The newest wins, and a client may send it as
-        # soon as the previous one is accepted.
-        group = MutuallyExclusiveCallbackGroup()
         self._servers = [
             ActionServer(
                 node,
@@ -183,7 +182,11 @@ def _publish(handle: ServerGoalHandle, feedback: ExecuteTask.Feedback | Generate
 
 
 class Services:
-    """Offers every service of the node. `active_engine` gives None while the node is not active."""
+    """Offers every service of the node. `active_engine` gives None while the node is not active.
+
+    In one exclusive `group` with the actions, requests are carried out as they came: the newest goal wins,
+    and an order sent as soon as a goal is accepted is for that goal.
+    """
 
     def __init__(
         self,
@@ -192,10 +195,10 @@ class Services:
         submit: Submit,
         jpegs: Jpegs,
         now: Callable[[], int],
+        group: CallbackGroup,
     ) -> None:
         self._node, self._active_engine, self._submit = node, active_engine, submit
         self._jpegs, self._now = jpegs, now
-        group = ReentrantCallbackGroup()
 
         def create(kind: type[Any], name: str, callback: Callable[..., Any]) -> Any:
             return node.create_service(kind, f"~/{name}", callback, qos_profile=BURST, callback_group=group)
