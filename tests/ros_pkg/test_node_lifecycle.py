@@ -1,20 +1,17 @@
 """The node's life: transitions, restarts, names, simulated time, its end; each test with its own process."""
 
 import signal
-import time
 from contextlib import ExitStack
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
-from builtin_interfaces.msg import Time
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
-from rosgraph_msgs.msg import Clock
 from std_msgs.msg import String
 from support.ros import Other
 from support.ros_bench import BLUE, GREEN, RED, Gate, Robot, command, node, rgb, seen
@@ -24,7 +21,7 @@ from support.wait import until
 from goalreel.streaming.board import ErrorCode
 from goalreel.types import ROLE_OF_STAGE
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
-from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
+from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, StartExecuteTask
 from goalreel_ros.client import GoalreelClient
 from goalreel_ros.pictures import decode
@@ -204,43 +201,6 @@ def test_namespaces_remapping_compressed_images_and_another_frame(served):
             until(lambda: not goals[-1].active)
     finally:
         robot.close()
-
-
-def test_simulated_time(served, robot):
-    scripted, url = served
-    clock = robot.node.create_publisher(Clock, "/clock", 10)
-    with node("-p", "use_sim_time:=true", url=url) as process:
-        goals = robot.listen(SubGoal, "goalreel/subgoal")
-        progress = robot.listen(StoryboardProgress, "goalreel/progress", 10)
-        until(lambda: goals and progress)
-        # Time has not begun: stamps are tiny, not zero, and what is periodic goes on.
-        assert (goals[-1].header.stamp.sec, goals[-1].header.stamp.nanosec) == (0, 1)
-        message = Clock()
-        message.clock.sec = 1234
-        until(clock.get_subscription_count)
-
-        def stamped() -> bool:
-            clock.publish(message)
-            return progress[-1].header.stamp.sec == 1234
-
-        until(stamped)
-        clock.publish(Clock(clock=Time(sec=-5)))  # which rclpy cannot read
-        begin(robot, RED)
-        until(lambda: goals[-1].active)
-        assert goals[-1].header.stamp.sec == 1234
-        robot.stop_filming()  # as a simulator that pauses; no second passes, so no camera is late
-        time.sleep(2)
-        assert goals[-1].active
-        for sec in range(1234, 1237):
-            message.clock.sec = sec
-            clock.publish(message)
-            time.sleep(0.3)
-        until(lambda: goals[-1].reason == SubGoal.REASON_STALE)
-        robot.film()
-        until(lambda: goals[-1].active)
-        until(lambda: any("Seconds value must not be negative" in line for line in process.lines))
-        process.lines.clear()
-        assert_clean_end_while_it_waits(scripted.editor.gate, robot, process, signal.SIGINT)
 
 
 def test_a_signal_ends_it_cleanly_while_a_model_loads():

@@ -1,11 +1,13 @@
-"""The real node, one of its models dead: `python -m support.dead_model_node --ros-args ...`.
+"""The real node with a fault: `python -m support.dead_model_node --ros-args ...`.
 
-Each line on its standard input is the stage whose model nobody reaches from now on.
+Each line on its standard input is what is wrong from now on: the stage whose model nobody reaches, or what is
+leaked at each plan (memory, threads, handles).
 """
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from goalreel.errors import BackendError
 from goalreel.models.load import load
@@ -17,6 +19,14 @@ from goalreel_ros.main import leave, run
 from goalreel_ros.node import GoalreelNode
 
 dead = ""
+leaked: list[object] = []
+
+
+LEAKS: dict[str, Callable[[], object]] = {
+    "memory": lambda: bytes(bytearray(4_000_000)),
+    "threads": lambda: threading.Thread(target=threading.Event().wait, daemon=True).start(),
+    "handles": lambda: Path(__file__).open(),  # noqa: SIM115
+}
 
 
 def dying(ask: Ask) -> Ask:
@@ -25,6 +35,8 @@ def dying(ask: Ask) -> Ask:
     def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
         if stage == dead:
             raise BackendError("the server is gone\nwith details")
+        if stage == "plan" and dead in LEAKS:
+            leaked.append(LEAKS[dead]())
         return ask(stage, requests)
 
     return answer
