@@ -417,7 +417,7 @@ class Engine:
         return ErrorCode.INVALID_REQUEST, text
 
     def _newest_session(self) -> Session | None:
-        """As `_current`, once the requests before have begun: an order is for the newest."""
+        """Give the session that an order is for: the newest, once the requests before have begun."""
         if self._loop is not None and threading.current_thread() is not self._thread:
             begun = threading.Event()
             self._call(begun.set)
