@@ -211,7 +211,8 @@ class StepFollower(Follower):
         if panel.picture_is_final and panel.image_status != "failed" and not self._waits_for_more():
             return self._hold_back(panel, self._live.board.doubt(panel))
         self.message = "rendering the goal image"
-        self._live.hold(panel, "planning")
+        if self._live.goal_reason == "paused":
+            self._live.publish_goal(panel, "planning")
         self._renderer.check()
         return None
 

@@ -172,20 +172,6 @@ def test_a_camera_that_stops(robot, impatient, reports):
     assert (status, result.error_code) == (ABORTED, ErrorCode.STALE_IMAGE)
 
 
-def test_a_camera_that_comes_back(robot):
-    robot.film()
-    handle, goals = executing(robot)
-    robot.stop_filming()
-    until(lambda: goals[-1].reason == SubGoal.REASON_STALE)
-    progress = robot.call(GetStoryboard, "get_storyboard").storyboard
-    assert progress.state == Storyboard.STATE_EXECUTING
-    robot.colour = RED
-    robot.film()
-    until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
-    robot.colour = GREEN
-    assert robot.result(handle)[0] == SUCCEEDED
-
-
 def test_a_camera_that_is_too_slow_to_stay_fresh_ends_the_task_and_does_not_flap(robot, impatient, reports):
     give(robot, {"stall_timeout": 1.0})
     robot.film()

@@ -137,14 +137,37 @@ def test_no_goal_is_active_without_a_camera(robot, scripted, phase):
         ends_well(robot, scripted, begun)
 
 
+ENDINGS = {
+    "cancel_goal": (GoalStatus.STATUS_CANCELED, ErrorCode.CANCELED),
+    "cancel": (GoalStatus.STATUS_ABORTED, ErrorCode.CANCELED),
+    "deactivate": (GoalStatus.STATUS_ABORTED, ErrorCode.PREEMPTED),
+    "instruction": (GoalStatus.STATUS_ABORTED, ErrorCode.PREEMPTED),
+}
+
+
 @pytest.mark.parametrize("phase", PHASES)
-def test_deactivating_ends_the_task_and_tells_the_policy(robot, scripted, phase):
-    with in_phase(phase, robot, scripted) as begun:
-        assert robot.change("deactivate")
-        status, result = robot.result(begun.handle)
-        assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ErrorCode.PREEMPTED)
-        until(lambda: not begun.goals[-1].active)
-        assert robot.change("activate")
+def test_whatever_ends_the_task_the_policy_is_told_at_once(robot, scripted, phase):
+    """The model that is waited for does not answer before."""
+    for ending, end in ENDINGS.items():
+        robot.colour = None
+        with in_phase(phase, robot, scripted) as begun:
+            first = len(begun.goals)
+            if ending == "cancel_goal":
+                robot.cancel(begun.handle)
+            elif ending == "cancel":
+                assert robot.call(Command, "cancel").error_code == ErrorCode.NONE
+            elif ending == "deactivate":
+                assert robot.change("deactivate")
+            else:
+                robot.say(BLUE)
+            status, result = robot.result(begun.handle)
+            assert (status, result.error_code) == end
+            assert result.storyboard.state == Storyboard.STATE_CANCELED
+            until(lambda: any(not goal.active for goal in begun.goals[first:]))  # noqa: B023
+        if ending == "deactivate":
+            assert robot.change("activate")
+        elif ending == "instruction":
+            until(lambda: begun.shows(task=BLUE, active=True))
 
 
 def test_between_tasks_the_critic_is_examined_and_diagnostics_say_how_far(robot, answers):

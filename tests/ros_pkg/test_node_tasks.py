@@ -1,6 +1,5 @@
 """Check what the node is for: storyboards and tasks over actions, services and a topic."""
 
-import contextlib
 import time
 
 import numpy as np
@@ -23,11 +22,10 @@ from visualization_msgs.msg import Marker, MarkerArray
 from goalreel.errors import BackendError
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
-from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep, SubGoal
+from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import (
     Command,
     GetStoryboard,
-    SetActiveStep,
     StartExecuteTask,
     StartGenerateStoryboard,
 )
@@ -159,68 +157,8 @@ def test_whoever_joins_late_sees_the_present_state(robot):
     robot.cancel(handle)
 
 
-def test_the_newest_instruction_wins(robot):
-    boards = robot.listen(Storyboard, "goalreel/storyboard")
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-    handle = robot.send(ExecuteTask, "execute_task", task=RED)
-    until(lambda: goals and goals[-1].active)
-    robot.say(GREEN)
-    status, result = robot.result(handle)
-    assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
-    assert result.storyboard.task == RED
-    until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
-    # Between the two tasks the policy is told to stop.
-    first = max(i for i, g in enumerate(goals) if g.active and g.instruction == RED)
-    assert not goals[first + 1].active
-    assert boards[-1].task == GREEN
-
-
-@pytest.mark.parametrize("phase", ["planner", "editor"])
-def test_an_instruction_in_the_middle_of_planning_or_rendering_wins_too(robot, scripted, phase):
-    gate = getattr(scripted, phase).gate
-    with gate.shut():
-        calls = gate.calls
-        handle = robot.send(ExecuteTask, "execute_task", task=RED)
-        until(lambda: gate.calls > calls)
-        robot.say(BLUE)
-        status, result = robot.result(handle)
-        assert (status, result.error_code) == (ABORTED, ErrorCode.PREEMPTED)
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-    until(lambda: goals and goals[-1].active and goals[-1].instruction == BLUE)
-
-
-PHASES = {ExecuteTask: ["planner", "editor", "critic", "tracking"], GenerateStoryboard: ["editor"]}
 PATIENT = {"image_timeout": 120.0}
 NAMES = {ExecuteTask: "execute_task", GenerateStoryboard: "generate_storyboard"}
-
-
-@pytest.mark.parametrize(("kind", "phase"), [(k, p) for k, phases in PHASES.items() for p in phases])
-def test_cancelling_is_acknowledged_at_once_in_every_phase(robot, scripted, kind, phase):
-    name = NAMES[kind]
-    gate = scripted.critic.gate if phase == "tracking" else getattr(scripted, phase).gate
-    with contextlib.ExitStack() as stack:
-        if phase == "tracking":
-            goals = robot.listen(SubGoal, "goalreel/subgoal")
-            handle = robot.send(kind, name, task=f"{RED} {GREEN}")
-            until(lambda: goals and goals[-1].active)
-            # Else the server has a picture to judge beside the live frame, and does both.
-            until(lambda: {s.image_status for s in state(robot).steps} == {StoryboardStep.IMAGE_ACCEPTED})
-            stack.enter_context(gate.shut())
-            robot.colour = RED  # worth asking the critic, which hangs
-            calls = gate.calls
-        else:
-            stack.enter_context(gate.shut())
-            calls = gate.calls
-            handle = robot.send(kind, name, task=f"{RED} {GREEN}")
-        until(lambda: gate.calls > calls)
-        robot.cancel(handle)
-        status, result = robot.result(handle)
-        before = scripted_calls(scripted)
-    assert (status, result.error_code) == (CANCELED, ErrorCode.CANCELED)
-    assert state(robot).state == Storyboard.STATE_CANCELED
-    assert result.storyboard.state == Storyboard.STATE_CANCELED
-    time.sleep(0.3)
-    assert scripted_calls(scripted) == before  # nobody asks the models for it any more
 
 
 def test_cancelling_right_after_sending_again_and_again(robot):
@@ -230,49 +168,6 @@ def test_cancelling_right_after_sending_again_and_again(robot):
         robot.cancel(handle)
         status, result = robot.result(handle)
         assert (status, result.error_code) == (CANCELED, ErrorCode.CANCELED)
-
-
-def scripted_calls(scripted) -> int:
-    return sum(m.gate.calls for m in (scripted.planner, scripted.editor, scripted.critic))
-
-
-def test_the_operator_pauses_overrides_and_replans(robot, scripted):
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-    progress = robot.listen(StoryboardProgress, "goalreel/progress", 10)
-    pictures = robot.listen(RawImage, "goalreel/subgoal/image")
-    handle = robot.send(ExecuteTask, "execute_task", task=f"{RED} {GREEN} {BLUE}")
-    until(lambda: goals and goals[-1].active)
-    until(lambda: pictures and close(colour(pictures[-1]), rgb(RED)))
-
-    assert robot.call(Command, "pause", reason="lunch").error_code == ErrorCode.NONE
-    until(lambda: state(robot).state == Storyboard.STATE_PAUSED and not goals[-1].active)
-    until(lambda: progress and progress[-1].state == Storyboard.STATE_PAUSED)
-    until(lambda: not decode(pictures[-1]).pixels.any())
-    assert robot.call(Command, "resume").error_code == ErrorCode.NONE
-    until(lambda: goals[-1].active and goals[-1].instruction == RED)
-
-    answer = robot.call(SetActiveStep, "set_active_step", index=0, status=StoryboardStep.STATUS_COMPLETED)
-    assert (answer.error_code, answer.error_msg) == (ErrorCode.NONE, "")
-    until(lambda: goals[-1].active and goals[-1].instruction == GREEN)
-    answer = robot.call(SetActiveStep, "set_active_step", index=2, status=StoryboardStep.STATUS_ACTIVE)
-    until(lambda: goals[-1].active and goals[-1].instruction == BLUE)
-    assert [s.status for s in state(robot).steps] == [
-        StoryboardStep.STATUS_COMPLETED, StoryboardStep.STATUS_SKIPPED, StoryboardStep.STATUS_ACTIVE
-    ]  # fmt: skip
-
-    revision = goals[-1].revision
-    assert robot.call(Command, "replan", reason="a cat came by").error_code == ErrorCode.NONE
-    until(lambda: goals[-1].active and goals[-1].revision == revision + 1)
-
-    answer = robot.call(SetActiveStep, "set_active_step", index=7, status=StoryboardStep.STATUS_ACTIVE)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    assert "no step 7" in answer.error_msg
-    answer = robot.call(SetActiveStep, "set_active_step", index=2, status=99)
-    assert answer.error_code == ErrorCode.INVALID_REQUEST
-    answer = robot.call(SetActiveStep, "set_active_step", index=2, status=StoryboardStep.STATUS_FAILED)
-    assert answer.error_code == ErrorCode.NONE
-    status, result = robot.result(handle)
-    assert (status, result.error_code, result.replans) == (ABORTED, ErrorCode.STEP_FAILED, 1)
 
 
 def test_the_services_that_stand_for_the_actions(robot, scripted):

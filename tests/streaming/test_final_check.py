@@ -57,17 +57,6 @@ def test_what_it_does_not_confirm_ends_as_unconfirmed_and_says_why(start):
     assert [g.active for g in heard.goals][-1] is False
 
 
-def test_while_it_is_asked_that_is_said_and_the_task_can_be_cancelled(begin):
-    world = World(1)
-    engine, _, ticket = begin(world)
-    world.hold["judge"] = threading.Event()
-    engine.set_step(0, "completed")
-    until(lambda: "the task as a whole" in engine.progress().message)
-    ticket.cancel()
-    assert result(ticket).error is ErrorCode.CANCELED
-    world.hold["judge"].set()
-
-
 @pytest.mark.parametrize(
     ("on_failure", "error"), [("text_only", ErrorCode.UNCONFIRMED), ("fail", ErrorCode.CRITIC_FAILED)]
 )
