@@ -29,14 +29,15 @@ DECIMALS = 3
 _VERDICT = f'{{"previous_step_success": false, "refine_prompt": "{FORM_PROMPT}"%s}}'
 _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 _YES, _NO = ("true", "yes"), ("false", "no")
-_WORD = re.compile(r"[^\W\d_]+|[?~]")
+_WORD = re.compile(r"[^\W\d_]+|\d+|(?<!\w)!|[^\w\s.,:;!'’‘“”\"*#()`=→✅✓✔…–—\ufeff-]")
+_FILLERS = re.compile(r"json format|\b(?:image|picture|frame|step)s? \d+")
 _PLAIN = frozenset(
     _WORD.findall("""
     a after all an analysis and answer are arm as asked assessment assistant at based been before below both
     by can certainly clearly compared comparing complete completed conclusion correct correctly course
     decision done edit evaluation final finally first following frame frames from fully goal grasped gripper
     hand has have held here holds i image images in inside instructed instruction into is it its json
-    judgement judging judgment left lies look looked looking moved my now object of ok okay on onto opened
+    judgement judging judgment lies look looked looking moved my now object of ok okay on onto opened
     output picture pictures place placed position
     properly put reached released requested response result right robot s scene second see shown shows so
     stands state step succeeded success successful successfully sure that the there therefore these this
@@ -134,8 +135,9 @@ def _words(text: str) -> list[str]:
 
 def _doubt(success: bool, parsed: ParsedReply, prompt: str | None) -> Problem | None:
     """Refuse an acceptance after words that are neither plain nor of its prompt."""
-    plain = _PLAIN | {*_WORD.findall((prompt or "").casefold())} - _NEGATIONS
-    before = parsed.before.casefold().replace("json format", "")
+    prompt_words = {word for word in _WORD.findall((prompt or "").casefold()) if word.isalnum()}
+    plain = _PLAIN | prompt_words - _NEGATIONS
+    before = _FILLERS.sub("", parsed.before.casefold())
     odd = [word for word in _WORD.findall(before) if word not in plain] if success else []
     if not odd:
         return None
@@ -227,6 +229,9 @@ PUBLISHED_FORMAT = VerdictFormat(
 
 
 OBSERVED_EXAMPLE = '{"holds": "yes, no or cannot tell", "reason": "what shows it, or what hides it"}'
+_NO_REASON = re.compile(
+    r"\W*(?:no\s*[.,:;!]|not\b|(?:i\s+)?(?:can ?not|can['’]t|could ?n[o'’]t|unable|unsure))"
+)
 _OPENINGS = {"yes": "", "no": "The state does not hold: ", "cannot tell": "Cannot see: "}
 
 
@@ -252,6 +257,8 @@ def parse_observation(reply: str, prompt: str | None = None) -> Verdict | Proble
         return answer
     observation, parsed = answer
     success = observation.holds == "yes"
+    if success and _NO_REASON.match(observation.reason.casefold()):
+        return Problem("it says yes, and its reason says no")
     reasoning = f"{_OPENINGS[observation.holds]}{observation.reason.strip()}"
     return _doubt(success, parsed, prompt) or Verdict(success=success, reasoning=reasoning)
 

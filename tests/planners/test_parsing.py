@@ -18,6 +18,8 @@ from goalreel.chat.verdict import parse_observation, parse_verdict, verdict_sche
 from goalreel.types import Plan, Step, Verdict
 
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
+FRAMES = json.loads((DATA / "verdicts.json").read_text(encoding="utf-8"))
+"""Replies of a Critic that are read and that are not; %s stands for a verdict that says yes."""
 # Those named smollm2 are what SmolLM2-135M-Instruct wrote (dev/smollm2.py), before it repeats itself.
 WHY = {
     "plan-bad-answer-before-thinking-ends": "before the thinking ends",
@@ -127,24 +129,7 @@ MOVE = "Move the bar to the right, and do not change the table."
 HOLDS = '{"holds": "yes", "reason": "it lies there"}'
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        "%s",
-        "```json\n%s\n```",
-        "<think>It is not there yet? It is.</think>%s",
-        "It was not there, now it is.</think>\n\n<answer>%s</answer>",
-        "<answer>```json\n%s\n```</answer><|im_end|>",
-        "Sure! Here\u2019s my verdict in JSON format:\n\n%s\n",
-        "**Answer:** %s",
-        "The bar has moved to the right.\n```\n%s```",
-        "[THINK]If it moved, the answer is %s[/THINK]%s",
-        "<think>It is.</think><answer><|begin_of_box|>%s<|end_of_box|></answer>",
-        "Here is the JSON output:\n```json\n%s\n```<end_of_turn>",
-        "assistant\n**%s**<|end|>",
-        "`%s`.",
-    ],
-)
+@pytest.mark.parametrize("frame", FRAMES["honest"])
 def test_honest_frames_are_read(frame):
     for reply, success in ((YES, True), (NO, False)):
         verdict = parse_verdict(frame.replace("%s", reply), MOVE)
@@ -154,45 +139,20 @@ def test_honest_frames_are_read(frame):
     assert parse_observation(frame.replace("%s", HOLDS), MOVE).success
 
 
-@pytest.mark.parametrize(
-    "frame",
-    [
-        '%s\nCorrection: "previous_step_success": false',
-        "%s Wait, no. The bar is where it was, so this is false.",
-        "%s\n%s",
-        "<answer>%s</answer>\n<answer>%s</answer>",
-        "<answer>%s</answer> I take that back.",
-        "```json\n%s\n```\nNote: the second picture did not load.",
-        "<|channel|>analysis<|message|>%s",
-        "<scratchpad>%s</scratchpad> I am not sure.",
-        "<reflection>%s</reflection>",
-        "<analysis>%s",
-        "<think>Perhaps <answer>%s</answer>",
-        "<think>a</think><think>%s</think>",
-        "<think>a</think> b %s</think>",
-        "I cannot see the second picture, so I give no verdict. The form would be %s",
-        "I'm sorry, but I can't view images. %s",
-        "I\u2019m sorry, I can\u2019t view images: %s",
-        "Only one picture was given. %s",
-        "For example: %s",
-        "If the bar had moved: %s",
-        "The answer takes this form: %s",
-        "Has it moved? %s",
-        "The bar is where it was. %s",
-        "The opposite of what is true: %s",
-        "Retracted: %s",
-        "The bar is not at the right. %s",
-        "Ich sehe das zweite Bild nicht: %s",
-        "Второй картинки не видно: %s",
-        "[%s]",
-        '{"draft": %s}',
-        '{"verdict": "reject"} %s',
-        "The first thing to look at is the bar. " * 9 + "%s",
-    ],
-)
+@pytest.mark.parametrize("frame", FRAMES["taken back"])
 def test_what_may_take_an_acceptance_back_is_no_answer(frame):
     for read, reply in ((parse_verdict, YES), (parse_observation, HOLDS)):
         assert isinstance(read(frame.replace("%s", reply), MOVE), Problem)
+
+
+@pytest.mark.parametrize("reply", FRAMES["honest replies"])
+def test_honest_replies_are_read(reply):
+    assert parse_verdict(reply, MOVE).success
+
+
+@pytest.mark.parametrize("reason", ["No. It lies elsewhere.", "I can't see it", "not at the right"])
+def test_a_yes_whose_reason_says_no_is_no_answer(reason):
+    assert isinstance(parse_observation(json.dumps({"holds": "yes", "reason": reason})), Problem)
 
 
 @pytest.mark.parametrize(
