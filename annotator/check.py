@@ -103,12 +103,12 @@ def check(
 
     Raises:
         InputError: the layout or the steps cannot be read, or does not fit the dataset, or `policy` is none.
-        DatasetError: there is no such episode or camera, or the Hub does not give the dataset.
+        DatasetError: there is no such episode or camera.
     """
     hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
-    if not isinstance(dataset, Source):
-        dataset = local_folder(Path(dataset), videos=False)
     try:
+        if not isinstance(dataset, Source):
+            dataset = local_folder(Path(dataset), videos=False)
         source = dataset if isinstance(dataset, Source) else Source.open(dataset)
     except DatasetError as e:
         unreadable = broken("metadata", str(e))

@@ -8,7 +8,7 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
@@ -81,7 +81,7 @@ def local_folder(
         if _version(meta).startswith("v2"):
             return _converted(name, meta)
         if own:
-            return _own(name, revision)
+            return _own(name, download, meta if is_cached else None)
         if episodes is not None:
             return download(allow_patterns=[*_META, *_files(meta, episodes)])
         return download(allow_patterns=None if videos else [*_META, "data/*"])
@@ -159,12 +159,21 @@ def _files(root: Path, episodes: Collection[int]) -> list[str]:
     return sorted(str(path.relative_to(root)) for path in paths)
 
 
-def _own(name: str, revision: str) -> Path:
-    """The dataset as a folder of its own; one that is there may be changed, and is taken as it is."""
+def _own(name: str, download: Callable[..., Path], cached: Path | None) -> Path:
+    """The dataset as a folder of its own; one that is there may be changed, and is taken as it is.
+
+    Without the Hub it is copied from the cache, if that has all of it.
+    """
     folder = Path(name.partition("/")[2])
     if not folder.exists():
         part = folder.with_name(f"{folder.name}.part")
-        _download(name, revision=revision, local_dir=part)
+        if cached is None:
+            download(local_dir=part)
+        else:
+            files = _files(cached, EpisodeRows.read(cached).indices.tolist())
+            if missing := [file for file in files if not (cached / file).is_file()]:
+                raise DatasetError(f"{name}: the Hub is not reached, and the cache lacks {missing[0]}")
+            shutil.copytree(cached, part, dirs_exist_ok=True)
         part.rename(folder)
     return folder
 

@@ -196,18 +196,32 @@ def test_review_has_a_folder_of_its_own(hub, run, tmp_path):
     assert not (tmp_path / "work/pick.part").exists()
 
 
+def test_without_the_hub_review_takes_the_cache_if_that_is_whole(hub, run, tmp_path):
+    words, own = ("review", NAME, "--host", "192.0.2.1"), tmp_path / "work/pick"
+    offline = {"HF_HUB_OFFLINE": "1", "GOALREEL_TOKEN": "x" * 32}
+    run("check", NAME)
+    assert "the cache lacks videos/" in line(run(*words, **offline))
+    run("show", NAME)
+    run(*words, **offline)
+    copied = [file for file in own.rglob("*") if file.is_file()]
+    assert {file.suffix for file in copied} >= {".mp4", ".parquet", ".json"}
+    assert not any(file.is_symlink() for file in copied), "what is changed there is not the cache's"
+
+
 def test_what_is_not_to_be_read_is_one_line(hub, run, tmp_path):
     shutil.copytree(tmp_path / "hub" / NAME, tmp_path / "hub/lab/secret")
     hub.private.add("lab/secret")
     for name in ("lab/absent", "lab/secret"):
-        said = line(run("check", name))
+        said = line(run("annotate", name, "--out", "o"))
         text = "no such folder, and no dataset on the Hugging Face Hub that you may read"
         assert said == f"{name}: {text} (if private: hf auth login)"
+        assert json.loads(run("check", name, "--json").stdout)["issues"][0]["text"] == said
     hub.gated.add(NAME)
-    assert "its owner asks for consent: accept the terms on its page" in line(run("check", NAME))
+    consent = "its owner asks for consent: accept the terms on its page"
+    assert consent in line(run("annotate", NAME, "--out", "o"))
     hub.gated.clear()
-    assert "the Hugging Face Hub says: " in line(run("check", f"hf://datasets/{NAME}@v9"))
-    assert "is not reached" in line(run("check", NAME, HF_ENDPOINT="http://127.0.0.1:9"))
+    assert "the Hugging Face Hub says: " in line(run("show", f"hf://datasets/{NAME}@v9"))
+    assert "is not reached" in line(run("show", NAME, HF_ENDPOINT="http://127.0.0.1:9"))
     (tmp_path / "work/lab").mkdir()
     assert "lab/pick: no such folder" in " ".join(run("check", NAME).stdout.split()), (
         "a folder's name, mistyped"
@@ -234,7 +248,9 @@ def test_a_hub_that_gives_no_answer(hub, run):
     words = ("check", NAME, "--layout", "gripper=3,closed=low")
     hub.silent = True
     soon = {"HF_HUB_ETAG_TIMEOUT": "1"}
-    assert "not in the cache of the Hugging Face Hub, and that is not reached" in line(run(*words, **soon))
+    assert "not in the cache of the Hugging Face Hub, and that is not reached" in line(
+        run("show", NAME, **soon)
+    )
     hub.silent = False
     assert run(*words).returncode == 0
     hub.silent = True
