@@ -317,7 +317,7 @@ def measure(
             '%d instruction(s) without a labelled episode are left to rules: "%s"', len(without), without[0]
         )
     for one in measured:
-        log.warning("%s", one)
+        log.log(logging.INFO if one.enough else logging.WARNING, "%s", one)
     if few := [one for one in measured if not one.enough and not anyway]:
         raise InputError(
             f"{few[0]}: too few to carry over; label more episodes of it (goalreel check names which), "

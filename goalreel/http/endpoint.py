@@ -6,7 +6,6 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
@@ -22,6 +21,7 @@ _AT_HOST = re.compile(r"(?<=.)@(?=localhost\b|\[|[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]
 _HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
 _VARIABLE = re.compile(r"\$\{(\w+)\}|\$([A-Za-z_]\w*)")
 _SECRET = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature", re.IGNORECASE)
+_WORDS = re.compile(r"[a-z]{1,15}([ _-][a-z]{1,15})*")
 _USUAL = re.compile(
     r"|v\d\w{0,8}|openai|api|ai|models|compatible-mode|inference|serving-endpoints|deployments"
 )
@@ -205,14 +205,19 @@ def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[st
     return (*variables, *own) if _origin(address) in (_origin(base), _origin(service)) else variables
 
 
-def _long_texts(value: object) -> Iterator[str]:
-    """Yield the texts in JSON that are long enough for a key, as they are and as JSON writes them."""
-    if isinstance(value, str) and len(value) >= 8:
-        yield from (value, json.dumps(value)[1:-1])
-    elif isinstance(value, Mapping):
-        yield from chain.from_iterable(map(_long_texts, value.values()))
+def _long_texts(value: object, name: str = "") -> Iterator[str]:
+    """Yield the texts in JSON that may be keys, as they are and as JSON writes them.
+
+    They are long; plain words are none, unless the name that they stand under says so.
+    """
+    if isinstance(value, Mapping):
+        for key, more in value.items():
+            yield from _long_texts(more, f"{name} {key}")
     elif isinstance(value, list | tuple):
-        yield from chain.from_iterable(map(_long_texts, value))
+        for more in value:
+            yield from _long_texts(more, name)
+    elif isinstance(value, str) and len(value) >= 8 and (_SECRET.search(name) or not _WORDS.fullmatch(value)):
+        yield from (value, json.dumps(value)[1:-1])
 
 
 def _path(address: str) -> str:
