@@ -114,7 +114,8 @@ def _earlier_goal(story: Story) -> Iterator[Candidate]:
 def _later_words(story: Story) -> Iterator[Candidate]:
     later = story.candidate
     for number, earlier in story.accepted.items():
-        if number < later.step and _differ(earlier, later) and _lacks(earlier.image, later):
+        differ = earlier.instruction.strip().lower() != later.instruction.strip().lower()
+        if number < later.step and differ and _lacks(earlier.image, later):
             words = {"instruction": later.instruction, "prompt": later.prompt}
             yield _with(earlier, **words, first_prompt=later.first_prompt)
 
@@ -219,10 +220,6 @@ def _changed_as(image: Image, candidate: Candidate, other: Candidate) -> Image:
 
 def _all_words(story: Story) -> set[str]:
     return {step.instruction for step in story.steps} | {c.instruction for c in story.accepted.values()}
-
-
-def _differ(a: Candidate, b: Candidate) -> bool:
-    return a.instruction.strip().lower() != b.instruction.strip().lower()
 
 
 # -- pictures

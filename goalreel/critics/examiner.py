@@ -8,7 +8,7 @@ import json
 import logging
 import math
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -17,6 +17,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from goalreel.claims import PERSON, Claim
 from goalreel.errors import UserError
@@ -57,10 +58,12 @@ ENOUGH = 20
 KINDS_ENOUGH = 3
 """Kinds of them, at least: one easy kind examines nothing."""
 HARDER = 1.5
-"""Factor of the highest yes-rate on what is false: an editor's own errors are harder to see than controls.
+"""Factor of the yes-rate on what is false: an editor's own errors are harder to see than controls.
 
-Chosen by judgement, not measured. Of what nano's Critic accepted in three runs of about 400 steps, 2.5, 2.7
-and 4.6 % was untrue, and in the last of them it answered all 26 picture controls rightly."""
+Chosen by judgement, and alone too small: of 374 pictures of the tabletop's validation split nano's Critic
+accepted 15 of its editor's 30 wrong ones, and 2 of 27 controls. The interval holds the truth there since it
+takes all rejected pictures for wrong, of which 12 of 27 were right."""
+_DRAWS = 4_000
 BLIND_AT = 3
 """Answers after which one that is always yes is blind."""
 FOLDER = "examination"
@@ -106,10 +109,18 @@ class Examination(Frozen):
     unseen: bool = False
     """True if its server showed that it was not given the pictures (`Verdict.unseen`)."""
 
+    @property
+    def shown(self) -> str:
+        """Its name for a reader, without options."""
+        return self.critic.partition("?")[0]
+
     @cached_property
     def on_false(self) -> Answers:
         """Answers to questions whose true answer is no."""
-        return _sum(answers for kind, answers in self.kinds.items() if kind != "true")
+        each = [answers for kind, answers in self.kinds.items() if kind != "true"]
+        return Answers(
+            yes=sum(a.yes for a in each), no=sum(a.no for a in each), none=sum(a.none for a in each)
+        )
 
     @cached_property
     def on_true(self) -> Answers:
@@ -133,16 +144,25 @@ class Examination(Frozen):
 
     @cached_property
     def untrue(self) -> Interval:
-        """95 % interval of the share of accepted pictures that are untrue; (0, 1) where nothing is known."""
-        if not self.accepted:
+        """95 % interval of the share of accepted pictures that are untrue; (0, 1) where nothing is known.
+
+        Each end is a quantile of draws of all counts at once, each drawn as Clopper and Pearson's end on its
+        side. Of a wrong picture the upper end knows the chance to be accepted, and takes all rejected ones
+        for wrong: that gives the number of wrong ones among the accepted. Without an answer to what is true
+        nothing is known from below, so all of the 5 % are left out above.
+        """
+        false, true, rejected = self.on_false, self.on_true, self.judged - self.accepted
+        if not self.accepted or not false.yes + false.no:
             return 0.0, 1.0
-        false, true = self.on_false, self.on_true
-        least_a, most_a = binomial_interval(self.accepted, self.judged, 0.01)
-        least_f, most_f = binomial_interval(false.yes, false.yes + false.no, 0.04)
-        least_s, _ = binomial_interval(true.yes, true.yes + true.no, 0.01)
-        most_f *= HARDER
-        highest = 1.0 if most_f >= least_a else _untrue(1.0, most_f, least_a)
-        lowest = _untrue(least_s, least_f, most_a) if least_f < most_a < least_s else 0.0
+        rng = np.random.default_rng(0)
+        f = np.minimum(HARDER * _draws(rng, false.yes + 1, false.no), 1 - 1e-6)
+        wrong = rng.poisson(rng.gamma(rejected + 1, size=_DRAWS) * f / (1 - f))
+        tail = 0.025 if true.yes else 0.05
+        highest = min(1.0, float(np.quantile(wrong, 1 - tail)) / self.accepted)
+        f, s = _draws(rng, false.yes, false.no + 1), _draws(rng, true.yes, true.no + 1)
+        a = _draws(rng, self.accepted + 1, rejected)
+        share = np.where((f < a) & (a < s), f * (s - a) / (a * np.maximum(s - f, 1e-6)), 0.0)
+        lowest = float(np.quantile(rng.poisson(share * self.accepted), tail)) / self.accepted
         return min(lowest, highest), highest
 
     @property
@@ -150,13 +170,13 @@ class Examination(Frozen):
         """Say in one line why the Critic cannot have looked; empty where nothing shows that."""
         false, true = self.on_false, self.on_true
         if self.unseen:
-            return f"{self.critic} was not given the pictures, by its server's count of tokens"
+            return f"{self.shown} was not given the pictures, by its server's count of tokens"
         if (blank := self.kinds.get("blank")) and blank.yes:
-            return f"{self.critic} accepted a blank picture"
+            return f"{self.shown} accepted a blank picture"
         if false.yes >= BLIND_AT and not false.no:
-            return f"{self.critic} said yes to each of {false.yes} things that are false"
+            return f"{self.shown} said yes to each of {false.yes} things that are false"
         if true.no >= BLIND_AT and not true.yes:
-            return f"{self.critic} said no to each of {true.no} things that are true"
+            return f"{self.shown} said no to each of {true.no} things that are true"
         return ""
 
     @property
@@ -186,7 +206,7 @@ class Examination(Frozen):
         """Result of the examination in one or two sentences, for a reader."""
         false, true, low, high = self.on_false, self.on_true, *self.untrue
         if self.too_few and not self.blind:
-            return f"{self.critic} was not examined: {self.too_few}."
+            return f"{self.shown} was not examined: {self.too_few}."
         rate = f"It said yes to {false.yes} of {false.yes + false.no} false"
         if said := true.yes + true.no:
             rate += f" and no to {true.no} of {said} true"
@@ -195,7 +215,7 @@ class Examination(Frozen):
             rate += f" ({unread} without an answer)"
         result = f"did not pass its examination: {self.open}" if self.open else "passed its examination"
         return (
-            f"{self.critic} {result}. {rate}; of {self.accepted} accepted pictures, {100 * low:.0f} to "
+            f"{self.shown} {result}. {rate}; of {self.accepted} accepted pictures, {100 * low:.0f} to "
             f"{100 * high:.0f} % are untrue."
         )
 
@@ -235,13 +255,9 @@ def worst_word(board: "Storyboard", examination: Examination | None) -> Word:
     return next((known for known in WORDS if known in words), "text")
 
 
-def _untrue(s: float, f: float, a: float) -> float:
-    return f * (s - a) / (a * (s - f)) if f else 0.0
-
-
-def _sum(parts: Iterable[Answers]) -> Answers:
-    each = list(parts)
-    return Answers(yes=sum(a.yes for a in each), no=sum(a.no for a in each), none=sum(a.none for a in each))
+def _draws(rng: np.random.Generator, yes: int, no: int) -> NDArray[np.float64]:
+    """Draw a rate of yes by counts, (_DRAWS,): 0 where there is no yes, else 1 where there is no no."""
+    return rng.beta(yes, no, _DRAWS) if yes and no else np.full(_DRAWS, float(yes > 0))
 
 
 def binomial_interval(hits: int, count: int, tail: float = 0.025) -> Interval:
@@ -273,9 +289,9 @@ def quota(judged: int) -> int:
     """Count the control questions for so many verdicts: one in five at first, then about 5 % of them.
 
     >>> quota(1), quota(100), quota(400), quota(4000)
-    (1, 20, 30, 210)
+    (1, 20, 29, 209)
     """
-    return min(-(-judged // 5), max(20, 10 + judged // 20))
+    return min(-(-judged // 5), max(20, 9 + judged // 20))  # with those whose answer is yes, 8 % at 400
 
 
 @dataclass
@@ -373,16 +389,9 @@ class Examiner:
             while self._asked_false < limit and self._accepted:
                 if control := self._next_false(self._accepted.pop()):
                     self._asked_false += 1
-                    controls.append(self._handed_out(control))
-            while self._asked_true < min(limit, max(BLIND_AT, self._asked_false // 10)) and self._seen:
-                if control := self._next_true(self._seen.pop()):
-                    self._asked_true += 1
-                    controls.append(self._handed_out(control))
-        return controls
-
-    def _handed_out(self, control: "Control") -> "Control":
-        self._answers[control.key] = control.kind, "none"
-        return control
+                    self._answers[control.key] = control.kind, "none"
+                    controls.append(control)
+        return [*controls, *iter(self._next_true, None)]
 
     def record(self, controls: Sequence["Control"], answers: Sequence[Answer]) -> None:
         """Keep the answers to control questions; no readable answer is neither yes nor no."""
@@ -420,15 +429,29 @@ class Examiner:
                     return control
         return None
 
-    def _next_true(self, candidate: Candidate) -> "Control | None":
-        """Find a question whose answer is yes, near what was just judged."""
+    def _next_true(self) -> "Control | None":
+        """Find a question whose answer is yes, if one is due, near what was just judged.
+
+        Frames are decoded without the lock.
+        """
         from goalreel.critics.controls import Control
 
-        plan = self._tasks.get(candidate.task_id, _TaskMemory()).plan
-        controls = (Control("true", known) for known in self._known_true(candidate, plan))
-        with suppress(UserError, OSError):  # a recording that cannot be read: the run will say so
-            return next((control for control in controls if control.key not in self._answers), None)
-        return None
+        while True:
+            with self._lock:
+                limit = min(self._control_count(self._judged), max(BLIND_AT, self._asked_false // 10))
+                if self._asked_true >= limit or not self._seen:
+                    return None
+                self._asked_true += 1
+                candidate = self._seen.pop()
+                plan = self._tasks.get(candidate.task_id, _TaskMemory()).plan
+            with suppress(UserError, OSError):  # a recording that cannot be read: the run will say so
+                for control in (Control("true", known) for known in self._known_true(candidate, plan)):
+                    with self._lock:
+                        if control.key not in self._answers:
+                            self._answers[control.key] = control.kind, "none"
+                            return control
+            with self._lock:
+                self._asked_true -= 1
 
     def _put(self, answers: dict[str, tuple[str, str]]) -> None:
         self._answers |= answers

@@ -3,6 +3,7 @@
 import gc
 import json
 import logging
+from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -101,6 +102,7 @@ def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():
     assert kinds >= {"blank", "unchanged", "earlier_goal", "later_words", "other_change", "damaged", "true"}
     work(world, examiner, storyboards=30)
     assert examiner.examination.passed, examiner.examination.line
+    assert "?" not in Examination(critic="model hf:nano?max_new_tokens=512").line, "its options"
     assert examiner.examination.judged == examiner.examination.accepted == 120
 
 
@@ -118,7 +120,7 @@ def test_controls_cost_their_calls_and_change_no_storyboard():
         b.model_dump_json() for b in boards
     ]
     assert examined.calls - plain.calls == examiner.examination.asked == quota(100) == 20
-    assert quota(400) <= 0.08 * 400
+    assert quota(400) + quota(400) // 10 + 1 <= 0.08 * 400, "with those whose answer is yes"
 
 
 def test_an_examination_goes_on_after_a_kill_and_is_not_counted_twice(tmp_path):
@@ -177,7 +179,7 @@ def test_a_control_that_cannot_be_answered_costs_nothing_and_is_no_yes():
     assert examiner.examination.on_false.yes == 0
 
 
-@pytest.mark.parametrize(("on_true", "on_false"), [(1.0, 1.0), (0.5, 0.5), (0.9, 0.1)])
+@pytest.mark.parametrize(("on_true", "on_false"), [(1, 1), (0, 0), (0.5, 0.5), (0.9, 0.1), (0.7, 0.3)])
 @pytest.mark.parametrize("true_share", [0.5, 0.9])
 def test_the_interval_holds_the_truth_in_95_percent_of_runs(on_true, on_false, true_share):
     rng, held, steps = np.random.default_rng(7), 0, 100
@@ -197,6 +199,27 @@ def test_the_interval_holds_the_truth_in_95_percent_of_runs(on_true, on_false, t
         if on_true == on_false:
             assert not found.passed
     assert held >= 0.95 * RUNS
+
+
+def test_the_interval_is_narrow_where_few_pictures_are_rejected():
+    """The counts of nano on the validation split, where the simulator calls 17 of 364 untrue."""
+    kinds = {"unchanged": Answers(no=15), "damaged": Answers(no=12), "opposite_words": Answers(yes=1, no=3)}
+    low, high = Examination(critic="x", kinds=kinds, judged=429, accepted=364).untrue
+    assert low <= 17 / 364 <= high <= low + 0.06
+
+
+def test_frames_are_decoded_while_others_go_on():
+    noted = Event()
+
+    def known_true(candidate, plan):
+        if not noted.is_set():
+            Thread(target=lambda: (examiner.note(candidate, Verdict(success=True)), noted.set())).start()
+        assert noted.wait(300)
+        return []
+
+    examiner = Examiner("model x", known_true=known_true)
+    work(World(lambda true: True), examiner, storyboards=1)
+    assert noted.is_set()
 
 
 def test_rates_without_a_question_are_unknown():
