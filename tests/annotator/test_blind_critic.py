@@ -8,6 +8,7 @@ from support.chat_server import ChatServer, said
 from support.cli import goalreel
 from support.provenance import named
 from support.review import change, review_page
+from support.rrd import values
 from support.serving_models import CriticChat, PlannerChat, TintEditor, verdict_of
 from support.steady import Steady
 from support.studio import made, studio
@@ -50,13 +51,18 @@ def test_no_surface_of_an_annotated_dataset_says_verified(video_dataset, tmp_pat
         surfaces["command line"] = goalreel("annotate", video_dataset, "--out", tmp_path / "b", *critic)
     goalreel("show", out, "--out", tmp_path / "report")
     goalreel("export", out, "--to", "table", "--out", table)
+    goalreel("export", out, "--to", "sarm", "--out", tmp_path / "sarm")
+    goalreel("show", out, "--rerun", tmp_path / "rerun")
     surfaces["report"] = seen((tmp_path / "report" / "index.html").read_text())
     surfaces["table"] = table.read_text()
     page = review_page(out)
     surfaces["review list"] = page.get("/api/episodes").text
     surfaces["review"] = page.get("/api/episodes/0").text
+    for recording in (tmp_path / "rerun").glob("*.rrd"):
+        surfaces[recording.name] = str(values(recording, "subgoal/words", "TextDocument:text", "frame"))
     spotless(surfaces)
-    spotless({"card": (out / "README.md").read_text() + " accepted"})
+    pages = [out / "README.md", *(f for f in (tmp_path / "sarm").rglob("*") if f.suffix in (".md", ".json"))]
+    spotless({"cards": "".join(page.read_text() for page in pages) + " accepted"})
 
 
 def test_no_surface_of_a_predicted_storyboard_says_verified(tmp_path):
