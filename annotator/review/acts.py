@@ -74,7 +74,8 @@ class Acts:
     def _task(self, text: str, rows: list[QueueRow]) -> Json:
         labelled = [row.episode for row in rows if row.labelled]
         measured = self._examples().measurement(text)
-        last, undone = _last_act(row.act for row in rows), _last_act(row.undone for row in rows)
+        acts, backs = [row.act for row in rows], [row.undone for row in rows]
+        last, undone = _last_act(acts), _last_act(backs)
         few = len(labelled) < LABELS or (measured is not None and not measured.enough)
         ordered = self._order(tuple(row.episode for row in rows)) if few else ()
         return {
@@ -87,9 +88,9 @@ class Acts:
             "enough": measured.enough if measured else None,
             "next": [e for e in ordered if e not in labelled][: max(1, LABELS - len(labelled))],
             "last": last,
-            "last_count": sum(row.act is not None and row.act[0] == last and not row.refused for row in rows),
+            "last_count": _size(last, acts),
             "undone": undone,
-            "undone_count": sum(row.undone is not None and row.undone[0] == undone for row in rows),
+            "undone_count": _size(undone, backs),
         }
 
     def _told(self, measured: Measurement | None, rows: list[QueueRow]) -> str | None:
@@ -195,13 +196,13 @@ class Acts:
 
     def _turn(self, rows: list[QueueRow], by: str, *, back: bool) -> str:
         acts = {row.episode: row.act if back else row.undone for row in rows}
-        act = _last_act(one for one in acts.values() if one and one[2] == by)
+        act = _last_act(one for one in acts.values() if one and one.by == by)
         if act is None:
             raise InputError(f"there is no act of yours to {'take back' if back else 'redo'}")
-        ours = [row for row in rows if (one := acts[row.episode]) and one[0] == act]
+        ours = [row for row in rows if (one := acts[row.episode]) and one.name == act]
         done = [row for row in ours if self._add(row, by, UndoChange() if back else RedoChange())]
         self._weigh(ours)
-        count = _count(sum(not (row if back else self._queue[row.episode]).refused for row in done))
+        count = _count(_size(act, [acts[row.episode] for row in done]))
         what = "accepted without looking" if act.startswith("accept") else "carried over"
         if not back:
             return f"Redone: {what}, {count}."
@@ -210,7 +211,13 @@ class Acts:
 
 def _last_act(acts: Iterable[OfAct | None]) -> str | None:
     """The newest of the acts."""
-    return max(filter(None, acts), key=lambda act: act[1], default=(None,))[0]
+    last = max(filter(None, acts), key=lambda act: act.at, default=None)
+    return last.name if last else None
+
+
+def _size(name: str | None, acts: Iterable[OfAct | None]) -> int:
+    """The number of episodes that an act changed."""
+    return sum(act is not None and act.name == name and not act.refused for act in acts)
 
 
 def _count(episodes: int) -> str:

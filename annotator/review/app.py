@@ -128,15 +128,15 @@ class ActRequest(Frozen):
     """Carry over even where too few boundaries were found again."""
 
 
-def _session(request: Request) -> ReviewSession:
+async def _session(request: Request) -> ReviewSession:
     return request.app.state.session
 
 
-def _rendering(request: Request) -> Rerenderer:
+async def _rendering(request: Request) -> Rerenderer:
     return request.app.state.rendering
 
 
-def _acts(request: Request) -> Acts:
+async def _acts(request: Request) -> Acts:
     return request.app.state.acts
 
 
@@ -146,7 +146,7 @@ type Rendering = Annotated[Rerenderer, Depends(_rendering)]
 type Filters = Annotated[ListQuery, Query()]
 
 
-def _check_index(session: OpenSession, index: Annotated[int, InPath(ge=0, lt=2**31)]) -> int:
+async def _check_index(session: OpenSession, index: Annotated[int, InPath(ge=0, lt=2**31)]) -> int:
     if index not in session.queue:
         raise HTTPException(404, f"episode {index} is not annotated")
     return index
@@ -162,15 +162,21 @@ def dataset(session: OpenSession, rendering: Rendering) -> Json:
 
 
 @api.get("/episodes")
-def episodes(session: OpenSession, query: Filters) -> Json:
-    """List a page of the episodes."""
-    return session.rows(query)
+async def episodes(session: OpenSession, query: Filters) -> Response:
+    """List a page of the episodes, without a thread, for which a search would wait behind pictures."""
+    return _json(session.rows(query), 200)
 
 
 @api.get("/tasks")
 def tasks(acts: OpenActs) -> list[Json]:
     """Say of each instruction how far its episodes are labelled, and what can be done."""
     return acts.tasks()
+
+
+@api.get("/turns")
+def turns(session: OpenSession, query: Filters) -> Json:
+    """Say what undo and redo of a person would do, in whatever episode that is."""
+    return session.queue.turns(query.by)
 
 
 @api.get("/acts")
@@ -208,17 +214,19 @@ def change(
 ) -> Response:
     """Make a change: 200 when it is on the disk, 409 where another change came first.
 
-    An undo that names a change of an act on many episodes takes the whole act back.
+    An undo or redo that names a change of an act on many episodes is of the whole act.
     """
     event = request.event
     if event.kind == "frame" and event.camera not in session.cameras:
         raise HTTPException(422, f"there is no camera {event.camera}")
 
     def work() -> Reviewed:
-        act = session.queue[index].act
-        if event.kind == "undo" and event.of and act and act[2] == request.by:
-            acts.do("undo", session.queue[index].instruction, request.by)
-            return session.look(index)
+        row = session.queue[index]
+        if event.kind in ("undo", "redo") and event.of:
+            act = row.act if event.kind == "undo" else row.undone
+            if act and act.by == request.by:
+                acts.do(event.kind, row.instruction, request.by)
+                return session.look(index)
         return session.change(index, request.revision, request.by, event)
 
     return _respond(session, index, query, work)

@@ -96,8 +96,14 @@ class ListQuery(Frozen):
     """The person who asks: undo and redo are of their own changes."""
 
 
-type OfAct = tuple[str, datetime, str]
-"""The name of an act on many episodes, its time, and whose it is."""
+class OfAct(NamedTuple):
+    """The change of an episode that is part of an act on many."""
+
+    name: str
+    at: datetime
+    by: str
+    refused: bool
+    """The act left this episode as it was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +193,8 @@ class ReviewQueue:
         self._changes = 0
         self._lock = Lock()
         """Two people may change two episodes at once."""
-        self._texts: dict[int, tuple[QueueRow, str]] = {}
-        """The texts of rows as they were when somebody searched last."""
+        self._texts: dict[int, str] = {}
+        """What a search looks through in each row."""
         self._progress: tuple[int, Progress] | None = None
         """The progress after so many changes."""
         reviewed = set(reviews.episodes())
@@ -213,7 +219,8 @@ class ReviewQueue:
 
     def _order(self) -> None:
         for episode, doubt in priorities(self._facts).items():
-            self._rows[episode] = replace(self._rows[episode], doubt=doubt)
+            row = self._rows[episode] = replace(self._rows[episode], doubt=doubt)
+            self._texts[episode] = row.text
         by_doubt = sorted(self._rows.values(), key=lambda row: (-row.doubt.value, row.episode))
         doubted = (row.episode for row in by_doubt)
         self._orders = {
@@ -251,6 +258,7 @@ class ReviewQueue:
             old = self._rows[episode]
             row = _row(replace(old, word=worst_word(board, self.examination)), reviewed, board)
             self._rows[episode] = row
+            self._texts[episode] = row.text
             if row.names != old.names:
                 self._names = self._names + Counter(row.names) - Counter(old.names)
             self._changes += 1
@@ -271,16 +279,11 @@ class ReviewQueue:
 
     def select(self, query: ListQuery) -> list[QueueRow]:
         """The rows that are asked for, in order, on whatever page."""
-        terms = query.q.lower().split()
         rows = (self._rows[episode] for episode in self._orders[query.order])
         found = [row for row in rows if row.has_status(query.status)]
-        return [row for row in found if all(term in self._text(row) for term in terms)] if terms else found
-
-    def _text(self, row: QueueRow) -> str:
-        kept = self._texts.get(row.episode)
-        if kept is None or kept[0] is not row:
-            kept = self._texts[row.episode] = row, row.text
-        return kept[1]
+        for term in query.q.lower().split():
+            found = [row for row in found if term in self._texts[row.episode]]
+        return found
 
     def neighbours(self, episode: int, query: ListQuery) -> tuple[int | None, int | None]:
         """The previous episode and the next one without a verdict, among those that are asked for.
@@ -362,8 +365,8 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         refused=review.refused,
         open=review.verdict is None and not _touched(review),
         carried=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
-        act=(act, done[-1].at, done[-1].by) if done and (act := act_of(done[-1])) else None,
-        undone=(act, last.at, last.by) if last and back and (act := act_of(back)) else None,
+        act=_of_act(done[-1], done[-1]) if done else None,
+        undone=_of_act(back, last) if last and back else None,
         own=_own(reviewed),
         moved=tuple(moved),
         times=tuple(own),
@@ -371,18 +374,23 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
 
 
 def _own(reviewed: Reviewed) -> dict[str, tuple[Turn | None, Turn | None]]:
-    """Find what each person would take back, and make again; an act on many is made again as an act."""
+    """Find what each person would take back, and make again."""
     replay, names = reviewed.replay, reviewed.names
     found: dict[str, tuple[Turn | None, Turn | None]] = {}
     for by in {entry.by for entry in (*replay.done, *replay.undone)}:
         undo, redo = replay.own(by), replay.own(by, redo=True)
         turns = (e for e in reversed(replay.lines) if e.by == by and isinstance(e.change, UndoChange))
-        back = next(turns, None) if redo and not act_of(redo) else None
+        back = next(turns, None) if redo else None
         found[by] = (
             Turn(undo.at, undo.number, told(undo, names)) if undo else None,
             Turn(back.at, redo.number, told(redo, names)) if back and redo else None,
         )
     return found
+
+
+def _of_act(entry: LogEntry, last: LogEntry) -> OfAct | None:
+    refused = isinstance(entry.change, CarrySteps) and entry.change.refused is not None
+    return OfAct(name, last.at, last.by, refused) if (name := act_of(entry)) else None
 
 
 def act_of(entry: LogEntry) -> str | None:

@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 from goalreel.annotator.review.app import create_review
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.web.auth import Access
+from goalreel.datasets.corrections.events import LOOK_S
 from support.browser import BrowserPage, KillableServer
 
 LOOKED = {"looked": {"seconds": 20.0, "frames": [[0, 10_000]], "pictures": {str(i): 2.0 for i in range(9)}}}
@@ -45,6 +46,19 @@ class ReviewPage(BrowserPage):
         """To a frame, by the keys."""
         while (away := frame - self.frame()) != 0:
             self.press("." if away > 0 else ",")
+
+    def looked(self) -> tuple[float, list[float]]:
+        """How many seconds the page has counted the episode on show, and each goal image of it."""
+        code = (
+            "const [name, done] = arguments; import('/static/looked.js').then(({ kept }) => {"
+            " const [, seen] = [...kept].find(([key]) => key.endsWith(' ' + name));"
+            " done([seen.seconds, [...seen.pictures.values()]]); });"
+        )
+        return self.driver.execute_async_script(code, self.text("h1").removeprefix("Episode "))
+
+    def looks(self) -> None:
+        """Look at the episode for as long as a verdict on it needs."""
+        self.eventually(lambda: self.looked()[0] >= LOOK_S)
 
     def focused(self) -> str:
         """The name of the field that has the focus."""

@@ -1,9 +1,9 @@
 // All episodes, those first that are most in doubt; a page of them at a time, as the server gives it.
 
 import { fill, find, h } from "/common/dom.js";
-import { searches } from "/common/page.js";
-import { Rows, badge, count } from "/common/parts.js";
-import { ask } from "/common/server.js";
+import { commandOf, searches } from "/common/page.js";
+import { Rows, badge, count, say, turnedBack } from "/common/parts.js";
+import { ask, attempt, post } from "/common/server.js";
 import { Tasks } from "./tasks.js";
 import { UNSEEN, VERDICT, doubt, frameUrl, hours } from "./words.js";
 
@@ -25,7 +25,7 @@ export class ListView {
   leaving = new AbortController();
 
   constructor(holder, { dataset, query, keep, by }) {
-    Object.assign(this, { holder, dataset, keep, query });
+    Object.assign(this, { holder, dataset, keep, query, by });
     fill(holder, page(dataset, query));
     const { signal } = this.leaving;
     const form = find("form", holder);
@@ -33,6 +33,8 @@ export class ListView {
     searches(form, signal, restart);
     form.addEventListener("change", ({ target }) => target.name === "q" || restart(), { signal });
     holder.addEventListener("click", ({ target }) => this.#turn(target.closest("[data-turn]")), { signal });
+    const turn = (event) => this.#turnBack(commandOf(event, [], () => undefined)?.act);
+    document.addEventListener("keydown", turn, { signal });
     this.rows = new Rows(find("#items", holder), {
       ask: (aborted) => ask(`/api/episodes?${this.query}`, { signal: aborted }),
       show: (found) => this.#show(found),
@@ -46,10 +48,25 @@ export class ListView {
     this.leaving.abort();
   }
 
-  open(query) {
+  // Takes back this person's own last change, in whatever episode, or makes it again.
+  async #turnBack(kind) {
+    if (kind !== "undo" && kind !== "redo") return;
+    const by = this.by();
+    const turns = await attempt(() => ask(`/api/turns?${new URLSearchParams({ by })}`), ({ message }) => say(`Not done: ${message}.`));
+    const what = turns?.[kind];
+    if (!what) return turns && say(`There is nothing of yours to ${kind}.`);
+    const event = { kind, of: what.number };
+    const done = await attempt(() => post(`/api/episodes/${what.episode}/events`, { revision: 0, by, event }), ({ message }) => say(`Not done: ${message}.`));
+    if (!done) return;
+    say(turnedBack(kind, what));
+    this.rows.load();
+    this.tasks.load();
+  }
+
+  async open(query) {
     this.query = queue(query);
-    this.keep(this.query);
-    return this.rows.load();
+    await this.rows.load();
+    if (!this.leaving.signal.aborted) this.keep(this.query);
   }
 
   #page(offset) {

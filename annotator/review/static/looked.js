@@ -6,7 +6,7 @@ import { find } from "/common/dom.js";
 const TICK_MS = 100;
 const MOST_SPANS = 200;
 // Of every episode that was open in this tab: the list, and back, loses nothing.
-const kept = new Map();
+export const kept = new Map();
 
 const onScreen = (node) => {
   const { top, bottom, height } = node.getBoundingClientRect();

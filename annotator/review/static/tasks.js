@@ -9,7 +9,13 @@ export class Tasks {
   constructor(holder, { by, signal, changed }) {
     Object.assign(this, { holder, by, changed, tasks: [], busy: false, told: "" });
     holder.addEventListener("click", ({ target }) => this.#act(target.closest("[data-act]")), { signal });
-    attempt(() => ask("/api/tasks", { signal }), ({ message }) => (this.told = `Not loaded: ${message}.`)).then((tasks) => this.#draw(tasks));
+    this.signal = signal;
+    this.load();
+  }
+
+  async load() {
+    this.told = "";
+    this.#draw(await attempt(() => ask("/api/tasks", { signal: this.signal }), ({ message }) => (this.told = `Not loaded: ${message}.`)));
   }
 
   async #act(pressed) {

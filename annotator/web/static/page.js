@@ -1,7 +1,7 @@
 // What every page does: views by address, keys, clicks, forms, and words that are typed and not saved.
 
 import { fill, find, h, onceAFrame } from "./dom.js";
-import { enlargeOnClick, say, turned } from "./parts.js";
+import { enlargeOnClick, say, turnedBack } from "./parts.js";
 import { Changes, attempt } from "./server.js";
 
 const NAME = "goalreel person";
@@ -239,7 +239,7 @@ export class EditedPage {
   async turn(kind) {
     let what = null;
     const saved = await this.changes.make((now) => (what = now[kind]) && { kind, of: what.number, ...("episode" in what && { at: what.episode }) });
-    if (saved) this.turned(what, `${kind === "undo" ? "Taken back" : "Redone"}, ${turned(what)}.`);
+    if (saved) this.turned(what, turnedBack(kind, what));
     else if (!what) say(`There is nothing of yours to ${kind}.`);
   }
 

@@ -100,6 +100,7 @@ export function folded(text, line) {
 
 // What one's own last change was, in whatever episode: undo and redo touch nobody else's.
 export const turned = ({ episode, words }) => (episode === undefined ? words : `episode ${episode}: ${words}`);
+export const turnedBack = (kind, what) => `${kind === "undo" ? "Taken back" : "Redone"}, ${turned(what)}.`;
 export const undoButtons = ({ undo, redo }) => [
   button("undo", "Undo", "Z", { disabled: !undo, "data-key": "undo", title: undo && turned(undo) }),
   button("redo", "Redo", "⇧Z", { disabled: !redo, "aria-keyshortcuts": "Shift+Z", "data-key": "redo", title: redo && turned(redo) }),
