@@ -317,12 +317,7 @@ def _read_annotated(dataset: Path) -> tuple[Source, dict[int, Goals]]:
     if missing := source.missing_files():
         raise DatasetError(f"{dataset}: {next(iter(missing.values()))} is missing: copy the dataset again")
     lengths = source.lengths
-    done = sorted(e for e in records.done() if e in lengths)
-    if not done:
-        raise DatasetError(
-            f"{dataset}: no annotated episode: run goalreel annotate first, "
-            "or goalreel carry-over where lerobot's tools made it from an annotated one"
-        )
+    done = select(dataset, [e for e in records.done() if e in lengths])
     use_rejected = bool(records.settings().get("use_rejected"))
     return source, read_goals(records, done, lengths, use_rejected)
 
