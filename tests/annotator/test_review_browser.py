@@ -1,16 +1,18 @@
 """The review page in a real browser, against the real command on real recordings, at two widths."""
 
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
+from pyarrow import parquet
 from support.browser import chromium, needs_chromium
+from support.cli import goalreel
 from support.recordings import make_dataset, storyboard
 from support.review import ReviewPage, ReviewServer
 
+from goalreel.datasets.corrections.events import FIXATION_S
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
@@ -29,6 +31,15 @@ WIDTHS = {"wide": (1440, 900), "phone": (390, 844)}
 on_phone = pytest.mark.parametrize("page", [WIDTHS["phone"]], ids=["phone"], indirect=True)
 """Keys and buttons do the same at every width; on a phone, in the dark, what they bring up must fit."""
 Keys = webdriver.Keys
+AT_A_GLANCE = """
+const [done] = arguments;
+import("/static/looked.js").then(({ kept }) => {
+  for (const seen of kept.values()) seen.seconds = 0;
+  document.body.dispatchEvent(new KeyboardEvent("keydown", { key: "a", bubbles: true }));
+  done();
+});
+"""
+"""Press A before the page has been seen for a second, however slow the machine is."""
 
 
 def tried_twice(board: Storyboard) -> Storyboard:
@@ -433,7 +444,7 @@ def test_the_list_leads_through_what_nobody_reviewed(driver, served):
     for key, verdict in (("a", "accept"), ("r", "reject"), ("u", "unsure")):
         now = last.pop(0)
         page.sees("[data-act=accept]", f"Accept episode {now}")
-        time.sleep(1.2)
+        page.looks()
         page.press(key)
         page.sees("#said", f"Episode {now} {verdict.removesuffix('e')}")
         if verdict == "accept":  # it stays there until it is told to go on
@@ -479,7 +490,7 @@ def test_presses_without_looking_verify_nothing(driver, served, unused):
     shown = []
     for _ in range(3):
         shown.append(int(page.text("h1").removeprefix("Episode ")))
-        page.press("a")
+        page.driver.execute_async_script(AT_A_GLANCE)
         page.eventually(lambda: page.text("h1") != f"Episode {shown[-1]}")
     page.sees("#said", "accepted without looking: it was hardly on the screen")
     page.click("[name=onwards]")
@@ -496,7 +507,7 @@ def test_pictures_below_the_recording_of_a_small_screen_are_seen_too(driver, ser
         page.click(f".step-head[data-step='{step}']")
         page.script("document.querySelector('.step-item.open .pair').scrollIntoView({block: 'center'})")
         assert page.script("return document.querySelector('#cameras').getBoundingClientRect().bottom < 0")
-        time.sleep(0.6)
+        page.eventually(lambda step=step: sum(s >= FIXATION_S for s in page.looked()[1]) > step)
     # A step alone, by its button; a rename takes that back; then the whole episode.
     page.click("[data-act=vouch]")
     page.sees("#said", f"Step 3 of episode {page.index} accepted.")
@@ -569,6 +580,42 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
         one.click("[data-act=again]")
         one.settled()
         assert one.step(0)["name"] == "by ann"
+
+
+def test_a_badge_changes_at_once_and_agrees_with_the_export(driver, tmp_path):
+    source, table = make_dataset(tmp_path / "in", (LENGTH,)), tmp_path / "steps.parquet"
+    out = annotate(source, tmp_path / "out", 1, LENGTH)
+    server = ReviewServer(out)
+
+    def acts(work: Callable[[], None], seen: list[str]) -> None:
+        work()
+        page.eventually(
+            lambda: [badge.text.split(maxsplit=1)[1] for badge in page.all(".step-head .badge")], seen
+        )
+        page.settled()
+        goalreel("export", out, "--to", "table", "--out", table)
+        assert parquet.read_table(table)["word"].to_pylist() == seen
+
+    try:
+        page = Page(driver, server)
+        page.open(0)
+        accepted, verified = ["accepted"] * 3, ["verified"] * 3
+        acts(lambda: None, accepted)
+        page.looks()
+        acts(lambda: page.shifted("a"), ["verified", *accepted[1:]])
+        acts(lambda: page.press("z"), accepted)
+        acts(lambda: page.shifted("z"), ["verified", *accepted[1:]])
+        acts(lambda: page.press(Keys.ENTER, "grasp it", Keys.ENTER), ["observed", *accepted[1:]])
+        for step in range(3):
+            page.click(f".step-head[data-step='{step}']")
+            page.eventually(lambda step=step: sum(s >= FIXATION_S for s in page.looked()[1]) > step)
+        acts(lambda: page.press("a"), verified)
+        acts(lambda: page.press("r"), ["rejected"] * 3)
+        page.click(".title a")
+        page.sees("#items", "rejected")
+        assert page.text("#items .badge.rejected").endswith("rejected")
+    finally:
+        server.kill()
 
 
 def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, tmp_path):

@@ -2,7 +2,6 @@
 
 import base64
 import io
-import time
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -304,9 +303,7 @@ def test_pictures_are_drawn_again_chosen_accepted_and_refused(page, studio):
     page.press("a")
     page.sees("#said", "look at it, then accept it")
     page.click(".attempt-row [data-attempt='0']")
-    time.sleep(1.2)
-    page.press("a")
-    page.settled("verified", "stale")
+    page.eventually(lambda: page.press("a") or page.statuses(), ["verified", "stale"])
     page.sees(".verdict-card", "accepted by a person")
     page.press("r")
     page.settled("rejected", "stale")
