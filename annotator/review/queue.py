@@ -194,7 +194,7 @@ class ReviewQueue:
         self._lock = Lock()
         """Two people may change two episodes at once."""
         self._texts: dict[int, str] = {}
-        """What a search looks through in each row."""
+        """The words of each row that a search looks through."""
         self._progress: tuple[int, Progress] | None = None
         """The progress after so many changes."""
         reviewed = set(reviews.episodes())

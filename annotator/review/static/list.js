@@ -52,15 +52,14 @@ export class ListView {
   async #turnBack(kind) {
     if (kind !== "undo" && kind !== "redo") return;
     const by = this.by();
-    const turns = await attempt(() => ask(`/api/turns?${new URLSearchParams({ by })}`), ({ message }) => say(`Not done: ${message}.`));
-    const what = turns?.[kind];
-    if (!what) return turns && say(`There is nothing of yours to ${kind}.`);
-    const event = { kind, of: what.number };
-    const done = await attempt(() => post(`/api/episodes/${what.episode}/events`, { revision: 0, by, event }), ({ message }) => say(`Not done: ${message}.`));
-    if (!done) return;
-    say(turnedBack(kind, what));
-    this.rows.load();
-    this.tasks.load();
+    await attempt(async () => {
+      const what = (await ask(`/api/turns?${new URLSearchParams({ by })}`))[kind];
+      if (!what) return say(`There is nothing of yours to ${kind}.`);
+      await post(`/api/episodes/${what.episode}/events`, { revision: 0, by, event: { kind, of: what.number } });
+      say(turnedBack(kind, what));
+      this.rows.load();
+      this.tasks.load();
+    }, ({ message }) => say(`Not done: ${message}.`));
   }
 
   async open(query) {
