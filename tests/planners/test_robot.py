@@ -406,6 +406,7 @@ def made(state, action=None, names=(), names_of_action=None):
         (("j0", "j1", "euler_x", "euler_y", "euler_z", "torque_0", "gripper"), [[6]], None),
         (FINGERS, [[0, 1, 2, 3, 4]], None),
         (("j0", "vacuum"), [[1]], None),
+        (("left_j0", "left_finger", "right_j0", "right_finger"), [[1], [3]], None),
         (("j0", "gripper", "gripper_temperature", "finger_tactile_0"), [[1]], None),
     ],
 )
