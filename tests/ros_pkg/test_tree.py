@@ -4,7 +4,7 @@ import threading
 from typing import Any
 
 import pytest
-from py_trees.blackboard import Client
+from py_trees.blackboard import Blackboard, Client
 from py_trees.common import Access, Status
 from support.wait import until
 
@@ -71,6 +71,7 @@ def node():
 
 @pytest.fixture
 def leaf(node) -> ExecuteTask:
+    Blackboard.clear()
     return ExecuteTask("task", node, "tidy up", max_replans=0)
 
 
@@ -84,11 +85,22 @@ def test_no_tick_waits_for_a_node_that_does_not_answer(node, leaf):
     until(lambda: node.asked == [("execute", "tidy up", {"max_replans": 0})])
     leaf.board.pause = True
     assert ticked(leaf) == Status.RUNNING
-    until(lambda: ("pause",) in node.asked)
     leaf.stop(Status.INVALID)
     assert ("cancel", 0) not in node.asked, "nothing is accepted yet"
     node.answers.set()
     until(lambda: ("cancel", 0) in node.asked), "as soon as there is something to cancel"
+
+
+def test_a_pause_before_the_task_is_accepted_is_for_that_task_and_before_what_follows(node, leaf):
+    for leaf.board.pause in (True, False, True):
+        paused = leaf.board.pause
+        ticked(leaf)
+        assert leaf.board.pause is paused, "who holds one task holds the next"
+    until(lambda: node.asked)
+    assert [name for name, *_ in node.asked] == ["execute"]
+    node.answers.set()
+    until(lambda: ("pause",) in node.asked)
+    assert ("resume",) not in node.asked, "the node has not answered"
 
 
 def test_it_ends_with_the_task(node, leaf):
@@ -115,6 +127,7 @@ def test_the_blackboard_has_goal_progress_and_pause(node, leaf):
     until(lambda: ("pause",) in node.asked)
     policy.pause = False
     ticked(leaf)
+    node.ends.set()
     until(lambda: ("resume",) in node.asked)
 
 

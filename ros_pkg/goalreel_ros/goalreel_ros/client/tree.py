@@ -5,6 +5,8 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as NotYetError
 from contextlib import suppress
+from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 import py_trees
@@ -19,6 +21,7 @@ from goalreel_ros.client.task import GoalreelError, NodeGoneError, TaskHandle
 class TaskRun:
     """Starts a task and follows it in threads of its own: no method waits for the node, except `wait`.
 
+    Commands are given in their order once the node has accepted the task, as none may reach the one before.
     `options` are those of `GoalreelClient.execute`. `problem` is why the last command did not come about.
     """
 
@@ -28,6 +31,7 @@ class TaskRun:
         self._is_cancelled = False
         self._end: Future[Action.Result] = Future()
         self.problem = ""
+        self._commands: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         _start(self._follow, task, options)
 
     @property
@@ -47,21 +51,21 @@ class TaskRun:
 
     def pause(self) -> None:
         """Have the node pause. The sub-goal becomes inactive, as a pause shows."""
-        _start(self._command, self._client.pause)
+        self._commands.put(self._client.pause)
 
     def resume(self) -> None:
         """Have the node resume."""
-        _start(self._command, self._client.resume)
+        self._commands.put(self._client.resume)
 
     def replan(self, reason: str = "") -> None:
         """Have the node plan the rest anew."""
-        _start(self._command, self._client.replan, reason)
+        self._commands.put(partial(self._client.replan, reason))
 
     def cancel(self) -> None:
         """Have the task end, also where the node has not accepted it yet."""
         self._is_cancelled = True
         if self._handle is not None:
-            _start(self._command, self._handle.cancel, 0)
+            _start(self._command, partial(self._handle.cancel, 0))
 
     def wait(self, timeout: float) -> bool:
         """Wait for the end, at most `timeout` seconds, and say whether it has come."""
@@ -76,17 +80,23 @@ class TaskRun:
             self._handle = self._client.execute(task, **options)
             if self._is_cancelled:
                 self._handle.cancel(0)
+            _start(self._obey)
             self._end.set_result(self._handle.result())
         except (GoalreelError, InputError, TimeoutError) as e:
             self._end.set_exception(e)
         finally:
+            self._commands.put(None)
             if not self._end.done():
                 self._end.set_exception(RuntimeError("the task ended by a defect: its trace is above"))
 
-    def _command(self, command: Callable[..., None], *arguments: Any) -> None:
+    def _obey(self) -> None:
+        while (command := self._commands.get()) is not None:
+            self._command(command)
+
+    def _command(self, command: Callable[[], None]) -> None:
         self.problem = ""
         try:
-            command(*arguments)
+            command()
         except (GoalreelError, TimeoutError) as e:
             self.problem = str(e)
 
@@ -125,7 +135,7 @@ class ExecuteTask(py_trees.behaviour.Behaviour):
 
     def initialise(self) -> None:
         """Start the task."""
-        self.board.set("pause", False)
+        self.board.set("pause", False, overwrite=False)  # who holds one task holds the next
         self._is_paused = False
         text = self.board.instruction if self._instruction is None else self._instruction
         self.run = TaskRun(self._client, text, **self._options)
