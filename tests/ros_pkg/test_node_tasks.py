@@ -273,16 +273,19 @@ def test_a_goal_says_which_models_failed_since_it_was_given(robot, scripted, mon
     robot.cancel(handle)
 
 
-def test_of_a_burst_of_goals_each_is_answered(robot):
-    many = ActionClient(
-        robot.node, ExecuteTask, "goalreel/execute_task", goal_service_qos_profile=QoSProfile(depth=100)
-    )
-    assert many.wait_for_server(60)
-    until(lambda: robot.call(Command, "cancel"))  # and the node has long found the client
-    futures = robot.beside.run(lambda: [many.send_goal_async(ExecuteTask.Goal(task=RED)) for _ in range(40)])
+def test_of_a_burst_of_goals_of_two_clients_each_is_answered(robot):
+    deep = QoSProfile(depth=100)
+    pair = [
+        ActionClient(robot.node, ExecuteTask, "goalreel/execute_task", goal_service_qos_profile=deep)
+        for _ in range(2)
+    ]
+    assert all(client.wait_for_server(60) for client in pair)
+    until(lambda: robot.call(Command, "cancel"))  # and the node has long found the clients
+    goal = ExecuteTask.Goal(task=RED)
+    futures = robot.beside.run(lambda: [pair[i % 2].send_goal_async(goal) for i in range(40)])
     until(lambda: all(future.done() for future in futures))
     assert all(future.result().accepted for future in futures)
-    robot.beside.run(many.destroy)
+    robot.beside.run(lambda: [client.destroy() for client in pair])
 
 
 def warnings(report: DiagnosticArray) -> dict[str, str]:

@@ -10,7 +10,7 @@ from typing import Any, Concatenate
 
 from diagnostic_msgs.msg import DiagnosticArray
 from rcl_interfaces.msg import SetParametersResult
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.callback_groups import CallbackGroup, MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.clock import Clock, ROSClock
 from rclpy.clock_type import ClockType
 from rclpy.lifecycle import LifecycleNodeMixin, LifecycleState, TransitionCallbackReturn
@@ -268,7 +268,7 @@ class NodeEntities:
             undo.callback(self.actions.destroy)
             services = Services(node, self._active_engine, self.submit, self.outputs.jpegs, self.now, group)
             undo.callback(services.destroy)
-            self._subscribe(node, undo)
+            self._subscribe(node, undo, group)
             self._create_reports(node, undo)
             self._undo = undo.pop_all()
         self.outputs.on_board(self.engine.board)
@@ -341,13 +341,13 @@ class NodeEntities:
                 return frame
         return None
 
-    def _subscribe(self, node: Node, undo: ExitStack) -> None:
+    def _subscribe(self, node: Node, undo: ExitStack, group: CallbackGroup) -> None:
         subscription = node.create_subscription(
             String,
             "~/instruction",
             self._on_instruction,
             QoSProfile(depth=10),
-            callback_group=MutuallyExclusiveCallbackGroup(),
+            callback_group=group,
             qos_overriding_options=OVERRIDABLE,
         )
         undo.callback(node.destroy_subscription, subscription)
