@@ -29,10 +29,6 @@ class Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-READ_ONLY: JsonDict = {"read_only": True}
-"""In a field's `json_schema_extra`: it is fixed once the models are loaded."""
-
-
 def setting(
     default: Any = ...,
     help: str | None = None,

@@ -7,13 +7,12 @@ from collections.abc import Collection, Iterator, Mapping
 from difflib import get_close_matches
 from typing import Literal
 
-from pydantic import Field
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor, SetParametersResult
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
 from goalreel.errors import InputError
-from goalreel.settings import READ_ONLY, Settings
+from goalreel.settings import Settings, setting
 from goalreel.streaming.settings import (
     EngineSettings,
     FlatParameter,
@@ -27,33 +26,24 @@ from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 class NodeOptions(Settings):
     """The node's parameters that concern ROS alone."""
 
-    image_transport: Literal["raw", "compressed"] = Field(
-        "raw", description="Type of the camera topic.", json_schema_extra=READ_ONLY
+    image_transport: Literal["raw", "compressed"] = setting(
+        "raw", "Type of the camera topic.", read_only=True
     )
-    frame_id: str = Field(
-        "", description="Optical frame of the camera, instead of the one its messages name."
-    )
-    progress_rate: float = Field(
-        4.0, ge=2, le=5, description="Rate of ~/progress in Hz.", json_schema_extra=READ_ONLY
-    )
-    jpeg_quality: int = Field(90, ge=1, le=100, description="Quality of every JPEG that is published.")
-    subgoal_form: SubGoalForm = Field(
+    frame_id: str = setting("", "Optical frame of the camera, instead of the one its messages name.")
+    progress_rate: float = setting(4.0, "Rate of ~/progress in Hz.", ge=2, le=5, read_only=True)
+    jpeg_quality: int = setting(90, "Quality of every JPEG that is published.", ge=1, le=100)
+    subgoal_form: SubGoalForm = setting(
         DEFAULT_FORM,
-        description="How ~/subgoal/image shows a goal: as the dataset that the policy was trained on. "
+        "How ~/subgoal/image shows a goal: as the dataset that the policy was trained on. "
         "difference and beside follow the camera, at its rate.",
-        json_schema_extra=READ_ONLY,
+        read_only=True,
     )
-    contact_sheet_width: int = Field(
-        1280, ge=160, le=4096, description="Width of ~/storyboard/image in pixels."
+    contact_sheet_width: int = setting(1280, "Width of ~/storyboard/image in pixels.", ge=160, le=4096)
+    publish_markers: bool = setting(True, "Publish ~/markers.", read_only=True)
+    server_timeout: float = setting(
+        3.0, "Seconds that activation waits for models' servers to answer, before it fails.", ge=0, le=3600
     )
-    publish_markers: bool = Field(True, description="Publish ~/markers.", json_schema_extra=READ_ONLY)
-    server_timeout: float = Field(
-        3.0,
-        ge=0,
-        le=3600,
-        description="Seconds that activation waits for models' servers to answer, before it fails.",
-    )
-    autostart: bool = Field(True, description="Configure and activate on start.", json_schema_extra=READ_ONLY)
+    autostart: bool = setting(True, "Configure and activate on start.", read_only=True)
 
 
 ENGINE: Mapping[str, FlatParameter] = engine_parameters()

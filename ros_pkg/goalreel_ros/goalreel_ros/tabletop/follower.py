@@ -9,17 +9,15 @@ with one `action`.
 import time
 from array import array
 from collections import deque
-from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray
 
-from goalreel.settings import READ_ONLY, Settings
+from goalreel.settings import Settings, setting
 from goalreel.tabletop.env import STATE_NAMES
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.reach import ArmAction, Reacher, at_home, homeward, still
@@ -36,15 +34,7 @@ RETRY_SECONDS = 2.0
 class FollowerOptions(Settings):
     """The follower's parameters."""
 
-    seed: Annotated[
-        int,
-        Field(
-            ge=0,
-            le=999_999,
-            description="The simulator's, for the blocks on the table.",
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = 3
+    seed: int = setting(3, "The simulator's, for the blocks on the table.", ge=0, le=999_999, read_only=True)
 
 
 class FollowerNode(Node):

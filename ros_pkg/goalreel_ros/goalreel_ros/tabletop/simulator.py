@@ -15,11 +15,9 @@ import threading
 from array import array
 from collections import deque
 from contextlib import ExitStack
-from typing import Annotated
 
 import numpy as np
 import uvicorn
-from pydantic import Field
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo
@@ -30,7 +28,7 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.settings import READ_ONLY, Settings
+from goalreel.settings import Settings, setting
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
 from goalreel.tabletop.mjcf import FIXED
 from goalreel_ros.parameters import declare_options
@@ -74,25 +72,13 @@ class ModelServer:
 class SimulatorOptions(Settings):
     """The simulator's parameters."""
 
-    seed: Annotated[
-        int, Field(ge=0, le=999_999, description="Scene and instruction.", json_schema_extra=READ_ONLY)
-    ] = 3
-    size: Annotated[
-        int, Field(ge=64, le=1024, description="Width and height in pixels.", json_schema_extra=READ_ONLY)
-    ] = 256
-    rate: Annotated[
-        float, Field(ge=0.1, le=20, description="Times real time.", json_schema_extra=READ_ONLY)
-    ] = 1.0
-    port: Annotated[
-        int, Field(ge=0, le=65535, description="Of the models; 0: any.", json_schema_extra=READ_ONLY)
-    ] = 8765
-    misread: Annotated[
-        list[int],
-        Field(
-            description="Sub-goals, from 0, whose first order the editor gets wrong; -1: none.",
-            json_schema_extra=READ_ONLY,
-        ),
-    ] = [-1]  # noqa: RUF012  (pydantic copies it)
+    seed: int = setting(3, "Scene and instruction.", ge=0, le=999_999, read_only=True)
+    size: int = setting(256, "Width and height in pixels.", ge=64, le=1024, read_only=True)
+    rate: float = setting(1.0, "Times real time.", ge=0.1, le=20, read_only=True)
+    port: int = setting(8765, "Of the models; 0: any.", ge=0, le=65535, read_only=True)
+    misread: list[int] = setting(
+        [-1], "Sub-goals, from 0, whose first order the editor gets wrong; -1: none.", read_only=True
+    )
 
 
 class SimulatorNode(Node):
