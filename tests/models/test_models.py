@@ -129,6 +129,7 @@ def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
         ("hf:s3cret@there/dir?s3cret", r"options are written as \?key=value"),
         ("nothing:there?auth=s3cret", "no planner called 'nothing:there'"),
         ("hindsight?password=s3cret", "no planner called 'hindsight'"),
+        ("nano-planner", "no planner called 'nano-planner': use hf:nano-planner"),
         *((name, "no planner called") for name in ("gpt", "hf:", "openai:", "")),
     ],
 )

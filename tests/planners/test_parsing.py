@@ -155,17 +155,7 @@ def test_a_yes_whose_reason_says_no_is_no_answer(reason):
     assert isinstance(parse_observation(json.dumps({"holds": "yes", "reason": reason})), Problem)
 
 
-@pytest.mark.parametrize(
-    "more",
-    [
-        '"error": "the pictures could not be loaded"',
-        '"success": false',
-        '"verdict": "reject"',
-        '"Previous_step_success": false',
-        '"probability": 0.1',
-        '"scores": {"success": 9, "over_editing": 9, "naturalness": 9, "artefacts": 9, "error": "none seen"}',
-    ],
-)
+@pytest.mark.parametrize("more", FRAMES["other keys"])
 def test_another_key_than_was_asked_for_is_no_answer(more):
     assert isinstance(parse_verdict(f"{YES[:-1]}, {more}}}"), Problem)
     assert isinstance(parse_observation(f"{HOLDS[:-1]}, {more}}}"), Problem)
