@@ -40,17 +40,7 @@ from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import (
-    check_file,
-    digest,
-    exclusive,
-    file_lock,
-    find,
-    read_file,
-    read_json,
-    sweep,
-    write_bytes,
-)
+from goalreel.files import digest, exclusive, file_lock, find, read_file, read_json, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.types import Storyboard
 
@@ -72,8 +62,6 @@ Below the one folder that huggingface_hub uploads from nowhere.
 FORMAT = 2
 _PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
 """A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
-HEAD_BYTES = 256
-"""So much of a record holds the line of its recording."""
 RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f-]*)",')
 STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
@@ -487,8 +475,7 @@ class Records:
 
     def recording(self, episode: int) -> str | None:
         """Name of the recording that a record tells of (`fingerprint`); None where it does not say."""
-        with check_file(self.path(episode)).open("rb") as file:
-            match = RECORDING.match(file.read(HEAD_BYTES))
+        match = RECORDING.match(read_file(self.path(episode)))
         return match[1].decode() if match else None
 
     def image(self, reference: str) -> Image:

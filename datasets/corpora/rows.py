@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from goalreel.chat.conversation import MARK, Conversation, Message, MessagePart
 from goalreel.datasets.parquet import read_batches, read_metadata, read_schema, read_table
 from goalreel.errors import DatasetError, InputError, first_line
-from goalreel.files import atomic, exclusive, find, read_file, sweep, write_bytes
+from goalreel.files import atomic, check_file, exclusive, find, read_file, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnCount
 
@@ -189,7 +189,7 @@ def shards_of(folder: Path, how: str) -> list[Path]:
     Raises:
         InputError: there are none.
     """
-    shards = find(folder / "data", "*.parquet")
+    shards = [check_file(path) for path in find(folder / "data", "*.parquet")]
     if not shards:
         raise InputError(f"{folder} holds no corpus: `goalreel corpus {how}` writes one")
     return shards

@@ -10,6 +10,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import PresetOptions, with_options
+from goalreel.files import check_file
 from goalreel.models.presets import ModelChoice
 
 EPILOG = (
@@ -113,6 +114,6 @@ def _remappings(camera: str, namespace: str | None) -> Iterator[str]:
 def _parameters(params_file: Path | None, values: dict[str, object]) -> Iterator[str]:
     """Build the parameters: of two values ROS takes the last: those of the command line."""
     if params_file is not None:
-        yield from ("--params-file", str(params_file))
+        yield from ("--params-file", str(check_file(params_file)))
     for name, value in values.items():
         yield from ("-p", f"{name}:={json.dumps(value)}")
