@@ -18,7 +18,7 @@ from rosbags.rosbag2 import Reader
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
-from goalreel.errors import DatasetError, UserError
+from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import check_file, find
 from goalreel.image import Image, decode_compressed, decode_raw
 from goalreel.settings import Settings
@@ -131,13 +131,9 @@ def _one_line(path: Path) -> Iterator[None]:
         raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3") from e
     except Exception as e:
         raise DatasetError(
-            f"{path}: not readable as a ROS 2 bag ({_line(e)}): truncated? `mcap recover` or "
+            f"{path}: not readable as a ROS 2 bag ({first_line(e)}): truncated? `mcap recover` or "
             "`ros2 bag reindex` saves what a killed recorder left"
         ) from e
-
-
-def _line(error: BaseException) -> str:
-    return (str(error).splitlines() or [type(error).__name__])[0] or type(error).__name__
 
 
 type NamedNumbers = tuple[tuple[str, ...], tuple[float, ...]]

@@ -354,7 +354,8 @@ def _finish(corpus: Corpus[Any], out: Path) -> int:
     rows = sum(read_metadata(_file(out, name)).num_rows for name in corpus.shards)
     summary = f"{rows} rows"
     if corpus.kind.judged:
-        right = sum(_right(_file(out, name)) for name in corpus.shards)
+        parts = (read_table(_file(out, name), [SUCCESS])[SUCCESS] for name in corpus.shards)
+        right = sum(part.to_pylist().count(True) for part in parts)
         summary += f", {right} of them right,"
         if rows and not ONE_SIDED < right / rows < 1 - ONE_SIDED:
             log.warning(
@@ -369,10 +370,6 @@ def _finish(corpus: Corpus[Any], out: Path) -> int:
     )
     write_bytes(out / "README.md", card.encode())
     return rows
-
-
-def _right(file: Path) -> int:
-    return read_table(file, [SUCCESS])[SUCCESS].to_pylist().count(True)
 
 
 def _file(out: Path, name: str) -> Path:

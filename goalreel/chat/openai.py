@@ -419,7 +419,7 @@ def _reply_of(completion: _Completion, tokens: int | None, max_tokens: int | Non
     if not reason and max_tokens and tokens and tokens >= max_tokens:
         reason = "length"
     refusal = choice.message.refused
-    if reason and not _is_natural_end(reason):
+    if reason and reason.casefold() not in _NATURAL_ENDS:
         return _unfinished(reason, refusal, text)
     if text and refusal:
         return NoReply(f"the model refused: {' '.join(refusal.split())[:200]}", refused=True)
@@ -499,8 +499,3 @@ def _part(part: str | Image, jpeg_quality: int | None) -> dict[str, Any]:
     kind, data = ("png", part.png()) if jpeg_quality is None else ("jpeg", part.jpeg(jpeg_quality))
     url = f"data:image/{kind};base64,{base64.b64encode(data).decode()}"
     return {"type": "image_url", "image_url": {"url": url}}
-
-
-def _is_natural_end(reason: str | None) -> bool:
-    """Return whether a `finish_reason` says that the reply ended by itself, or says nothing."""
-    return not reason or reason.casefold() in _NATURAL_ENDS

@@ -64,7 +64,7 @@ class VieScore:
             for i, mark in zip(indices, marks, strict=True):
                 semantics[i] = mark
         indices = [i for i, mark in enumerate(semantics) if mark is not None]
-        marks = self._ask([_quality(candidates[i]) for i in indices], _Look)
+        marks = self._ask([_question("quality", {}, [candidates[i].image], _Look) for i in indices], _Look)
         quality = dict(zip(indices, marks, strict=True))
         return [_scores(mark, quality.get(i)) for i, mark in enumerate(semantics)]
 
@@ -93,10 +93,6 @@ def _semantics(candidate: Candidate, kind: type[_Marks]) -> Question[_Mark]:
         "prompt": plain(candidate.first_prompt or candidate.prompt),
     }
     return _question("semantics", values, images, kind)
-
-
-def _quality(candidate: Candidate) -> Question[_Mark]:
-    return _question("quality", {}, [candidate.image], _Look)
 
 
 def _question(

@@ -145,7 +145,8 @@ class KinematicPlanner:
         elif self._with_phases:
             spans = [piece for part in named_parts for piece in cut_phases(part, hand.failed_grasps, motion)]
             spans = cut_handovers(spans, motion, acts)
-            phases = [MotionPhase(name=p.clause.name, segment=_segment(p)) for p in spans]
+            parts = [(p.clause.name, Segment(start=p.start, end=p.end)) for p in spans]
+            phases = [MotionPhase(name=name, segment=segment) for name, segment in parts]
         return Plan(
             steps=tuple(
                 Step(
@@ -185,7 +186,3 @@ def _note(piece: ClauseSpan, sides: Mapping[Cycle, str], *, has_name: bool) -> s
     hands = dict.fromkeys(sides[cycle] for cycle in piece.cycles if cycle in sides)
     notes = [f"with the {' and the '.join(hands)} hand"] if hands else []
     return "; ".join([*notes, *([COLOUR_NOTE] if has_name else [])]) or None
-
-
-def _segment(part: ClauseSpan) -> Segment:
-    return Segment(start=part.start, end=part.end)
