@@ -1,7 +1,5 @@
 """Check what the node is for: storyboards and tasks over actions, services and a topic."""
 
-import time
-
 import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
@@ -159,15 +157,6 @@ def test_whoever_joins_late_sees_the_present_state(robot):
 
 PATIENT = {"image_timeout": 120.0}
 NAMES = {ExecuteTask: "execute_task", GenerateStoryboard: "generate_storyboard"}
-
-
-def test_cancelling_right_after_sending_again_and_again(robot):
-    for i in range(16):
-        handle = robot.send(ExecuteTask, "execute_task", task=f"{RED} {GREEN}")
-        time.sleep(i % 8 * 0.004)
-        robot.cancel(handle)
-        status, result = robot.result(handle)
-        assert (status, result.error_code) == (CANCELED, ErrorCode.CANCELED)
 
 
 def test_the_services_that_stand_for_the_actions(robot, scripted):

@@ -21,7 +21,7 @@ from goalreel_interfaces.srv import Command
 pytestmark = pytest.mark.process
 
 SECONDS = float(os.environ.get("GOALREEL_SOAK_SECONDS", "600"))
-LIMITS = {"memory": 16.0, "threads": 8, "handles": 4}
+LIMITS = {"memory": 32.0, "threads": 8, "handles": 4}
 """Growth that is no leak: MiB, and numbers, from the second quarter of the samples to the last."""
 TASK = f"{RED} {GREEN} {BLUE}"
 
