@@ -96,7 +96,7 @@ endif
 colcon: .venv/.ready  ## build both ROS 2 packages with colcon, and run what it installs
 	$(TESTS) -m slow tests/ros_pkg/test_colcon.py
 
-soak: lab  ## the longest tests: lab, 100 kills, 200 expert seeds, new random examples
+soak: lab  ## the longest tests: lab, 100 kills, 200 expert seeds, ten minutes of ROS tasks, new random examples
 	$(PYTHON) -m pytest -m slow -q -o faulthandler_timeout=0  # a thousand random datasets take an hour
 	$(PYTHON) -m pytest -m "hypothesis and not slow" --hypothesis-profile new -q
 
