@@ -96,6 +96,11 @@ _ALONE, _LITTLE = 3.0, 0.05
 many times that among the examples, both and a little."""
 _REACHED, _LESS = 0.9, 0.1
 """An episode that reaches less of every example is cut off, if the examples reach much more of each other."""
+_BACK, _ELSEWHERE = 0.75, 0.03
+"""From its end back it may reach no less than this, nor than `_REACHED` where it starts further from every
+example, by so much, than they do from each other."""
+_MISSED, _TIMES = 0.12, 1.3
+"""A boundary is missing whose price exceeds by this, and so many times, the greatest among the examples."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,12 @@ class _Found:
     """By each example that has the same steps."""
     costs: tuple[float, float, float]
     """Distances along the path, of all features alike and weighed, and `Warp.alone`."""
-    reached: float
+    reached: tuple[float, float]
+    """Share of an example that it reaches from its start, and from its end back."""
+    start: float
+    """Distance of its first place from that of the nearest example."""
+    paid: NDArray[np.float64]
+    """The price of each sample that was found."""
 
 
 @dataclass(frozen=True)
@@ -173,8 +183,7 @@ class _LeftOut:
     shape: Shape
     errors: tuple[float, ...]
     """Samples, one for each boundary; infinite for each that is too many."""
-    costs: tuple[float, float, float]
-    reached: float
+    found: _Found
 
 
 class TaskExamples:
@@ -228,7 +237,7 @@ class TaskExamples:
             true = self._marks[example]
             near = [min((abs(at - mark) for at in found.samples), default=np.inf) for mark in true]
             surplus = [np.inf] * max(0, len(found.samples) - len(true))
-            left.append(_LeftOut(self._shape(example), (*near, *surplus), found.costs, found.reached))
+            left.append(_LeftOut(self._shape(example), (*near, *surplus), found))
         return left
 
     def _shape(self, example: int) -> Shape:
@@ -242,6 +251,8 @@ class TaskExamples:
         aligned = warp(pairs)
         plain, warps = aligned[: len(examples)], dict(zip(examples, aligned[len(examples) :], strict=True))
         nearest = min(examples, key=lambda e: warps[e].cost)
+        back = warp([(rows[::-2], self._rows[e][::-2]) for e in examples])
+        half = rows.shape[1] // 2
         voters = [e for e in examples if self._shape(e) == self._shape(nearest)]
         prices: list[Numbers] = []
         projections: list[list[float]] = []
@@ -250,9 +261,10 @@ class TaskExamples:
             patterns = [_around(weighed[e], np.array([self._marks[e][at]])) for e in voters]
             prices.append(_prices(rows * weight, patterns, median(projected)))
             projections.append(projected)
+        samples = _in_order(prices)
         return _Found(
             nearest,
-            _in_order(prices),
+            samples,
             prices,
             projections,
             costs=(
@@ -260,7 +272,9 @@ class TaskExamples:
                 warps[nearest].cost,
                 min(w.alone(rows, self._rows[e]) for e, w in zip(examples, plain, strict=True)),
             ),
-            reached=max(w.reached for w in plain),
+            reached=(max(w.reached for w in plain), max(w.reached for w in back)),
+            start=min(float(np.linalg.norm((rows[0] - self._rows[e][0])[:half])) for e in examples),
+            paid=np.array([of[at] for of, at in zip(prices, samples, strict=True)]),
         )
 
     def _unmeasured(self, found: "_Found") -> str | None:
@@ -286,16 +300,24 @@ class TaskExamples:
         return None
 
     def _refusal(self, found: "_Found") -> str | None:
-        usual = min((left.reached + _LESS for left in self._left_out), default=1.0)
-        if found.reached < min(_REACHED, usual):
-            return f"it ends where the labelled episodes are {found.reached:.0%} through"
-        if not self._left_out:
+        tests = [left.found for left in self._left_out]
+        ends, begins = (min((t.reached[i] + _LESS for t in tests), default=1.0) for i in (0, 1))
+        if found.reached[0] < min(_REACHED, ends):
+            return f"it ends where the labelled episodes are {found.reached[0]:.0%} through"
+        if not tests:
             return None
-        *among, alone = (max(left.costs[i] for left in self._left_out) for i in range(3))
+        *among, alone = (max(test.costs[i] for test in tests) for i in range(3))
         limits = (max(least, own * usual) for least, own, usual in zip(_UNLIKE, _OWN, among, strict=True))
         is_far = all(cost > limit for cost, limit in zip(found.costs, limits, strict=False))
         if is_far or found.costs[2] + _LITTLE > _ALONE * (alone + _LITTLE):
             return "it is unlike the labelled episodes"
+        is_elsewhere = found.start > max(test.start for test in tests) + _ELSEWHERE
+        if found.reached[1] < min(_REACHED if is_elsewhere else _BACK, begins):
+            return f"it begins where the labelled episodes are {1 - found.reached[1]:.0%} through"
+        paid = [test.paid for test in tests if len(test.paid) == len(found.paid)]
+        usual = np.max(paid, axis=0, initial=0.0)
+        if paid and (found.paid > np.maximum(usual + _MISSED, usual * _TIMES)).any():
+            return "it does not do at a boundary what the labelled episodes do"
         return None
 
 

@@ -126,30 +126,27 @@ def read_trace(recording: Recording, layout: Layout) -> HandTrace:
     )
 
 
-def closed_end(
-    traces: Sequence[HandTrace], names: Sequence[str], robot_type: str | None, joints: int
-) -> list[Evidence]:
+def closed_end(traces: Sequence[HandTrace], names: Sequence[str], robot_type: str | None) -> list[Evidence]:
     """Collect what speaks for either end, the strongest first.
 
     Args:
         traces: the hand in each episode.
         names: of its dimensions, or empty.
         robot_type: as in `meta/info.json`.
-        joints: the number of its dimensions.
     """
     values = np.concatenate([trace.hand for trace in traces])
     moving = [t for t in traces if moves(t.hand) and np.ptp(t.hand) >= _MOVED * np.ptp(values)]
-    evidence = [*_of_names(names, robot_type, values, joints)]
+    evidence = [*_of_names(names, robot_type, values)]
     for rule in (_of_commands, _of_rest, _of_carries) if moving else ():
         evidence += rule(moving)
     return sorted(evidence, key=lambda e: -e.weight)
 
 
-def _of_names(names: Sequence[str], robot_type: str | None, values: Curve, joints: int) -> Iterator[Evidence]:
+def _of_names(names: Sequence[str], robot_type: str | None, values: Curve) -> Iterator[Evidence]:
     text = ", ".join(names)
-    if joints == 1 and _OPEN_NAME.search(text):
+    if len(names) == 1 and _OPEN_NAME.search(text):
         yield Evidence("low", 3, f"{text} says how open it is")
-    elif joints == 1 and _CLOSED_NAME.search(text):
+    elif len(names) == 1 and _CLOSED_NAME.search(text):
         yield Evidence("high", 3, f"{text} says how closed it is")
     low, high = float(values.min()), float(values.max())
     for pattern, minimum, maximum, end, reason in _CONVENTIONS:
@@ -157,8 +154,6 @@ def _of_names(names: Sequence[str], robot_type: str | None, values: Curve, joint
         if named and minimum <= low <= high <= maximum:
             yield Evidence(end, 2, reason)
             return
-    if joints > 2 and low >= 0 and 0.5 < high <= 1:
-        yield Evidence("low", 2, "hands whose joints go from 0 to 1 open at 1")
 
 
 def _of_rest(traces: Sequence[HandTrace]) -> Iterator[Evidence]:

@@ -34,6 +34,8 @@ _LOOKED = 50  # episodes that are looked at
 _ENOUGH = 3  # episodes that contradict a name
 _SHOWN = 5  # numbers offered as the gripper
 _FINGERS = 2  # numbers of a gripper; a hand of more has joints that need not go between two levels
+_ALONG = 0.9  # correlation from which more dimensions than those of a gripper are the fingers of a hand
+_LEAST = 0.01  # a gripper's number goes as far: a centimetre, in the greatest of all units
 _SIDES: dict[str, Literal["left", "right"]] = {"l": "left", "r": "right"}
 _NO_LEVELS = "the last number of an arm, a {}'s gripper, does not go between two levels"
 _NO_NAME = "no number is named so, and joints too go between two levels"
@@ -79,25 +81,23 @@ def find_hands(
     return _tested(some, named) if named else _moving_hands(some, hint, robot_type, sample)
 
 
-def looks(recordings: Sequence[Recording], hint: Layout, source: str) -> dict[int, Look]:
-    """Look at each dimension but for a base, speeds, and an arm by name."""
-    names = names_of(recordings[0], source)
-    arm = {i for i, name in enumerate(names) if is_of_arm(name)}
-    return _looks(recordings[:: -(-len(recordings) // _LOOKED)], hint, source, arm)
-
-
-def _looks(
-    recordings: Sequence[Recording], hint: Layout, source: str, others: Collection[int]
+def looks(
+    recordings: Sequence[Recording], hint: Layout, source: str, others: Collection[int] | None = None
 ) -> dict[int, Look]:
-    values = [values_of(r, source) for r in recordings]
+    """Look at each dimension but for a base, speeds, and `others`, or without them an arm by name."""
+    recordings = recordings[:: -(-len(recordings) // _LOOKED)]
+    values = [unwrap(values_of(r, source)) for r in recordings]
+    if others is None:
+        others = {i for i, name in enumerate(names_of(recordings[0], source)) if is_of_arm(name)}
     others = {*others, *(hint.base if hint.base_source == source else ())}
-    others |= find_speeds(recordings) if values[0] is values_of(recordings[0], "body") else set()
+    if values_of(recordings[0], source) is values_of(recordings[0], "body"):
+        others |= find_speeds(recordings)
     dims = [i for i in range(values[0].shape[1]) if i not in others]
     return {i: _look([v[:, i] for v in values], recordings[0].fps) for i in dims}
 
 
 def _look(curves: Sequence[NDArray[np.floating]], fps: float) -> Look:
-    moving = [curve for curve in map(unwrap, curves) if moves(curve)]
+    moving = [curve for curve in map(unwrap, curves) if moves(curve) and np.ptp(curve) >= _LEAST]
     if not moving:
         return Look()
     levels = float(np.mean([two_levels(c) for c in moving])) if 3 * len(moving) >= len(curves) else 0.0
@@ -159,7 +159,7 @@ def _tested(recordings: Sequence[Recording], hands: Sequence[Hand]) -> list[Hand
     """Named hands as sure as the numbers make them, or what to ask where another is more like a gripper."""
     source, named = hands[0].layout.source, [i for hand in hands for i in hand.layout.gripper]
     values = [values_of(recording, source) for recording in recordings]
-    others = _looks(recordings, hands[0].layout, source, named)
+    others = looks(recordings, hands[0].layout, source, named)
     tested: list[Hand] = []
     for hand in hands:
         first, *_ = dims = list(hand.layout.gripper)
@@ -176,7 +176,7 @@ def _tested(recordings: Sequence[Recording], hands: Sequence[Hand]) -> list[Hand
             is_beaten = own.likeness < _LIKE and lead >= _BEATS and (is_unlike or best >= _VERY_LIKE)
             if is_beaten and len(dims) <= _FINGERS:
                 reason = f"{reason}, as number {rivals[0]} of the {source} does"
-                answers = _answers(source, [[h.layout.gripper for h in hands]], rivals)
+                answers = _answers(source, [[h.layout.gripper for h in hands], *([(i,)] for i in rivals)])
                 if best >= _RIVAL:
                     return unknown_gripper(reason, answers)
         is_sure = reason == hand.reason
@@ -200,13 +200,11 @@ def _distinct(found: Mapping[int, Look], values: Sequence[NDArray[np.floating]])
 def _answers(
     source: str,
     proposed: Sequence[Sequence[tuple[int, ...]]],
-    others: Sequence[int],
     more: Sequence[str] = (),
 ) -> tuple[str, ...]:
-    """Grippers to choose from, the hands that are `proposed` first."""
+    """Grippers to choose from: hands that are `proposed`, one or two each, and `more` after the first."""
     where = "" if source == "state" else ",source=action"
-    hands = [*filter(None, proposed), *([(i,)] for i in others)]
-    options = [f"gripper={'/'.join(map(written, each))}{where}" for each in hands]
+    options = [f"gripper={'/'.join(map(written, hands))}{where}" for hands in proposed if hands]
     return (*[*dict.fromkeys([*options[:1], *more, *options[1:]])][:_SHOWN], "gripper=none")
 
 
@@ -221,15 +219,17 @@ def _moving_hands(
     """The numbers that move with the commands to open or close, else those that look like grippers, the last
     of each arm before others; or what to ask."""
     told = _commands(recordings)
-    found = {source: looks(recordings, hint, source) for source in ("state", "action")}
+    values = {source: [unwrap(values_of(r, source)) for r in recordings] for source in ("state", "action")}
+    found = {source: looks(recordings, hint, source) for source in values}
     fps = recordings[0].fps
+    lasts = {s: _last_of_arms([*found[s]], names_of(recordings[0], s), robot_type) for s in values}
+    fingers = {s: _join_fingers(found[s], values[s], fps, lasts[s][0]) for s in values}
 
     def taken(source: str, dims: Sequence[int], reason: str, answers: tuple[str, ...] = ()) -> list[Hand]:
-        grippers = [_with_neighbours(values[source], i) for i in dims]
+        grippers = [fingers[source].get(i) or _with_neighbours(values[source], i) for i in dims]
         layouts = [hint.model_copy(update={"gripper": hand, "source": source}) for hand in grippers]
         return [Hand(layout, "likely", reason, answers) for layout in layouts]
 
-    values = {source: [values_of(recording, source) for recording in recordings] for source in found}
     if 0 < len(told) <= 2 and found["state"]:
         followers = [_follower(values["state"], [*found["state"]], curves, fps) for curves in told.values()]
         dims = [*dict.fromkeys(i for i in followers if i is not None)]
@@ -244,38 +244,59 @@ def _moving_hands(
     moving = [i for i, look in seen.items() if look != Look()]
     if not moving or max(look.levels for look in seen.values()) < _TWO_LEVELS:
         return []
-    ends, is_type = _last_of_arms([*seen], names_of(recordings[0], source), robot_type)
-    lasts = [i for i in ends if i in moving] or moving[-1:]
+    ends, is_type = lasts[source]
+    last = [i for i in ends if i in moving] or moving[-1:]
     first, *others = _distinct(seen, values[source])
-    own = [i for i in lasts if seen[i].likeness >= max(_LIKE, seen[first].likeness - _NEAR)]
+    own = [i for i in last if seen[i].likeness >= max(_LIKE, seen[first].likeness - _NEAR)]
     if is_type:
-        sizes = {i: max(float(np.ptp(v[:, i])) for v in values[source]) for i in lasts}
-        fits = any(seen[i].levels >= _TWO_LEVELS for i in lasts)
-        own = [i for i in lasts if fits and sizes[i] >= _SECOND_HAND * max(sizes.values())]
+        sizes = {i: max(float(np.ptp(v[:, i])) for v in values[source]) for i in last}
+        fits = any(seen[i].levels >= _TWO_LEVELS for i in last)
+        own = [i for i in last if fits and sizes[i] >= _SECOND_HAND * max(sizes.values())]
     lead = seen[first].likeness - max((seen[i].likeness for i in others), default=-1.0)
-    chosen = own or (
-        [first]
-        if not is_type
-        and (seen[first].likeness >= _VERY_LIKE or (lead >= _NEAR and seen[first].likeness >= _RIVAL))
-        else []
-    )
+    is_like = seen[first].likeness >= _VERY_LIKE or (lead >= _NEAR and seen[first].likeness >= _RIVAL)
+    chosen = own or ([first] if is_like and not is_type else [])
     if source == "state":
         more = [f"gripper={i},source=action" for i in told]
     else:
         more = [f"gripper={i}" for i in _distinct(found["state"], values["state"])[:2]]
     both = [ends, *([i] for i in ends)] if len(ends) > 1 else []
-    proposed = [chosen, *both, lasts[-1:]] if chosen else [lasts, *both, ends[-1:]]
+    proposed = [chosen or last, *([i] for i in fingers[source]), *both, (last if chosen else ends)[-1:]]
+    proposed += [[i] for i in (first, *others)]
     answers = _answers(
         source,
-        [[(i,) for i in dims] for dims in proposed],
-        [first, *others],
-        more,
+        [[fingers[source].get(i, (i,)) for i in dims] for dims in proposed],
+        more[:2],
     )
     if not chosen:
         return unknown_gripper(_NO_LEVELS.format(robot_type) if is_type else _NO_NAME, answers)
     is_clear = all(seen[i].likeness >= _VERY_LIKE for i in chosen)
     reason = f"{'the last of an arm, and ' if own else ''}goes between two levels in {sample}"
     return taken(source, chosen, reason, () if is_clear or is_type else answers)
+
+
+def _join_fingers(
+    found: dict[int, Look], values: Sequence[NDArray[np.floating]], fps: float, apart: Collection[int]
+) -> dict[int, tuple[int, ...]]:
+    """Join in `found` the fingers that go along with each other, where they are more than a gripper's.
+
+    Those in `apart` stay alone. Returns each hand by the first of its dimensions, which stands for it.
+    """
+    dims = [i for i in found if found[i] != Look() and i not in apart]
+    hands: dict[int, tuple[int, ...]] = {}
+    if len(dims) <= _FINGERS:
+        return hands
+    with np.errstate(invalid="ignore", divide="ignore"):
+        each = np.array([np.corrcoef(v[:, dims], rowvar=False) for v in values if len(v) > 1])
+    known = np.maximum(1, np.isfinite(each).sum(axis=0))
+    along = np.abs(np.nan_to_num(each).sum(axis=0) / known) >= _ALONG
+    while (count := along.sum(axis=0)).max() > _FINGERS:
+        joined = np.flatnonzero(along[count.argmax()])
+        along[joined] = along[:, joined] = False
+        first, *others = hand = [dims[i] for i in joined]
+        hands[first], found[first] = tuple(hand), _look([hand_signal(v[:, hand]) for v in values], fps)
+        for i in others:
+            del found[i]
+    return hands
 
 
 def _with_neighbours(values: Sequence[NDArray[np.floating]], dim: int) -> tuple[int, ...]:
@@ -299,7 +320,7 @@ def _last_of_arms(
     ends = [re.findall("[a-z0-9]+", names[i].lower())[-1:] for i in dims if names]
     are_alike = len(ends) > 2 and len(ends) == len(dims) and ends[:half] == ends[half:]
     is_two = len(dims) % 2 == 0 and (half >= _JOINTS or are_alike)
-    return [dims[half - 1], dims[-1]] if is_two else [dims[-1]], False
+    return [dims[half - 1], dims[-1]] if is_two else [*dims[-1:]], False
 
 
 def _commands(recordings: Sequence[Recording]) -> dict[int, list[NDArray[np.bool_]]]:

@@ -332,9 +332,7 @@ def _find_closed(
         )
         return _finding(field, None, "unknown", reason)
     names = names_of(first, layout.source)
-    evidence = closed_end(
-        traces, [names[i] for i in layout.gripper] if names else [], robot_type, len(layout.gripper)
-    )
+    evidence = closed_end(traces, [names[i] for i in layout.gripper] if names else [], robot_type)
     weights = {end: sum(e.weight for e in evidence if e.end == end) for end in ("low", "high")}
     end: End = "low" if weights["low"] >= weights["high"] else "high"
     against = weights["high" if end == "low" else "low"]

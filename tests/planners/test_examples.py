@@ -43,7 +43,7 @@ class Arm:
     """Seconds of the grasp, the release and the end."""
     reach: float = 1.0
     share: float = 1.0
-    """Of the episode that was recorded."""
+    """Of the episode that was recorded, from its start, or if negative from its end."""
     state_names: tuple[str, ...] = ()
     action_names: tuple[str, ...] = ()
     seed: int = 0
@@ -51,6 +51,8 @@ class Arm:
     """Seconds at which the gripper closes and opens in vain, before the grasp."""
     pause: float = 0.0
     """Seconds for which it stands still halfway."""
+    hand: float = 1.0
+    """How far the gripper closes."""
     again: bool = False
     """It does all of it a second time."""
 
@@ -60,9 +62,11 @@ class Arm:
 
     @property
     def state(self) -> NDArray[np.float32]:
-        length = round(self.times[2] * self.fps * self.share)
+        length = round(self.times[2] * self.fps)
         waiting = np.full(round(self.pause * self.fps), length // 2)
         order = [*range(length // 2), *waiting, *range(length // 2, length)]
+        edge = round(self.share * len(order))
+        order = order[:edge] if edge > 0 else order[edge:]
         return self._moves(np.arange(length) / self.fps)[order * (1 + self.again)]
 
     def _moves(self, t: NDArray[np.float64]) -> NDArray[np.float32]:
@@ -73,6 +77,7 @@ class Arm:
         if self.attempt:
             a, b = self.attempt
             closed += np.interp(t, [a - 0.1, a + 0.1, b - 0.1, b + 0.1], [0, 1, 1, 0])
+        closed *= self.hand
         noise = np.random.default_rng(self.seed).normal(0, 0.01, (len(t), 3))
         return (np.stack([x, z, closed], axis=1) + noise).astype(np.float32)
 
@@ -193,13 +198,22 @@ def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
 
 
 def test_what_is_cut_off_or_another_motion_is_refused() -> None:
-    """So is one that does more, at places that the examples know; one that only waits is carried over."""
-    cut = replace(ARMS[3], share=0.6, id="cut")
+    """So is one that does more, at places that the examples know, or whose hand does not close; one that only
+    waits is carried over."""
+    cut, late = (replace(ARMS[3], share=share, id=f"cut {share}") for share in (0.6, -0.7))
+    vain = replace(ARMS[3], hand=0.0, id="in vain")
     other = replace(ARMS[3], times=(0.5, 1.0, 9.0), reach=-2.0, id="other")
     twice = replace(ARMS[3], id="twice", again=True)
     waits = replace(ARMS[3], id="waits", pause=4.0)
-    planner = planner_of(*map(label, ARMS[:3]), of=[cut, other, twice, waits])
-    for arm, reason in ((cut, "through"), (other, "unlike the labelled"), (twice, "unlike the labelled")):
+    reasons = (
+        "it ends where",
+        "it begins where",
+        "at a boundary",
+        "unlike the labelled",
+        "unlike the labelled",
+    )
+    planner = planner_of(*map(label, ARMS[:3]), of=[cut, late, vain, other, twice, waits])
+    for arm, reason in zip((cut, late, vain, other, twice), reasons, strict=True):
         answer = plan_of(planner, arm)
         assert isinstance(answer, Failure), arm.id
         assert reason in answer.message

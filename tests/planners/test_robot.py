@@ -563,6 +563,30 @@ def test_quaternions_that_change_their_sign_do_not_jump():
     turns = np.stack([np.sin(half), 0 * half, 0 * half, np.cos(half)], axis=1)
     flipped = turns * np.where(turns[:, 3:] < 0, -1, 1)
     assert np.allclose(unwrap(np.column_stack([half, flipped, half]))[:, 1:5], turns)
+    recordings = []
+    for way in ways():
+        half = np.pi / 2 + way[:, 0] - way[:, 0].mean()
+        turns = np.stack([np.sin(half), 0 * half, 0 * half, np.cos(half)], axis=1)
+        flipped = turns * np.where(turns[:, 3:] < 0, -1, 1)
+        recordings.append(made(np.hstack([way[:, :3], way[:, 3:4], flipped, joints(way[:, :3])])))
+    assert infer_robot(recordings).layout.gripper == (3,)
+
+
+@pytest.mark.parametrize("low", [0.0, 0.5])
+def test_fingers_that_go_along_with_each_other_are_a_hand_wherever_they_stand(low):
+    """No names, and noise that goes between two levels, less far than any gripper does."""
+    rng = np.random.default_rng(1)
+    recordings = []
+    for way in ways():
+        fingers = np.stack([low + 0.5 * way[:, 3] ** power for power in (0.7, 1.0, 1.5, 2.0)], axis=1)
+        fingers += rng.normal(0, 0.02, fingers.shape)
+        noise = 0.002 * (np.arange(len(way)) > len(way) / 2)
+        arm = joints(way[:, :3])
+        columns = [c for pair in zip(fingers.T, arm.T, strict=False) for c in pair]
+        recordings.append(made(np.column_stack([*columns, arm[:, 4], noise])))
+    robot = infer_robot(recordings)
+    assert robot.layout.gripper == (0, 2, 4, 6)
+    assert robot.layout.closed in (None, "low")
 
 
 def test_noise_around_a_value_is_summed_by_nobody():
