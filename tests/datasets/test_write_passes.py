@@ -480,14 +480,3 @@ def test_a_large_video_is_known_by_blocks_from_all_over_it(tmp_path):
         assert digest("a.parquet", changed.tobytes()) != was["a.parquet"]
         assert at == len(data) // 3 or digest("a.mp4", changed.tobytes()) != was["a.mp4"]
     assert digest("a.mp4", data.tobytes()[:-1]) != was["a.mp4"]
-
-
-def test_goals_of_another_shape_are_letterboxed():
-    from goalreel.subgoal_camera import fit
-
-    white = np.full((20, 40, 3), 255, np.uint8)
-    shown = fit(white, (64, 64))
-    assert shown.shape == (64, 64, 3)
-    assert shown[16:48].min() == 255
-    assert shown[:16].max() == shown[48:].max() == 0
-    assert fit(white, (80, 40)).min() == 255
