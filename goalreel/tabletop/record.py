@@ -10,7 +10,6 @@ Beside the cameras, `observation.state` (12) and `action` (5), every frame has
 All of it describes the moment the pictures were taken, before the frame's action.
 """
 
-import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from goalreel.datasets.writing.language import RecordedRow, plan_text, put_rows
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
+from goalreel.files import atomic_folder
 from goalreel.progress import OnCount
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop
 from goalreel.tabletop.expert import CLOSED, PHASES, ControlStep, Move, pick_and_place, rollout, wait
@@ -50,17 +50,17 @@ def record(
     """Write the episodes of `seeds` to `out`, at CONTROL_HZ frames a second; `progress` counts episodes.
 
     State and actions depend on nothing but the seed and `starts_closed`: whether the hand is closed for the
-    first second. The dataset appears at `out` only when complete: a
-    killed run leaves at most a hidden `.NAME-*` folder beside it, and is simply run again.
+    first second. The dataset appears at `out` only when complete. A killed run leaves a hidden folder beside
+    it, which the next one clears.
 
     Raises:
         FileExistsError: `out` exists and is not an empty folder.
         InputError: no seeds, or an unknown camera or one named twice, an odd size.
+        DatasetError: another run is at it, or the disk is full.
     """
     check_request(out, seeds, cameras, size)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix=f".{out.name}-", dir=out.parent) as workshop:
-        root = Path(workshop) / "dataset"
+    with atomic_folder(out) as workshop:
+        root = workshop / "dataset"  # lerobot makes it
         dataset = LeRobotDataset.create(
             f"goalreel/{out.name}",
             fps=CONTROL_HZ,
@@ -81,7 +81,9 @@ def record(
         put_rows(root, {i: list(_rows(e.segments)) for i, e in enumerate(episodes)})
         truth = Truth(phases=PHASES, episodes=tuple(episodes))
         write_truth(root, truth)
-        root.rename(out)
+        for path in root.iterdir():
+            path.rename(workshop / path.name)
+        root.rmdir()
     return truth
 
 

@@ -40,7 +40,7 @@ def test_a_full_disk_of_no_known_file_is_not_taken_for_that_of_what_is_printed(c
 def test_what_would_hang_for_want_of_addresses_is_not_begun(monkeypatch):
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
     monkeypatch.setattr("resource.getrlimit", lambda which: (700_000 * 1024, 700_000 * 1024))
-    assert fails("check", "nothing") == "goalreel: `ulimit -v` is 700000 kB: raise it to 1000000 or more"
+    assert fails("check", "nothing") == "goalreel: `ulimit -v` is 700000 kB: raise it to 1200000 or more"
 
 
 def test_what_is_missing_is_named_with_its_extra(capsys):

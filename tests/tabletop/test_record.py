@@ -194,6 +194,7 @@ record(Path({str(out)!r}), range(200), size=32, cameras=("front",), progress=tol
     assert not out.exists()
     record(out, SEEDS[:1], size=32, cameras=("front",))
     assert len(read_truth(out).episodes) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
 
 
 @pytest.mark.lab

@@ -365,9 +365,9 @@ def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
     resume = ["critic", "--config", "nano-critic", "--resume", *corpus, *out]
     assert "no run to resume" in one_line(resume)
     (tmp_path / "out").mkdir()
-    for damage in ("model: [", "other: nano"):
+    for damage, says in {"model: [": "line 1: no YAML", "other: nano": "not the settings"}.items():
         (tmp_path / "out" / "training.yaml").write_text(damage)
-        assert "training.yaml: not" in one_line(resume)
+        assert f"training.yaml: {says}" in one_line(resume)
 
 
 def test_the_presets_are_valid_and_the_8b_ones_freeze_as_published():
