@@ -5,6 +5,7 @@ pyarrow's own `to_numpy`, `pa.array` and `read_table` import pandas where it is 
 """
 
 import itertools
+import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -50,9 +51,20 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         with pq.ParquetFile(path.absolute()) as file:  # see `atomic`
             if twice := [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]:
                 raise pa.ArrowInvalid(f"two columns are called {twice[0]}: remove one")
+            _check_features(file.schema_arrow.metadata or {})
             yield file
     except (UnicodeError, OverflowError) as e:  # of names and sizes that are damaged
         raise pa.ArrowInvalid(first_line(e)) from e
+
+
+def _check_features(metadata: Mapping[bytes, bytes]) -> None:
+    try:
+        features = json.loads(metadata.get(b"huggingface", b"{}")).get("info", {}).get("features") or {}
+        if isinstance(features, dict):
+            return
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    raise pa.ArrowInvalid("its description of features for Hugging Face is damaged")
 
 
 def read_schema(path: Path) -> pa.Schema:

@@ -87,3 +87,11 @@ def test_rows_of_an_episode_are_whole_however_the_file_is_cut(tmp_path, monkeypa
     assert pa.concat_tables([table for _, table in found]).equals(pq.read_table(path))
     assert all(column.num_chunks == 1 for _, table in found for column in table.columns)
     assert next(row_times(path))[1].tolist() == np.float32([0.0, 0.1, 0.2]).tolist()
+
+
+@pytest.mark.parametrize("text", [b"{,", b"[1]", b'{"info": 3}', b'{"info": {"features": [1]}}'])
+def test_a_damaged_description_of_features_is_refused(text, tmp_path):
+    table = pa.table({"a": [1]}).replace_schema_metadata({b"huggingface": text})
+    pq.write_table(table, tmp_path / "file.parquet")
+    with pytest.raises(pa.ArrowInvalid, match="Hugging Face is damaged"):
+        read_table(tmp_path / "file.parquet")
