@@ -115,10 +115,10 @@ def install_goalreel(extra: str = "") -> str:
     return install(f'{pins}-e "{root}{suffix}"')
 
 
-def install_laboratory() -> str:
-    """The command that installs goalreel-lab: from the checkout where it runs from one."""
-    folder = Path(goalreel.__file__).parents[1] / "lab"
-    return install(f'-e "{folder}"' if folder.is_dir() else "goalreel-lab")
+def install_beside(name: str) -> str:
+    """The command that installs goalreel-lab (`lab`) or goalreel-nano (`nano`): from the checkout, if any."""
+    folder = Path(goalreel.__file__).parents[1] / name
+    return install(f'-e "{folder}"' if folder.is_dir() else f"goalreel-{name}")
 
 
 def install_ros() -> str:

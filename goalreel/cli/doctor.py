@@ -27,6 +27,7 @@ from goalreel.errors import InputError
 from goalreel.extras import (
     EXTRAS,
     install,
+    install_beside,
     install_goalreel,
     install_ros,
     is_installed,
@@ -165,11 +166,11 @@ def _extra(extra: str) -> Check:
 
 
 def _nano() -> Check:
-    name, models = "checkpoints: nano", checkpoints.names()
-    if not models:
-        return Check(name, "missing", f"none in {checkpoints.NANO}", install_goalreel())
+    name = "checkpoints: nano"
+    if not checkpoints.NANO.is_dir():
+        return Check(name, "missing", "goalreel-nano is not installed", install_beside("nano"))
     size = sum(f.stat().st_size for f in checkpoints.NANO.rglob("*") if f.is_file())
-    return Check(name, "ok", f"{', '.join(models)} ({size / 1e6:.0f} MB)")
+    return Check(name, "ok", f"{', '.join(checkpoints.NAMES)} ({size / 1e6:.0f} MB)")
 
 
 def _models(role: "Role") -> Check:

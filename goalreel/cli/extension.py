@@ -124,9 +124,9 @@ class ExtensibleGroup(TyperGroup):
         if cmd_name in self._added:
             return self._added[cmd_name]
         if cmd_name in LABORATORY.get(self.name or "", ()):
-            from goalreel.extras import install_laboratory
+            from goalreel.extras import install_beside
 
-            fail(f"`{ctx.command_path} {cmd_name}` comes with goalreel-lab: {install_laboratory()}")
+            fail(f"`{ctx.command_path} {cmd_name}` comes with goalreel-lab: {install_beside('lab')}")
         return None
 
     def list_commands(self, ctx: "Context") -> list[str]:

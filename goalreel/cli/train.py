@@ -11,7 +11,7 @@ import typer
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
-from goalreel.extras import install_laboratory
+from goalreel.extras import install_beside
 
 if TYPE_CHECKING:
     from goalreel.models.names import ModelName
@@ -63,7 +63,7 @@ def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -
 
     kind, model = extension("agent"), overrides.get("model") or read_settings(config).get("model")
     if kind is None and (overrides.get("words") or model == "nano"):
-        raise InputError(f"a model from scratch is made by goalreel-lab: {install_laboratory()}")
+        raise InputError(f"a model from scratch is made by goalreel-lab: {install_beside('lab')}")
     settings = read_config(config, kind or SftConfig, **{k: v or None for k, v in overrides.items()})
     if settings.role != role:
         raise InputError(f"{config} trains a {settings.role}, not a {role}")
@@ -221,6 +221,6 @@ def editor(
 
         train_nano = extension("editor")
         if train_nano is None:
-            raise InputError(f"goalreel-lab trains the nano editor of {config}: {install_laboratory()}")
+            raise InputError(f"goalreel-lab trains the nano editor of {config}: {install_beside('lab')}")
         with progress_bars() as progress:
             results["editor"] = str(train_nano(config, out, resume, progress, data=data, model=model or None))

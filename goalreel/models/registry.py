@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
-from goalreel.checkpoints import names
+from goalreel.checkpoints import NAMES
 from goalreel.errors import InputError
 from goalreel.models.names import DialectOptions as DialectOptions
 from goalreel.models.names import ModelName, ModelOptions
@@ -287,7 +287,7 @@ def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
     kind = _registered(role, word)
     if kind is None or (":" in kind.form and not name.target):
         shipped = f"diffusers:{word}" if role == "editor" else f"hf:{word}"
-        advice = shipped if word in names() else _advice(role, recordings)
+        advice = shipped if word in NAMES else _advice(role, recordings)
         raise InputError(f"no {role} called {name.plain()!r}: use {advice}")
     if kind.needs_recording and not recordings:
         raise InputError(f"{name.plain()} only reads recordings: use goalreel annotate, or another --{role}")

@@ -21,7 +21,7 @@ from importlib import metadata
 
 from goalreel.datasets.corpora.trajectories import SuccessOf, succeeds
 from goalreel.errors import InputError
-from goalreel.extras import install_laboratory
+from goalreel.extras import install_beside
 from goalreel.models.load import build_chat
 from goalreel.models.names import ModelName
 from goalreel.types import Scorer
@@ -97,6 +97,6 @@ def build_scorer(name: str) -> Scorer:
         if ModelName.parse(name).kind:
             raise
         if name == "simulator":
-            raise InputError(f"the scorer simulator comes with goalreel-lab: {install_laboratory()}") from e
+            raise InputError(f"the scorer simulator comes with goalreel-lab: {install_beside('lab')}") from e
         names = f"{', '.join(scorer_names())}, or " if scorer_names() else ""
         raise InputError(f"no scorer {name!r}: use {names}a chat model such as openai:MODEL@URL") from e

@@ -16,7 +16,7 @@ from pydantic import ConfigDict, Field, ValidationError, model_validator
 import goalreel.training.presets as presets_package
 from goalreel.chat.dialects import DialectName, Mode
 from goalreel.errors import InputError
-from goalreel.extras import install_laboratory
+from goalreel.extras import install_beside
 from goalreel.files import read_file
 from goalreel.settings import Frozen, SettingError
 
@@ -101,7 +101,7 @@ def config_file(source: str) -> Path:
     if Path(source).is_file():
         return Path(source)
     if source.startswith("nano-"):
-        raise InputError(f"the configurations of nano models come with goalreel-lab: {install_laboratory()}")
+        raise InputError(f"the configurations of nano models come with goalreel-lab: {install_beside('lab')}")
     raise InputError(f"no configuration {source}: give a YAML file or one of {', '.join(presets())}")
 
 

@@ -213,6 +213,6 @@ def test_the_shipped_checkpoints_are_named_with_their_size(machine, tmp_path):
     write = f"p = Path({str(planner)!r}); p.mkdir(parents=True); "
     looks = machine.look(here, f"{write}(p / 'model.safetensors').write_bytes(bytes(2_100_000))")
     none, one = (found["checkpoints: nano"] for found in looks)
-    assert (none.status, none.found) == ("missing", f"none in {tmp_path / 'nano'}")
-    assert none.fix.endswith('"goalreel"'), "it lies in no checkout there"
-    assert (one.status, one.found, one.fix) == ("ok", "nano-planner (2 MB)", "")
+    assert (none.status, none.found) == ("missing", "goalreel-nano is not installed")
+    assert none.fix.endswith(" goalreel-nano"), "it lies in no checkout there"
+    assert (one.status, one.found, one.fix) == ("ok", "nano-critic, nano-editor, nano-planner (2 MB)", "")

@@ -155,7 +155,7 @@ def test_all_that_is_copied_is_there_and_not_ignored():
     ignored = (ROOT / ".dockerignore").read_text().split()
     copied = re.findall(r"^COPY (\S+) \S+$", TEXT, re.MULTILINE)
     assert {"ros_pkg", "launch", "."} <= set(copied)
-    for path in (*copied, "docker/entrypoint.sh", "pyproject.toml", "README.md", "goalreel/checkpoints"):
+    for path in (*copied, "docker/entrypoint.sh", "pyproject.toml", "README.md", "nano/goalreel_nano"):
         assert (ROOT / path).exists(), path
         assert not any(fnmatch(path, rule) or path.startswith(f"{rule}/") for rule in ignored), path
 

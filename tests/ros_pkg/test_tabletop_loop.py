@@ -154,7 +154,7 @@ def latest(kind: type, topic: str) -> object:
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not NANO.is_dir(), reason="no goalreel/checkpoints/nano in this checkout")
+@pytest.mark.skipif(not NANO.is_dir(), reason="goalreel-nano is not installed")
 def test_an_instruction_goes_in_and_a_plan_and_a_goal_picture_come_out(node):
     instruction = sample_episode(NANO_SEED).instruction
     with GoalreelClient(timeout=60) as client:

@@ -36,7 +36,7 @@ from goalreel.training.run import last_checkpoint
 from goalreel_lab.corpora.verdicts import critique_rows
 
 if not NANO.is_dir():
-    pytest.skip("no goalreel/checkpoints/nano in this checkout", allow_module_level=True)
+    pytest.skip("goalreel-nano is not installed", allow_module_level=True)
 
 pytestmark = pytest.mark.lab
 

@@ -346,7 +346,7 @@ def test_nano_models_say_what_trains_them(monkeypatch, tmp_path, words):
 def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     shipped = Path(located("nano-critic"))
     if not shipped.is_dir():
-        pytest.skip("no goalreel/checkpoints/nano in this checkout")
+        pytest.skip("goalreel-nano is not installed")
     settings = {"per_device_train_batch_size": 1, "learning_rate": 1e-9, "save_dtype": "float16"}
     train(config(verdicts[0], model="nano-critic", **settings), tmp_path / "on", False)
     before, after = (load_file(f / "model.safetensors") for f in (shipped, tmp_path / "on"))

@@ -1,7 +1,7 @@
 """Make the nano checkpoints that come with goalreel, from nothing: corpora, Planner, editor, Critic.
 
 Every stage resumes: run the same command again after a kill. With `--install` the results replace those in
-`goalreel/checkpoints/nano`.
+`nano/goalreel_nano`.
 
     python lab/studies/nano/train_nano.py --workers 16
     python lab/studies/nano/train_nano.py --install

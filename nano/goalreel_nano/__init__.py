@@ -1,0 +1,1 @@
+"""The nano checkpoints of goalreel, a folder each, with its model card."""
