@@ -100,7 +100,7 @@ def test_what_a_real_language_model_says_is_a_plan_or_one_line(server, options):
 
 @pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
 def test_a_model_without_eyes_is_one_line(server):
-    picture = Image.of(NANO.parents[2] / "docs/images/storyboard.png").resized((64, 64))
+    picture = Image.of(NANO.parents[1] / "docs/images/storyboard.png").resized((64, 64))
     critic = build_critic(f"openai:{SMOLLM2}@{server}?max_tokens=50&retries=0&timeout_s=600")
     candidate = Candidate(
         task_id="t", step=0, instruction="open it", prompt="open it", source=picture, image=picture

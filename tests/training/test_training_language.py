@@ -186,7 +186,9 @@ def test_a_planner_learns_its_rows_exactly(tmp_path, plans):
     planner = ChatPlanner(HfChat.load(tmp_path / "planner", device="cpu", max_new_tokens=600), replies=1)
     assert tasks[0].instruction == tasks[1].instruction
     assert wanted[0] != wanted[1]
-    assert planner.plan(tasks) == wanted
+    made = planner.plan(tasks)
+    assert all(plan.reasoning for plan in made)
+    assert [plan.model_copy(update={"reasoning": ""}) for plan in made] == wanted
     card = (tmp_path / "planner/README.md").read_text()
     assert yaml.safe_load(card.split("---")[1])["pipeline_tag"] == "image-text-to-text"
     assert "| seed | 0 |" in card
@@ -355,7 +357,7 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     card = (tmp_path / "on" / "README.md").read_text()
     assert "base_model" not in card
     assert "# goalreel nano critic" in card
-    assert "| went on from | nano/critic/model.safetensors, sha256 `" in card
+    assert "| went on from | goalreel_nano/critic/model.safetensors, sha256 `" in card
 
 
 def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
