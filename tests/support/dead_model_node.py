@@ -1,12 +1,12 @@
 """The real node with a fault: `python -m support.dead_model_node --ros-args ...`.
 
-Each line on its standard input is what is wrong from now on: the stage whose model nobody reaches, or what is
-leaked at each plan (memory, threads, handles).
+Each line on its standard input is what is wrong from now on: the stage whose model nobody reaches, or
+`leaks`: each plan then leaks memory, a thread and an open file.
 """
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from goalreel.errors import BackendError
@@ -22,11 +22,9 @@ dead = ""
 leaked: list[object] = []
 
 
-LEAKS: dict[str, Callable[[], object]] = {
-    "memory": lambda: bytes(bytearray(4_000_000)),
-    "threads": lambda: threading.Thread(target=threading.Event().wait, daemon=True).start(),
-    "handles": lambda: Path(__file__).open(),  # noqa: SIM115
-}
+def leak() -> None:
+    threading.Thread(target=threading.Event().wait, daemon=True).start()
+    leaked.extend([bytes(bytearray(4_000_000)), Path(__file__).open()])  # noqa: SIM115
 
 
 def dying(ask: Ask) -> Ask:
@@ -35,8 +33,8 @@ def dying(ask: Ask) -> Ask:
     def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
         if stage == dead:
             raise BackendError("the server is gone\nwith details")
-        if stage == "plan" and dead in LEAKS:
-            leaked.append(LEAKS[dead]())
+        if stage == "plan" and dead == "leaks":
+            leak()
         return ask(stage, requests)
 
     return answer
