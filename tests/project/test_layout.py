@@ -227,6 +227,15 @@ def test_package_xml_has_the_shape_of_format_3(package):
     assert len(depends) == len(set(depends)), "a dependency is named once"
 
 
+@pytest.mark.parametrize("package", ["goalreel_interfaces", "goalreel_ros", "lerobot_camera_goalreel"])
+def test_a_package_carries_what_is_released_with_it(package):
+    folder = ROOT / "ros_pkg" / package
+    assert (folder / "LICENSE").read_text() == (ROOT / "LICENSE").read_text()
+    assert f"Changelog for package {package}\n" in (folder / "CHANGELOG.rst").read_text()
+    declared = (folder / "QUALITY_DECLARATION.md").read_text()
+    assert declared.startswith(f"# Quality declaration of `{package}`\n")
+
+
 def test_there_is_one_version_and_one_pin_and_ros_packages_name_what_they_import():
     folder = ROOT / "ros_pkg" / "goalreel_ros"
     manifest = ElementTree.parse(folder / "package.xml")
