@@ -374,7 +374,7 @@ class TaskFollower(Follower):
 
 def _unconfirmed(reason: str, verdict: Verdict | None = None) -> TaskEnded:
     line = reason.strip().splitlines()[0] if reason.strip() else "it gives no reason"
-    text = f"every step was accepted as done, but the critic does not confirm the task: {line}"
+    text = f"every step has ended, but the critic does not confirm the task: {line}"
     return TaskEnded(ErrorCode.UNCONFIRMED, text, verdict)
 
 

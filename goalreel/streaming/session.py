@@ -29,7 +29,7 @@ SLOW_CALL_SECONDS = 1.0
 """A model call that takes longer is mentioned in the progress message."""
 _LOOK_SECONDS = 0.1
 """Seconds between two looks at the clock, which may be a simulator's."""
-NOT_CHECKED = "every step was taken for done; nobody checked the end against the whole task (`confirm`)"
+NOT_CHECKED = "every step has ended; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
 _SOLE_JUDGES = {"planner", "critic"}
 

@@ -17,7 +17,6 @@ from collections import deque
 from contextlib import ExitStack
 
 import numpy as np
-import uvicorn
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo
@@ -25,6 +24,7 @@ from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
 
 from goalreel.errors import InputError
+from goalreel.http.server import BoundedServer
 from goalreel.image import Image
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
@@ -55,8 +55,7 @@ class ModelServer:
         self._socket = socket.create_server((HOST, port))
         self.url = f"http://{HOST}:{self._socket.getsockname()[1]}"
         app = create_app(models, ServeSettings(batch_wait_ms=0))
-        config = uvicorn.Config(app, log_level="warning", timeout_graceful_shutdown=CLOSE_SECONDS)
-        self._server = uvicorn.Server(config)
+        self._server = BoundedServer(app, timeout_graceful_shutdown=CLOSE_SECONDS)
         # Outside the main thread uvicorn installs no signal handlers.
         serve = self._server.run
         self._thread = threading.Thread(target=serve, args=([self._socket],), name="models", daemon=True)
