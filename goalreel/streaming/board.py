@@ -224,7 +224,7 @@ class Board:
     """
 
     critic_failure: Failure | None = None
-    """The critic's failure to say if a step is done, when it was last asked; None where it did."""
+    """The critic's failure to say if a step or the task is done, at the last question; None where it did."""
 
     earlier_failures: tuple[Failure, ...] = ()
     """Failures of editor and critic elsewhere, before the storyboard was sent here."""

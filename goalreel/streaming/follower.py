@@ -157,10 +157,19 @@ class Follower:
         self._question.add_done_callback(lambda _: self._live.wake())
 
     def _take_answer(self) -> Verdict | Failure | None:
-        if self._question is None or not self._question.done():
+        if self._question is None:
+            return None
+        if not self._question.done():
+            if problem := self._caller.retry_reason("judge"):
+                self._note(Failure(stage="judge", message=problem))
             return None
         answer, self._question = self._question.result(), None
+        self._note(answer if isinstance(answer, Failure) else None)
         return answer
+
+    def _note(self, failure: Failure | None) -> None:
+        if failure != self._live.board.critic_failure:
+            self._live.update(critic_failure=failure)
 
     def _drop_question(self) -> None:
         if self._question is not None:
@@ -251,9 +260,6 @@ class StepFollower(Follower):
         return self._decide(frame)
 
     def _is_reached(self, answer: Verdict | Failure) -> bool:
-        failure = answer if isinstance(answer, Failure) else None
-        if failure != self._live.board.critic_failure:
-            self._live.update(critic_failure=failure)
         if isinstance(answer, Verdict):
             return answer.success
         if self._settings.on_model_failure == "fail" and answer.reply is None:

@@ -180,8 +180,12 @@ class ModelCaller:
                 await asyncio.to_thread(self.examiner.note, request, answer)
 
     async def confirms(self, preset: Preset, steps: int) -> bool:
-        """Tell whether the critic can judge a task of so many steps as a whole."""
-        return await asyncio.to_thread(preset.confirms, steps, self._critic_steps)
+        """Tell whether the critic can judge a task of so many steps as a whole, if it can be asked at all."""
+        limit = await asyncio.to_thread(self._critic_steps)
+        if limit == 0:
+            self._unavailable["judge"] = time.monotonic(), "its server cannot be reached"
+            return True
+        return preset.confirms(steps, lambda: limit)
 
     async def judge_live(self, candidate: Candidate) -> Verdict | Failure:
         """Ask whether a live frame shows that the sub-goal is reached.
@@ -207,6 +211,11 @@ class ModelCaller:
         """Say why a model cannot be called at present; None when it can."""
         since, reason = self._unavailable.get(stage, (-COOL_DOWN, ""))
         return reason if time.monotonic() - since < COOL_DOWN else None
+
+    def retry_reason(self, stage: Stage) -> str:
+        """Say why a model's call under way is made once more; empty where none is."""
+        problems = (call.abort.problem for asked, call in self._pending if asked == stage)
+        return next(filter(None, problems), "")
 
     def forget_failures(self) -> None:
         """Call every model again, at a new order: what failed before it may have been mended."""

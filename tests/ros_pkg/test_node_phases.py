@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray
+from support.critic_process import CriticProcess
 from support.ros_bench import BLUE, GREEN, RED, Gate, Robot, Scripted
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
-from goalreel_interfaces.msg import Storyboard, SubGoal
-from goalreel_interfaces.srv import Command, GetStoryboard
+from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
+from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep
 
 pytestmark = pytest.mark.process
 
@@ -24,9 +25,24 @@ NUMBERS = count()
 
 
 @pytest.fixture(scope="module")
-def node_parameters(served, answers):
-    critic = f"server:{served[1]}?retries=0"
-    return {"image_timeout": 120.0, "critic": critic, "controls": 5.0, "examination": str(answers)}
+def critic(ros_env) -> Iterator[CriticProcess]:
+    """The critic's process."""
+    it = CriticProcess()
+    yield it
+    it.kill()
+
+
+@pytest.fixture
+def scripted(scripted, critic):
+    critic.start()
+    scripted.critic = critic
+    return scripted
+
+
+@pytest.fixture(scope="module")
+def node_parameters(critic, answers):
+    url = f"server:{critic.url}?retries=1"
+    return {"image_timeout": 120.0, "critic": url, "controls": 5.0, "examination": str(answers)}
 
 
 @pytest.fixture(scope="module")
@@ -89,6 +105,12 @@ def state(robot: Robot) -> int:
     return robot.call(GetStoryboard, "get_storyboard").storyboard.state
 
 
+def complete(robot: Robot, index: int) -> int:
+    """Mark a step, as an operator does."""
+    done = StoryboardStep.STATUS_COMPLETED
+    return robot.call(SetActiveStep, "set_active_step", index=index, status=done).error_code
+
+
 def ends_well(robot: Robot, scripted: Scripted, begun: Begun) -> None:
     """It succeeds once the critic is asked about it anew: a yes from before is not heard."""
     robot.colour = RED
@@ -135,6 +157,28 @@ def test_no_goal_is_active_without_a_camera(robot, scripted, phase):
         robot.film()
         until(lambda: any(goal.active for goal in begun.goals[first:]))
         ends_well(robot, scripted, begun)
+
+
+@pytest.mark.parametrize("phase", PHASES)
+def test_a_killed_critic_is_no_secret_and_confirms_nothing(robot, scripted, phase):
+    reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
+    until(lambda: reports)
+    with in_phase(phase, robot, scripted) as begun:
+        scripted.critic.kill()
+        begun.let_go.close()
+        robot.colour = RED
+        until(lambda: begun.goals[-1].degraded)
+        late = robot.listen(SubGoal, "goalreel/subgoal")
+        until(lambda: late and late[-1].degraded)
+        until(lambda: any("the critic failed: " in status.message for status in reports[-1].status))
+        if phase != "confirming":
+            until(lambda: begun.shows(active=True))
+            until(lambda: complete(robot, begun.goals[-1].index) == ErrorCode.NO_TASK)
+        status, result = robot.result(begun.handle)
+    assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ErrorCode.UNCONFIRMED)
+    assert result.storyboard.state == Storyboard.STATE_UNCONFIRMED
+    assert result.degraded
+    until(lambda: (late[-1].active, late[-1].degraded) == (False, result.degraded))
 
 
 ENDINGS = {

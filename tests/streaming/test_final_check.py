@@ -57,17 +57,20 @@ def test_what_it_does_not_confirm_ends_as_unconfirmed_and_says_why(start):
     assert [g.active for g in heard.goals][-1] is False
 
 
+@pytest.mark.parametrize("reason", ["server gone", "its server cannot be reached"])
 @pytest.mark.parametrize(
     ("on_failure", "error"), [("text_only", ErrorCode.UNCONFIRMED), ("fail", ErrorCode.CRITIC_FAILED)]
 )
-def test_a_critic_that_cannot_be_asked_confirms_nothing(begin, on_failure, error):
+def test_a_critic_that_cannot_be_asked_confirms_nothing(begin, on_failure, error, reason):
     world = World(1)
-    engine, _, ticket = begin(world, on_model_failure=on_failure)
+    limit = None if reason == "server gone" else 0
+    engine, heard, ticket = begin(world, on_model_failure=on_failure, critic_steps=lambda: limit)
     world.fails["judge"] = "server gone"
     engine.set_step(0, "completed")
     outcome = result(ticket)
     assert outcome.error is error
-    assert "server gone" in outcome.message
+    assert reason in outcome.message
+    assert heard.goals[-1].board.degraded == outcome.board.degraded == f"the critic failed: {reason}"
 
 
 def test_a_critic_of_pictures_alone_takes_neither_a_step_nor_the_task_for_done(begin):

@@ -12,6 +12,7 @@ from support.wait import until
 
 from goalreel.chat.openai import OpenAIChat
 from goalreel.critics.chat import ChatCritic
+from goalreel.http.calls import report_retry
 from goalreel.planners.chat import ChatPlanner
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.model_caller import MAX_ABANDONED
@@ -144,11 +145,19 @@ def test_calls_that_nobody_waits_for_are_bounded(start):
 def test_a_critic_that_fails_while_the_robot_acts_is_no_secret_until_it_answers_again(begin):
     world = World(1)
     engine, _, ticket = begin(world, confirm=False)
-    told = world.judge
+    told, answers = world.judge, threading.Event()
     world.judge = lambda _: [Failure(stage="judge", message="no verdict in the reply", reply="Sure!")]
     world.scene = picture(1)
     until(lambda: engine.board.degraded == "the critic failed: no verdict in the reply")
-    world.judge = told
+
+    def ask_again(candidates):
+        report_retry(1, "no whole reply")
+        assert answers.wait(60)
+        return told(candidates)
+
+    world.judge = ask_again
+    until(lambda: engine.board.degraded == "the critic failed: no whole reply")
+    answers.set()
     outcome = result(ticket)
     assert (outcome.error, outcome.board.degraded) == (ErrorCode.NONE, "")
     assert outcome.board.steps[0].ended_by == "critic"

@@ -128,7 +128,7 @@ def talking(models: Models, **settings: object) -> Iterator[httpx.Client]:
 @contextlib.contextmanager
 def running(app: object, **options: object) -> Iterator[tuple[str, BoundedServer]]:
     """Any application on a real server, in a thread; yields its URL and the server."""
-    server = BoundedServer(app, port=0, timeout_graceful_shutdown=5, **options)
+    server = BoundedServer(app, **{"port": 0, "timeout_graceful_shutdown": 5} | options)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until(lambda: server.started)
