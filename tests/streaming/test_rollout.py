@@ -199,7 +199,9 @@ def press(patch: pytest.MonkeyPatch, key: Callable[[], str]) -> None:
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("strategy", ["sentry", "episodic", "highlight"])
+@pytest.mark.parametrize(
+    "strategy", ["sentry", *(pytest.param(name, marks=pytest.mark.lab) for name in ("episodic", "highlight"))]
+)
 def test_what_was_followed_becomes_rows_of_the_recording(bench, tmp_path, strategy, monkeypatch):
     root = tmp_path / "recorded"
     recording = recorded(strategy, root)
@@ -231,7 +233,7 @@ def test_what_was_followed_becomes_rows_of_the_recording(bench, tmp_path, strate
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("autonomous", ["true", "false"])
+@pytest.mark.parametrize("autonomous", ["true", pytest.param("false", marks=pytest.mark.lab)])
 def test_a_person_may_take_over_for_as_long_as_it_takes(bench, tmp_path, autonomous, monkeypatch):
     """lerobot passes no frames on meanwhile: the task waits, and the rows go on."""
     reasons, told = [], NewestGoal.on_goal
