@@ -40,7 +40,6 @@ EXTRAS = {
         ("fastapi", "prometheus_client", "starlette", "uvicorn"),
     ),
     "ray": Extra("spread annotate and plan over a Ray cluster", ("ray",)),
-    "prompts": Extra("write prompts from banks", ("datasketch",)),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
     "deepspeed": Extra("train on several GPUs with ZeRO", ("deepspeed",)),
 }

@@ -72,55 +72,6 @@ def import_published(
     show_result(results, "\n".join(lines), json_output)
 
 
-PROMPTS_EPILOG = (
-    "OUT/prompts.jsonl has a row a prompt, OUT/banks what they were written from, OUT/report.json the "
-    "counts.\n\n"
-    "Examples:\n\n"
-    "- `goalreel corpus prompts --out prompts`\n\n"
-    "- `goalreel corpus prompts --out some --count 500 --domains kitchen,laundry --seed 1`\n\n"
-    "- `goalreel corpus prompts --out mine --banks prompts/banks`, after you edited those"
-)
-
-
-def prompts(
-    out: Annotated[Path, typer.Option(help="Folder of the prompts.")],
-    count: Annotated[int, typer.Option(min=1, help="How many prompts.")] = 40_000,
-    banks: Annotated[
-        Path | None, typer.Option(help="Folder of YAML banks, one a domain. [default: those of goalreel]")
-    ] = None,
-    domains: Annotated[str | None, typer.Option(help="Such as kitchen,workshop. [default: all]")] = None,
-    similarity: Annotated[
-        float,
-        typer.Option(min=0.3, max=1, help="Similarity of words from which prompts are near-duplicates."),
-    ] = 0.75,
-    seed: Annotated[int, typer.Option(min=0, help="The same seed and banks give the same prompts.")] = 0,
-    json_output: Json = False,
-) -> None:
-    """Write instructions to plan from banks of words and templates, balanced and without duplicates."""
-    with one_line_errors("interrupted; nothing was written: run the same command again"):
-        from dataclasses import asdict
-
-        from goalreel.annotator.prompts import SHIPPED, PromptConfig, make_prompts, read_banks
-        from goalreel.cli.console import print_json, progress_bars
-        from goalreel.cli.options import choose_names
-
-        chosen = read_banks(banks or SHIPPED)
-        if domains is not None:
-            chosen = {name: chosen[name] for name in choose_names(domains, list(chosen), "domain")}
-        with progress_bars() as progress:
-            report = make_prompts(PromptConfig(chosen, count, seed, similarity), out, progress=progress)
-    if json_output:
-        print_json({"out": str(out), **asdict(report)})
-        return
-    for domain, number in report.domains.items():
-        typer.echo(f"{number:8} {domain}")
-    left_out = ", ".join(f"{number} {kind}" for kind, number in report.duplicates.items())
-    typer.echo(f"{report.prompts:8} of {count} prompts; duplicates left out: {left_out}")
-    if report.prompts < count:
-        typer.echo("The banks hold no more prompts that differ: add to them", err=True)
-    typer.echo(f"Look at {out / 'prompts.jsonl'}")
-
-
 app = typer.Typer(
     name="corpus",
     cls=ExtensibleGroup,
@@ -143,7 +94,6 @@ def main() -> None:
 
 
 app.command("import", epilog=IMPORT_EPILOG)(import_published)
-app.command(epilog=PROMPTS_EPILOG)(prompts)
 
 
 @app.command(

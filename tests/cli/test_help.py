@@ -32,7 +32,6 @@ def test_what_stands_in_angle_brackets_is_shown():
     """Rich takes a bare `<image>` for markup, and Typer does not list the values of a `type`."""
     assert "with <image>" in " ".join(goalreel("plan", "--help").replace("│", " ").split())
     assert "plans|continuations" in goalreel("corpus", "make", "--help")
-    assert "[default: all]" in goalreel("corpus", "prompts", "--help")
     assert "`" not in goalreel("tabletop", "record", "--help")
 
 
