@@ -1,7 +1,7 @@
 """Plan many prompts: a storyboard for each row of a JSONL file, by the batch driver.
 
 OUT/settings.json        the settings, which must be the same in a second run
-OUT/storyboards/ID/      a row's storyboard, and row.json: the row, and the editor that drew it
+OUT/storyboards/ID/      a row's storyboard, and row.json: the row
 OUT/examination/         the critic's answers to control questions
 OUT/answers/             answers about unfinished rows, so that a killed run goes on where it stopped
 OUT/report.json          numbers, and OUT/index.html shows the storyboards; written by a run without a shard
@@ -11,9 +11,8 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from goalreel.annotator.plan import make_task
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.claims import ClaimTotals, add_counts, count
-from goalreel.critics.examiner import FOLDER, Examiner, read_examination
+from goalreel.critics.examiner import FOLDER, read_examination
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError
@@ -130,20 +129,13 @@ class PlanConfig:
     """Which rows are planned, and by which models."""
 
     rows: Sequence[PromptRow]
-    presets: Sequence[Preset]
-    """The same but for the editor; one, or as many as `shares`."""
-    shares: Sequence[float] = (1.0,)
+    preset: Preset
     seed: int = 0
     on_rejected: OnRejected = "continue"
     limits: Limits = field(default_factory=Limits)
     shard: Shard | None = None
     bad_lines: Mapping[int, str] = field(default_factory=dict)
     """Those that were left out, for the report."""
-
-    def preset_of(self, row: PromptRow) -> int:
-        """Which preset plans a row: by its id and the seed alone, so that every shard and run agrees."""
-        point = int(digest(str(self.seed), row.id)[:12], 16) / 16**12 * sum(self.shares)
-        return next(i for i, end in enumerate(accumulate(self.shares)) if point < end)
 
 
 @dataclass
@@ -160,11 +152,8 @@ class PlanSummary:
     """Line -> why it was left out."""
     failures: dict[str, str] = field(default_factory=dict)
     """Row -> why it has no storyboard. The same call tries it again."""
-    editors: Counter[str] = field(default_factory=Counter)
-    """Editor -> storyboards; of this run and those before, as all that follows."""
-    domains: Counter[str] = field(default_factory=Counter)
     steps: Counter[Status] = field(default_factory=Counter)
-    """Status -> steps."""
+    """Status -> steps; of this run and those before, as all that follows."""
     claims: ClaimTotals = field(default_factory=dict)
     """The steps' claims by maker and by checker (`goalreel.claims.count`)."""
     end_checked: Counter[str] = field(default_factory=Counter)
@@ -213,55 +202,46 @@ class _Job:
         self._journal = Journal(out / "answers")
 
     @cached_property
-    def _model_sets(self) -> list[ModelSet]:
-        """The models by preset; they share the planner and the critic."""
-        first, *others = (load(preset, roles=()) for preset in self.config.presets)
-        return [
-            first,
-            *(replace(model_set, planner=first.planner, critic=first.critic) for model_set in others),
-        ]
+    def _model_set(self) -> ModelSet:
+        return load(self.config.preset, roles=())
 
     def has(self, row: PromptRow) -> bool:
         """Tell whether a row has its storyboard."""
         return (self.out / "storyboards" / row.id / "storyboard.json").is_file()
 
     def settings(self) -> dict[str, Any]:
-        """All that decides the storyboards, if the editors can begin with the rows."""
+        """All that decides the storyboards, if the editor can begin with the rows."""
         config = self.config
-        for number, model_set in enumerate(self._model_sets):
-            own = (row for row in config.rows if config.preset_of(row) == number)
-            check_first(model_set, (row.picture is not None for row in own))
+        check_first(self._model_set, (row.picture is not None for row in config.rows))
         rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in config.rows)
         return {
             "prompts": digest(*rows),
-            "models": [model_set.provenance.identified().settings() for model_set in self._model_sets],
-            "shares": list(config.shares),
+            "models": self._model_set.provenance.identified().settings(),
             "seed": config.seed,
             "on_rejected": config.on_rejected,
         }
 
     def run(self, rows: Sequence[PromptRow], progress: OnProgress) -> None:
-        """Plan the rows, those of one editor after those of another."""
-        total, failures = len(rows), self.summary.failures
+        """Plan the rows."""
+        total, failures, models = len(rows), self.summary.failures, self._guarded
         progress("plan", 0, total)
         try:
-            if rows and self._model_sets[0].plans_first:
+            if rows and self._model_set.plans_first:
                 plans = self._plan_first(rows, progress)
                 failures |= {id: plan.message for id, plan in plans.items() if isinstance(plan, Failure)}
                 rows = [row for row in rows if row.id not in failures]
-            for number, model_set in enumerate(self._model_sets):
-                own = {row.id: row for row in rows if self.config.preset_of(row) == number}
-                if own:
-                    model_set.prepare(roles=("editor", "critic") if model_set.plans_first else ROLES)
-                models = self._guarded(model_set)
-                for board in models.boards(self._tasks(own.values())):
-                    self._keep(own[board.task.id], board, models, model_set)
-                    progress("plan", self.summary.planned + len(failures), total)
+            if rows:
+                self._model_set.prepare(roles=("editor", "critic") if self._model_set.plans_first else ROLES)
+            own = {row.id: row for row in rows}
+            for board in models.boards(self._tasks(rows)):
+                self._keep(own[board.task.id], board, models)
+                progress("plan", self.summary.planned + len(failures), total)
         except ModelUnavailableError as e:
             self.summary.stopped = str(e)
 
-    def _guarded(self, models: ModelSet) -> GuardedModels:
-        config = self.config
+    @cached_property
+    def _guarded(self) -> GuardedModels:
+        config, models = self.config, self._model_set
         return GuardedModels(
             models,
             self._journal,
@@ -269,13 +249,8 @@ class _Job:
             config.on_rejected,
             len(config.rows),
             confirm=True,
-            examiner=self._examiner,
+            examiner=models.examiner(self.out / FOLDER, writer=self._writer),
         )
-
-    @cached_property
-    def _examiner(self) -> Examiner:
-        """The examiner of the one critic."""
-        return self._model_sets[0].examiner(self.out / FOLDER, writer=self._writer)
 
     def _tasks(self, rows: Iterable[PromptRow]) -> Iterator[Task]:
         for row in rows:
@@ -286,7 +261,7 @@ class _Job:
 
     def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> Mapping[str, Plan | Failure]:
         """Make all plans, which the journal keeps, free the planner's memory, and return what failed."""
-        models, done = self._guarded(self._model_sets[0]), 0
+        models, done = self._guarded, 0
 
         def planned(_: Task) -> None:
             nonlocal done
@@ -296,13 +271,12 @@ class _Job:
         models.plan_first(self._tasks(rows), planned)
         return models.plans
 
-    def _keep(self, row: PromptRow, board: Storyboard, models: GuardedModels, model_set: ModelSet) -> None:
+    def _keep(self, row: PromptRow, board: Storyboard, models: GuardedModels) -> None:
         if reason := models.problem(board):
             self.summary.failures[row.id] = reason
             return
         folder = self.out / "storyboards" / row.id
-        about = {"row": row.values, "editor": model_set.provenance.identities()["editor"]}
-        write_bytes(folder / "row.json", json.dumps(about, indent=1).encode())
+        write_bytes(folder / "row.json", json.dumps(row.values, indent=1).encode())
         save_storyboard(models.signed(board), folder)
         self._journal.forget(row.id)
         self.summary.planned += 1
@@ -316,17 +290,12 @@ def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnPro
             folder = out / "storyboards" / row.id
             if (folder / "storyboard.json").is_file():
                 board = load_storyboard(folder)
-                editor = json.loads(read_file(folder / "row.json"))["editor"]
-                summary.editors[editor] += 1
-                summary.domains[str(row.values.get("domain", "-"))] += 1
                 summary.steps.update(step.status for step in board.steps)
                 summary.end_checked[board.end_checked] += 1
                 summary.ends_in_doubt += bool(board.end_doubt)
                 add_counts(summary.claims, count(board.steps))
                 summary.doubtful += sum(step.in_doubt for step in board.steps)
-                yield EpisodeView(
-                    row.number, f"{row.id}, drawn by {editor}", row.prompt, board, examination=examination
-                )
+                yield EpisodeView(row.number, row.id, row.prompt, board, examination=examination)
             progress("report", done + 1, len(config.rows))
 
     counts = {"rows": str(len(config.rows)), "failed": str(len(summary.failures))}

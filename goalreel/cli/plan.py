@@ -32,9 +32,6 @@ class PromptOptions(Settings):
 
     prompts: Path | None = setting(None, 'Plan each row of this JSONL file: {"prompt": "..."}.', panel=_MANY)
     images: Path | None = setting(None, "Folder of the files that rows name as `image`.", panel=_MANY)
-    mix: list[str] | None = setting(
-        None, "Have this editor draw this share of the rows.", metavar="SHARE=EDITOR", panel=_MANY
-    )
     shard: str | None = setting(
         None,
         "Plan one of n parts; end with the command without it, which writes the report.",
@@ -65,12 +62,11 @@ def plan_file(
     from goalreel.wording import status_counts
 
     if options.prompts is None:
-        raise InputError("--images, --mix and --shard go with --prompts FILE.jsonl")
+        raise InputError("--images and --shard go with --prompts FILE.jsonl")
     shard = Shard.parse(options.shard) if options.shard else None
     rows, faults = read_rows(options.prompts, options.images)
-    shares, presets = _mixed(options.mix or [], preset)
     limits = Limits(options.batch_size, in_flight=4 * options.batch_size)
-    order = PlanConfig(rows, presets, shares, seed, on_rejected, limits, shard, faults)
+    order = PlanConfig(rows, preset, seed, on_rejected, limits, shard, faults)
     with progress_bars() as progress:
         summary = plan_rows(order, out, progress)
     if json_output:
@@ -82,8 +78,6 @@ def plan_file(
             typer.echo(f"{row}: {reason}", err=True)
         done = f"{summary.planned} storyboards, {summary.resumed} were there"
         typer.echo(f"{done}, {len(summary.failures)} failed, {len(faults)} lines left out")
-        for editor, number in summary.editors.items():
-            typer.echo(f"{number:8} drawn by {editor}")
         if shard is None:
             if summary.steps:
                 doubted = f"; words in doubt: {summary.doubtful}" if summary.doubtful else ""
@@ -98,27 +92,6 @@ def plan_file(
         raise typer.Exit(1)
 
 
-def _mixed(mix: list[str], preset: "Preset") -> "tuple[list[float], list[Preset]]":
-    """The shares, and for each the preset with its editor.
-
-    Raises:
-        InputError: a share is no number above 0, or an editor is missing.
-    """
-    if not mix:
-        return [1.0], [preset]
-    shares, presets = [], []
-    for text in mix:
-        share, _, editor = text.partition("=")
-        try:
-            shares.append(float(share))
-        except ValueError:
-            shares.append(0.0)
-        if not 0 < shares[-1] < 1e9 or not editor.strip():
-            raise InputError(f"--mix takes SHARE=EDITOR, such as 0.5=flux2-klein-9b, not {text!r}")
-        presets.append(preset.but(editor=editor.strip()))
-    return shares, presets
-
-
 EPILOG = (
     "Examples:\n\n"
     "- `goalreel plan frame.png 'put the blue block in the yellow bowl' --out plan`\n\n"
@@ -128,9 +101,7 @@ EPILOG = (
     "- `goalreel plan --continue drawer --done 2 now.png --out rest --preset klein`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --config models.yaml`\n\n"
-    "- `goalreel plan --prompts prompts.jsonl --out boards --preset klein --shard 1/4`\n\n"
-    "- `goalreel plan --prompts scenes.jsonl --images scenes --out boards --preset api "
-    "--mix 0.5=flux2-klein-9b --mix 0.5=gemini:MODEL`"
+    "- `goalreel plan --prompts scenes.jsonl --images scenes --out boards --preset klein --shard 1/4`"
 )
 
 

@@ -1,4 +1,4 @@
-"""`goalreel plan --prompts`: rows in, storyboards out; kills, shards, shares and bad rows."""
+"""`goalreel plan --prompts`: rows in, storyboards out; kills, shards and bad rows."""
 
 import json
 
@@ -22,16 +22,15 @@ def preset(editor):
 
 
 class Draws(Scripted):
-    """Never fails, and says which rows it drew; stops the run at its edit number `dies_at`."""
+    """Never fails; stops the run at its edit number `dies_at`."""
 
     def __init__(self, dies_at=None):
         super().__init__(0, fail_percent=0)
-        self.drawn, self.dies_at = set(), dies_at
+        self.dies_at = dies_at
 
     def edit(self, edits):
         if self.dies_at is not None and len(self.calls["edit"]) == self.dies_at:
             raise KeyboardInterrupt
-        self.drawn |= {edit.task_id for edit in edits}
         return super().edit(edits)
 
 
@@ -55,9 +54,8 @@ def rows(tmp_path):
     return read_rows(path)[0]
 
 
-def order(rows, *editors, **more):
-    shares = more.pop("shares", [1.0] * len(editors))
-    return PlanConfig(rows, [preset(e) for e in editors], shares, limits=Limits(4, 4), **more)
+def order(rows, editor, **more):
+    return PlanConfig(rows, preset(editor), limits=Limits(4, 4), **more)
 
 
 def boards(out):
@@ -71,7 +69,7 @@ def test_every_row_gets_a_storyboard_and_a_second_run_asks_nothing(rows, models,
     assert {board.task.instruction for board in boards(out).values()} == {row.prompt for row in rows}
     assert "put 11 away" in (out / "index.html").read_text()
     report = json.loads((out / "report.json").read_text())
-    assert (report["editors"], report["end_checked"]) == ({"a": 12}, {"nobody": 11, "model hf:c": 1})
+    assert report["end_checked"] == {"nobody": 11, "model hf:c": 1}
     assert report["claims"]["what"]["checked"] == {"nobody": sum(report["steps"].values())}
     assert not any((out / "answers").glob("*.json"))
     models.clear()
@@ -92,31 +90,18 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(rows, models, tmp_path):
     assert summary.planned + summary.resumed == whole.planned
 
 
-def test_shards_do_the_rows_once_and_agree_on_the_editors(rows, models, tmp_path):
-    shared = {"shares": [2.0, 1.0], "seed": 3}
-    plan_rows(order(rows, "a", "b", **shared), tmp_path / "whole")
-    drawn = {name: model.drawn for name, model in models.items()}
-    models.clear()
+def test_shards_do_the_rows_once(rows, models, tmp_path):
+    plan_rows(order(rows, "a"), tmp_path / "whole")
     for number in (1, 2):
-        summary = plan_rows(order(rows, "a", "b", shard=Shard(number, 2), **shared), tmp_path / "out")
+        summary = plan_rows(order(rows, "a", shard=Shard(number, 2)), tmp_path / "out")
         assert summary.planned == 6
         assert not (tmp_path / "out" / "index.html").exists()
-    summary = plan_rows(order(rows, "a", "b", **shared), tmp_path / "out")
+    summary = plan_rows(order(rows, "a"), tmp_path / "out")
     assert summary.planned == 0
     assert boards(tmp_path / "out") == boards(tmp_path / "whole")
-    assert {name: model.drawn for name, model in models.items()} == drawn
-    assert all(drawn.values())
     for row in rows:
-        about = json.loads((tmp_path / "out" / "storyboards" / row.id / "row.json").read_text())
-        assert row.id in drawn[about["editor"]]
-        assert about["row"] == {"prompt": row.prompt}
-
-
-def test_shares_are_kept_over_many_rows(rows):
-    many = [row.__class__(i, f"r{i}", "p", None, {}) for i, row in enumerate(rows * 100)]
-    chosen, other = (order(many, "a", "b", shares=[3.0, 1.0], seed=seed) for seed in (0, 1))
-    assert sum(map(chosen.preset_of, many)) == pytest.approx(300, abs=45)
-    assert list(map(chosen.preset_of, many)) != list(map(other.preset_of, many))
+        stored = (tmp_path / "out" / "storyboards" / row.id / "row.json").read_text()
+        assert json.loads(stored) == {"prompt": row.prompt}
 
 
 def test_a_row_that_comes_to_nothing_costs_no_other_one(rows, models, tmp_path):
@@ -169,5 +154,4 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     assert "leave FRAME, INSTRUCTION" in fails(*start, "--prompts", path, "open the drawer")
     assert "go with --prompts" in fails(*start, "--shard", "1/2")
     assert "go with --prompts" in fails(*start, "frame.png", "open the drawer", "--shard", "1/2")
-    assert "--mix takes SHARE=EDITOR" in fails(*start, "--prompts", path, "--mix", "nano-editor")
     assert invoke(*start, "--prompts", path, "--batch-size", 0).exit_code == 2
