@@ -192,7 +192,7 @@ def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
     rows = defaultdict[int, list[dict[str, Any]]](list)
     try:
         for row in table.to_pylist():
-            if path.suffix.lower() == ".csv":  # as `export --to table` quotes what would be a formula
+            if path.suffix.lower() == ".csv":  # as `goalreel export` quotes what would be a formula
                 row |= {key: plain(value) for key, value in row.items()}
             if name := str(row["name"] or "").strip():
                 rows[int(row["episode"])].append({**row, "name": name})

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,7 @@ from goalreel.cli.options import INTERRUPTED, Episodes, Json, RecordedSource
 from goalreel.errors import InputError
 
 if TYPE_CHECKING:
-    from goalreel.progress import OnProgress
+    pass
 
 
 SHOW_EPILOG = (
@@ -137,54 +137,33 @@ def build(
 
 EXPORT_EPILOG = (
     "Examples:\n\n"
-    "- `goalreel export pusht-goals --to table --out steps.csv`\n\n"
-    "- `goalreel export pusht-goals --to table --out steps.parquet`\n\n"
-    "- `goalreel export pusht-goals --to sarm --out pusht-sarm`"
+    "- `goalreel export pusht-goals --out steps.csv`\n\n"
+    "- `goalreel export pusht-goals --out steps.parquet`"
 )
-NOTHING_WRITTEN = "interrupted; nothing was written: run the same command again"
 
 
 def export(
     dataset: Annotated[
         Path, typer.Argument(help="What `goalreel annotate` wrote or is writing, or its name on the Hub.")
     ],
-    to: Annotated[
-        Literal["table", "sarm"],
-        typer.Option(
-            help="table: a row a step, with its words, times, status and verdict. "
-            "sarm: a copy of the dataset with the stages that lerobot's reward model SARM is trained on."
-        ),
-    ],
-    out: Annotated[Path, typer.Option(help="table: the file, NAME.csv or NAME.parquet; sarm: a new folder.")],
+    out: Annotated[Path, typer.Option(help="The file, NAME.csv or NAME.parquet.")],
     source: Annotated[
         Path | None,
-        typer.Option(
-            help="table: the dataset that DATASET is made from, before it is written. [default: remembered]"
-        ),
+        typer.Option(help="What DATASET is made from, before it is written. [default: remembered]"),
     ] = None,
     json_output: Json = False,
 ) -> None:
-    """Export an annotated dataset: as a table, or for SARM."""
-    with one_line_errors(NOTHING_WRITTEN):
+    """Export the steps of an annotated dataset as a table."""
+    with one_line_errors("interrupted; nothing was written: run the same command again"):
+        from goalreel.annotator.exports import export_table
         from goalreel.cli.console import print_json, progress_bars
 
         with progress_bars() as progress:
-            counts = _export(dataset, to, out, source, progress)
+            rows = export_table(dataset, out, source=source, progress=progress)
         if json_output:
-            print_json({"to": to, "out": str(out), **counts})
+            print_json({"out": str(out), "rows": rows})
         else:
-            typer.echo(f"{', '.join(f'{count} {what}' for what, count in counts.items())}: {out}")
-
-
-def _export(dataset: Path, to: str, out: Path, source: Path | None, progress: "OnProgress") -> dict[str, int]:
-    """Write the export; return counts by what they count."""
-    from goalreel.annotator.exports import export_sarm, export_table
-
-    if to == "table":
-        return {"rows": export_table(dataset, out, source=source, progress=progress)}
-    if source is not None:
-        raise InputError("--source is for --to table: sarm needs a dataset that is written")
-    return export_sarm(dataset, out, progress=progress)
+            typer.echo(f"{rows} rows: {out}")
 
 
 CARRY_OVER_EPILOG = (

@@ -32,7 +32,10 @@ COMMANDS = {
             "Write the annotated dataset again, with people's corrections or from several shards.",
             "annotated",
         ),
-        "export": Place("Export an annotated dataset: as a table, or for SARM.", "annotated"),
+        "export": Place(
+            "Export the steps of an annotated dataset as a table.",
+            "annotated",
+        ),
         "bag2lerobot": Place(
             "Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed.",
             "bags",

@@ -108,7 +108,7 @@ def test_files_that_are_being_written_are_not_there_yet(video_dataset, annotated
         path.with_name(f".goalreel-tmp-8dd27238-{path.name}").write_bytes(data[: len(data) // 2])
     show(out, tmp_path / "report")
     goalreel("check", root)
-    goalreel("export", out, "--to", "table", "--out", tmp_path / "steps.csv")
+    goalreel("export", out, "--out", tmp_path / "steps.csv")
     goalreel("corpus", "from-storyboards", out, "--out", tmp_path / "corpus")
     assert annotate(root, out).resumed == 3
     assert contents(out) | {SOURCE: b""} == before | {SOURCE: b""}
@@ -137,7 +137,7 @@ def test_file_systems_without_a_call(name, code, video_dataset, annotated, tmp_p
     page = review_page(tmp_path / "out", video_dataset)
     change(page, 0, kind="blank", step=page.get("/api/episodes/0").json()["steps"][0]["id"])
     show(tmp_path / "out", tmp_path / "report")
-    goalreel("export", tmp_path / "out", "--to", "table", "--out", tmp_path / "steps.csv")
+    goalreel("export", tmp_path / "out", "--out", tmp_path / "steps.csv")
     goalreel("corpus", "from-storyboards", tmp_path / "out", "--out", tmp_path / "corpus")
     with studio(tmp_path / "studio") as client:
         finished(client, submit(client))

@@ -50,8 +50,7 @@ def test_no_surface_of_an_annotated_dataset_says_verified(video_dataset, tmp_pat
         surfaces = {"json": goalreel(*first, "--json").splitlines()[-1]}
         surfaces["command line"] = goalreel("annotate", video_dataset, "--out", tmp_path / "b", *critic)
     goalreel("show", out, "--out", tmp_path / "report")
-    goalreel("export", out, "--to", "table", "--out", table)
-    goalreel("export", out, "--to", "sarm", "--out", tmp_path / "sarm")
+    goalreel("export", out, "--out", table)
     goalreel("show", out, "--rerun", tmp_path / "rerun")
     surfaces["report"] = seen((tmp_path / "report" / "index.html").read_text())
     surfaces["table"] = table.read_text()
@@ -61,8 +60,7 @@ def test_no_surface_of_an_annotated_dataset_says_verified(video_dataset, tmp_pat
     for recording in (tmp_path / "rerun").glob("*.rrd"):
         surfaces[recording.name] = str(values(recording, "subgoal/words", "TextDocument:text", "frame"))
     spotless(surfaces)
-    pages = [out / "README.md", *(f for f in (tmp_path / "sarm").rglob("*") if f.suffix in (".md", ".json"))]
-    spotless({"cards": "".join(page.read_text() for page in pages) + " accepted"})
+    spotless({"card": (out / "README.md").read_text() + " accepted"})
 
 
 def test_no_surface_of_a_predicted_storyboard_says_verified(tmp_path):

@@ -235,7 +235,7 @@ def test_rules_are_no_examples(data, tmp_path):
     goalreel("annotate", data, "--out", tmp_path / "rules", "--layout", "closed=low")
     words = ("annotate", data, "--out", tmp_path / "out", "--examples")
     assert "review some episodes first" in fails(*words, tmp_path / "rules")
-    goalreel("export", tmp_path / "rules", "--to", "table", "--out", tmp_path / "steps.csv")
+    goalreel("export", tmp_path / "rules", "--out", tmp_path / "steps.csv")
     assert "review some episodes first" in fails(*words, tmp_path / "steps.csv")
     assert not (tmp_path / "out").exists()
 

@@ -47,7 +47,7 @@ def test_rules_tell_motion_and_pose_and_every_reader_has_them(video_dataset, tmp
     assert first["pose"]["text"] == "the arm is at x 0.5, y 0, z 0.995, the hand is 100% closed"
     assert last["motion"]["text"].endswith("the hand opens")
     assert (first["scene"], first["pose"]["by"], first["pose"]["checked"]) == (None, "rule", "nobody")
-    goalreel("export", out, "--to", "table", "--out", tmp_path / "steps.parquet")
+    goalreel("export", out, "--out", tmp_path / "steps.parquet")
     row = pq.read_table(tmp_path / "steps.parquet").to_pylist()[0]
     assert row["detail_motion"] == first["motion"]["text"]
     assert (row["detail_motion_by"], row["detail_scene"], row["error_cause"]) == ("rule", None, None)

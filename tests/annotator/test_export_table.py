@@ -19,7 +19,7 @@ def annotated(video_dataset, tmp_path_factory):
 @pytest.mark.parametrize(("name", "read"), [("t.csv", pd.read_csv), ("t.parquet", pd.read_parquet)])
 def test_a_row_a_step(annotated, tmp_path, name, read):
     for _ in range(2):
-        goalreel("export", annotated, "--to", "table", "--out", tmp_path / name)
+        goalreel("export", annotated, "--out", tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == [name], "nothing else is left"
     table, fps = read(tmp_path / name), Source.open(annotated).fps
     assert list(table) == SCHEMA.names
@@ -48,9 +48,9 @@ def test_no_cell_of_a_csv_file_is_a_formula_and_examples_are_read_from_it():
 
 def test_what_cannot_be_exported_is_one_clear_line(annotated, video_dataset, tmp_path):
     assert "name a file that ends in .csv or .parquet" in fails(
-        "export", annotated, "--to", "table", "--out", tmp_path / "t.xlsx"
+        "export", annotated, "--out", tmp_path / "t.xlsx"
     )
     assert "no annotated episode: run goalreel annotate first" in fails(
-        "export", video_dataset, "--to", "table", "--out", tmp_path / "t.csv"
+        "export", video_dataset, "--out", tmp_path / "t.csv"
     )
     assert list(tmp_path.iterdir()) == []

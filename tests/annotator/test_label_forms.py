@@ -16,12 +16,11 @@ from support.steady import Steady, contents
 
 from goalreel.annotator.annotate import annotate as annotate_source
 from goalreel.annotator.annotate import open_dataset
-from goalreel.annotator.exports import export_sarm, export_table
+from goalreel.annotator.exports import export_table
 from goalreel.annotator.options import Options
 from goalreel.datasets.labels import find_labels, subtask_labels
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import DatasetError
 from goalreel.models import presets
 from goalreel.models.load import load
@@ -258,14 +257,6 @@ def test_labels_that_contradict_each_other_are_refused_in_one_line(label, line, 
     label(data)
     with pytest.raises(DatasetError, match=line):
         Source.open(data).episode(0).subtasks()
-
-
-def test_the_stages_of_an_export_are_read_again(annotated, video_dataset, tmp_path):
-    goals = annotated(video_dataset, tmp_path / "goals", {0: {"tail": 3}}, text=TextOptions(language=False))
-    export_sarm(goals, tmp_path / "sarm")
-    steps = [(0, "reach the block"), (3, "grasp the block"), (6, "put it in the bowl"), (9, "")]
-    episode = Source.open(tmp_path / "sarm").episode(0)
-    assert [(round(10 * seconds), text) for seconds, text in episode.subtasks("stages")] == steps
 
 
 @pytest.mark.parametrize(

@@ -135,7 +135,7 @@ def test_no_key_stays_wherever_it_was_given(video_dataset, tmp_path, monkeypatch
             check(*run[:3], tmp_path / "no", "--planner", f"openai:m@http://{wrong}", "--preset", "server")
         check("doctor", "--preset", preset)
     check("show", out, "--out", tmp_path / "report")
-    check("export", out, "--to", "table", "--out", tmp_path / "steps.csv")
+    check("export", out, "--out", tmp_path / "steps.csv")
     check("corpus", "from-storyboards", out, "--out", tmp_path / "corpus")
     written = {path: data for path, data in contents(tmp_path).items() if not path.startswith("home/")}
     written |= {"terminal": "\n".join(texts).encode(), "log": caplog.text.encode()}

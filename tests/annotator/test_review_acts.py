@@ -256,7 +256,7 @@ def test_steps_are_copied_and_are_no_label_until_somebody_moves_them(out, tmp_pa
     assert {(c["when"]["by"], c["what"]["by"]) for c in claims} == {(CARRIED, PERSON)}, (
         "nobody has set a time"
     )
-    goalreel("export", out, "--to", "table", "--out", tmp_path / "steps.csv")
+    goalreel("export", out, "--out", tmp_path / "steps.csv")
     assert [e.id for e in read_examples(tmp_path / "steps.csv", Source.open(out))] == ["episode 1"]
     assert (task(page)["labelled"], task(page)["open"]) == (1, 9)
     change(page, 0, kind="move", step=copied["steps"][0]["id"], edge="end", frame=cuts(0)[1])

@@ -290,7 +290,7 @@ def test_a_step_is_accepted_and_the_page_says_what_the_export_has(page, out, tmp
     assert (now["verdict"], now["history"][-1]["words"]) == (None, "“grasp the block” accepted")
     done(page, 1, {"kind": "move", "step": "0", "edge": "end", "frame": 3})
     done(page, 1, {"kind": "verdict", "verdict": "accept"})
-    goalreel("export", out, "--to", "table", "--out", tmp_path / "steps.csv")
+    goalreel("export", out, "--out", tmp_path / "steps.csv")
     with (tmp_path / "steps.csv").open() as file:
         exported = [(int(r["episode"]), r["word"]) for r in csv.DictReader(file)]
     shown = [(e, s["word"]) for e in range(3) for s in page.get(f"/api/episodes/{e}").json()["steps"]]

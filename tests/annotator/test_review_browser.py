@@ -593,7 +593,7 @@ def test_a_badge_changes_at_once_and_agrees_with_the_export(driver, tmp_path):
             lambda: [badge.text.split(maxsplit=1)[1] for badge in page.all(".step-head .badge")], seen
         )
         page.settled()
-        goalreel("export", out, "--to", "table", "--out", table)
+        goalreel("export", out, "--out", table)
         assert parquet.read_table(table)["word"].to_pylist() == seen
 
     try:

@@ -39,7 +39,7 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
         [video] = file.streams.video
         assert (video.frames, video.width) == (12, 1280), "one for each frame of the episode"
     table = tmp_path / "steps.csv"
-    assert results("export", out, "--to", "table", "--out", table)["rows"] > 0
+    assert results("export", out, "--out", table)["rows"] > 0
     edited = shutil.copytree(out, tmp_path / "edited", ignore=shutil.ignore_patterns(FOLDER.name))
     assert results("carry-over", edited, "--from", out)["recorded"] == 3
 

@@ -57,7 +57,7 @@ NO_DATASET = "scene.png: is a file, and a LeRobot dataset is a folder"
         ("annotate scene.png --out o", NO_DATASET),
         ("bag2lerobot scene.png --out o", "scene.png: no bag there"),
         ("show scene.png", NO_DATASET),
-        ("export scene.png --to table --out o.csv", NO_DATASET),
+        ("export scene.png --out o.csv", NO_DATASET),
         ("eval review scene.png", NO_DATASET),
         ("plan --continue scene.png --out p", "scene.png: holds no storyboard.json"),
         (

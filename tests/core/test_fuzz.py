@@ -177,7 +177,7 @@ def records(folder: Path) -> Iterator[Fuzz]:
         done = spoil(rng.choice((given, given / "meta/goalreel")), rng)
         for words in (
             ("show", given, "--out", out / "report"),
-            ("export", given, "--to", "table", "--out", out / "steps.csv"),
+            ("export", given, "--out", out / "steps.csv"),
             ("corpus", "from-storyboards", given, "--out", out / "corpus"),
             ("build", given),
             ("annotate", root, "--out", given),

@@ -140,8 +140,7 @@ def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
     assert not any((sent / ".cache").glob("*")), "nothing of this machine alone"
     for more in (
         ("show", "lab/goals", "--episodes", "0"),
-        ("export", "lab/goals", "--to", "table", "--out", "steps.csv"),
-        ("export", "lab/goals", "--to", "sarm", "--out", "stages"),
+        ("export", "lab/goals", "--out", "steps.csv"),
         ("build", "goals", "--source", NAME),
         ("carry-over", NAME, "--from", "lab/goals"),
         ("-c", IN_PYTHON),
@@ -153,7 +152,6 @@ def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
     assert not list(cached), "a folder of its own, and nothing in the cache"
     assert "<title>goals" in (tmp_path / "work/goals-report/index.html").read_text()
     assert done.stdout == "1 3 3 [0, 1, 2]\n"
-    assert not (tmp_path / "work/stages/meta/info.json").is_symlink(), "nothing of the cache"
     for option, why in (("--examples", "nobody"), ("--corrections", "holds no corrections")):
         said = line(run(*words[:2], "--out", "more", *words[4:6], option, "lab/goals"))
         assert why in said

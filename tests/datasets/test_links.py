@@ -104,16 +104,6 @@ def test_check_lists_every_link_out_of_a_dataset(root, private):
         assert text.startswith(f"{link} is a link out of the dataset, to {private}: ")
 
 
-def test_an_export_refuses_a_link_out_of_its_dataset(root, private, annotated, tmp_path):
-    from goalreel.annotator.exports import export_sarm
-
-    out = annotated(root, tmp_path / "out", {0: {}})
-    (out / "notes.txt").symlink_to(private)
-    with pytest.raises(DatasetError, match=r"notes.txt is a link out of the dataset"):
-        export_sarm(out, tmp_path / "exported")
-    assert not (tmp_path / "exported").exists()
-
-
 def test_a_mended_copy_refuses_a_link_out_of_its_dataset(root, private, tmp_path):
     from goalreel.datasets.health.repair import repair
 

@@ -387,7 +387,7 @@ def test_a_wheel_annotates_reviews_and_exports_alone(wheel, video_dataset, tmp_p
         finally:
             server.terminate()
     run("build", "goals")
-    run("export", "goals", "--to", "table", "--out", "steps.csv")
+    run("export", "goals", "--out", "steps.csv")
     assert (folder / "steps.csv").read_text().count("\n") > 1
     assert (folder / "goals-report/index.html").is_file()
     files = [path for path in venv.rglob("*") if path.is_file() and not path.is_symlink()]
