@@ -31,9 +31,10 @@ from support.wait import until
 from goalreel.checkpoints import NANO
 from goalreel.image import Image
 from goalreel.models import presets
+from goalreel.streaming.board import ErrorCode
 from goalreel.tabletop.grammar import sample_episode
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
-from goalreel_ros.client import GoalreelClient, NodeGoneError
+from goalreel_ros.client import GoalreelClient, GoalreelError, NodeGoneError
 from goalreel_ros.pictures import decode
 from goalreel_ros.tabletop.demo import WIDTH, Film, FilmFrame
 
@@ -174,6 +175,43 @@ def test_an_instruction_goes_in_and_a_plan_and_a_goal_picture_come_out(node):
         with pytest.raises(NodeGoneError):  # after a last, inactive goal
             until(lambda: client.subgoal() is None)
     assert not [line for line in node.lines if "Traceback" in line or "ERROR" in line]
+
+
+NANO_TASKS = {
+    "first move the green block into the yellow bowl, then put the orange block on the blue block": 2,
+    "move the green block into the yellow bowl": 1,
+}
+"""Of the scene of seed 900010, with their numbers of steps."""
+
+
+@pytest.mark.lab
+@pytest.mark.skipif(not NANO.is_dir(), reason="no goalreel/checkpoints/nano in this checkout")
+def test_served_elsewhere_nano_confirms_no_task_in_which_nothing_moved():
+    """An operator takes every step for done. The limit of what it can judge comes from its server."""
+    preset, sim = presets.load("nano"), parameters(seed=900_010, size=SIZE, port=0)
+    names = ("--planner", preset.planner, "--editor", preset.editor, "--critic", preset.critic)
+    with ExitStack() as stack:
+        server = stack.enter_context(
+            other("-m", "goalreel", "serve", "--port", "0", *names, ready=" serves ")
+        )
+        url = re.search(r"http://\S+", "\n".join(server.lines))[0]
+        stack.enter_context(other(*SIMULATOR[:-1], *sim, ready="ready"))
+        models = dict.fromkeys(("planner", "editor", "critic"), f"server:{url}")
+        words = parameters(preset="server", max_attempts=1, **models)
+        stack.enter_context(other("-m", "goalreel_ros.main", *words, ready="active; "))
+        client = stack.enter_context(GoalreelClient(timeout=60))
+        client.wait_until_active(60)
+        for task, steps in NANO_TASKS.items():
+            running, goal = client.execute(task), None
+            for index in range(steps):
+                goal = client.wait_for_subgoal(180, after=goal)
+                client.set_active_step(index, StoryboardStep.STATUS_COMPLETED)
+            with pytest.raises(GoalreelError, match="the critic does not confirm the task") as refused:
+                running.result(180)
+            assert refused.value.code == ErrorCode.UNCONFIRMED
+            assert ("it cannot judge one of 2 steps (confirm_steps)" in str(refused.value)) == (steps == 2)
+            asked = CriticVerdict.REJECTED if steps == 1 else CriticVerdict.NOT_EVALUATED
+            assert refused.value.result.verdict.verdict == asked
 
 
 MAKEFILE = Path(__file__).parents[2] / "Makefile"
