@@ -15,6 +15,9 @@ from goalreel.streaming.settings import MAX_IMAGE_SIDE, EngineSettings
 
 SPACED_FRAMES = 4
 """Frames whose arrival times tell how far apart a camera's frames come."""
+ORDERED_FRAMES, JUMP = 12, 10**9
+"""Frames whose stamps tell whether two sources alternate, such as a camera and a bag of earlier: twice forth
+and twice back by more than JUMP, in ns. No picture is taken for the scene then."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +50,7 @@ class _Message[Raw]:
     frame_id: str
     received: float
     spacing: float
+    alternates: bool
     result: Frame | ValueError | None = None
     """None until it is read."""
 
@@ -70,6 +74,7 @@ class FrameSlot[Raw]:
         self._lock = threading.Lock()
         self._message: _Message[Raw] | None = None
         self._arrivals: deque[float] = deque(maxlen=SPACED_FRAMES)
+        self._jumps: deque[int] = deque(maxlen=ORDERED_FRAMES)
         self._counts = FrameCounts()
 
     def put(self, raw: Raw, stamp: int, frame_id: str) -> bool:
@@ -80,10 +85,13 @@ class FrameSlot[Raw]:
             if last is not None and stamp == last.stamp != 0 and raw == last.raw:
                 self._counts = replace(counts, repeated=counts.repeated + 1)
                 return False
-            backwards = counts.backwards + (last is not None and stamp < last.stamp)
+            step = 0 if last is None else stamp - last.stamp
+            backwards = counts.backwards + (step < 0)
             self._counts = replace(counts, received=counts.received + 1, backwards=backwards, repeated=0)
             self._arrivals.append(received)
-            self._message = _Message(raw, stamp, frame_id, received, self._spacing())
+            self._jumps.append((step > JUMP) - (step < -JUMP))
+            alternates = min(map(self._jumps.count, (-1, 1))) > 1
+            self._message = _Message(raw, stamp, frame_id, received, self._spacing(), alternates)
             return True
 
     def newest(self) -> Frame | None:
@@ -103,6 +111,8 @@ class FrameSlot[Raw]:
 
     def _read(self, m: _Message[Raw]) -> None:
         try:
+            if m.alternates:
+                raise ValueError("two sources send them in turn, by their stamps: stop one, such as a bag")
             image = self._decode(m.raw)
             small = image.within(self.longest)
             result = Frame(small, m.stamp, m.frame_id, m.received, image.size, m.spacing)
@@ -122,6 +132,7 @@ class FrameSlot[Raw]:
         with self._lock:
             self._message = None
             self._arrivals.clear()
+            self._jumps.clear()
 
     def counts(self) -> FrameCounts:
         """Give the counts, and the age of the newest frame."""

@@ -199,14 +199,29 @@ def test_a_driver_that_repeats_one_frame_is_stale(robot, reports):
     robot.cancel(handle)
 
 
-def test_two_cameras_on_one_topic_are_a_warning_that_names_them(robot, reports):
+def test_a_bag_played_beside_the_camera_is_named_and_shows_no_task_done(robot, reports):
     robot.film()
     until(lambda: camera(reports).level == DiagnosticStatus.OK)
     topic = next(v.value for v in camera(reports).values if v.key == "topic")
-    second = robot.node.create_publisher(type(robot.frame()), topic, 1)
+    player = robot.node.create_publisher(type(robot.frame()), topic, 1)
     until(lambda: camera(reports).message.startswith(f"2 publishers of {topic}, whose frames alternate: /"))
-    robot.node.destroy_publisher(second)
-    until(lambda: camera(reports).level == DiagnosticStatus.OK)
+
+    def both() -> RawImage:
+        robot.colour = RED
+        earlier, robot.colour = robot.frame(), None
+        earlier.header.stamp.sec -= 86_400
+        player.publish(earlier)
+        return robot.frame()
+
+    robot.film(both)
+    until(lambda: "two sources send them in turn" in camera(reports).message)
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
+    handle = robot.send(ExecuteTask, "execute_task", task=RED)
+    until(lambda: goals and (goals[-1].task, goals[-1].reason) == (RED, SubGoal.REASON_BLIND))
+    robot.film()
+    robot.node.destroy_publisher(player)
+    until(lambda: goals[-1].active and camera(reports).level == DiagnosticStatus.OK)
+    robot.cancel(handle)
 
 
 def film_with(robot, info: CameraInfo) -> None:

@@ -203,6 +203,19 @@ def test_namespaces_remapping_compressed_images_and_another_frame(served):
         robot.close()
 
 
+def test_two_nodes_of_one_name_say_so_until_one_ends(served, robot):
+    says = "2 nodes are called /goalreel, and each takes every order"
+    reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
+
+    def told() -> bool:
+        return any(says in status.message for status in reports[-1].status)
+
+    with node(url=served[1]) as first:
+        with node(url=served[1]):
+            until(lambda: reports and told() and any(says in line for line in first.lines))
+        until(lambda: not told())
+
+
 def test_a_signal_ends_it_cleanly_while_a_model_loads():
     process = Other(*command(module=("support.slow_node",)))
     until(lambda: any("loading the planner" in line for line in process.lines), 60)

@@ -70,6 +70,18 @@ def test_the_slot_counts_what_is_wrong_with_a_camera():
     assert slot.newest() is None
 
 
+def test_frames_of_two_sources_in_turn_show_nobody_the_scene_until_one_has_stopped():
+    slot = FrameSlot(grey)
+    day = 86400 * 10**9
+    for second in range(30):
+        slot.put(second, stamp=second * 10**9 + day * (second % 2), frame_id="")
+    with pytest.raises(ValueError, match="two sources send them in turn, by their stamps: stop one"):
+        slot.newest()
+    for second in range(30, 0, -1):
+        slot.put(second, stamp=second * 10**9, frame_id="")  # a clock may run backwards
+    assert slot.newest().image == grey(1)
+
+
 @pytest.mark.parametrize(
     ("value", "stamp", "is_new"), [(1, 9, False), (2, 9, True), (1, 10, True), (2, 0, True)]
 )

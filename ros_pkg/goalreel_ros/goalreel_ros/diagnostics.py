@@ -17,16 +17,20 @@ OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.E
 type Diagnosis = tuple[bytes, str, Mapping[str, object]]
 
 
-def diagnose(node: str, at: Header, camera: Diagnosis, engine: Engine, refusal: str) -> DiagnosticArray:
+def diagnose(
+    node: str, at: Header, camera: Diagnosis, engine: Engine, refusal: str, rivals: str
+) -> DiagnosticArray:
     """Make the status of camera, models and task of the node of that full name.
 
-    `refusal` is why the last instruction was refused, or empty.
+    `refusal` is why the last instruction was refused, or empty; `rivals` says that other nodes have its name.
     """
     progress = engine.progress()
     of_models = models(
         *engine.loading, progress.board.degraded, engine.probes, engine.waits, engine.waiting_requests
     )
     of_task = task(progress, refusal, engine.cue_state, engine.examination)
+    if rivals:
+        of_task = WARN, rivals, of_task[2]
     statuses = {"camera": camera, "models": of_models, "task": of_task}
     return DiagnosticArray(
         header=at,

@@ -252,7 +252,9 @@ class NodeEntities:
         slot.longest, slot.clock = settings.max_image_side, clock
         self.active = False
         """The node is active: it takes orders."""
-        self._refusal = self._degraded = ""
+        self._refusal = self._degraded = self._rivals = ""
+        self._nodes = node.get_node_names_and_namespaces
+        self._own_name = node.get_name(), node.get_namespace()
         with ExitStack() as undo:
             self.outputs = Outputs(node, options, self.now, self._live_frame, lambda: self._camera.info)
             undo.callback(self.outputs.destroy)
@@ -328,7 +330,13 @@ class NodeEntities:
                 self.outputs.set_camera_size(frame.size)
         camera = self._camera.diagnose(self._settings.max_image_age)
         at = convert.header(self.now(), "")
-        self._diagnostics.publish(diagnose(self._name, at, camera, self.engine, self._refusal))
+        before, count = self._rivals, self._nodes().count(self._own_name)
+        says = f"{count} nodes are called {self._name}, and each takes every order: stop one, or rename it"
+        self._rivals = says if count > 1 else ""
+        if self._rivals not in ("", before):
+            self._log.warning(self._rivals)
+        report = diagnose(self._name, at, camera, self.engine, self._refusal, self._rivals)
+        self._diagnostics.publish(report)
 
     def _active_engine(self) -> Engine | None:
         return self.engine if self.active else None
