@@ -104,41 +104,6 @@ def make_task(
     )
 
 
-def continue_task(
-    board: Storyboard, image: Image | None = None, *, done: int | None = None, seed: int = 0
-) -> Task:
-    """Make the task of what remains of a storyboard after its first `done` steps; `image` is the scene now.
-
-    None takes the steps that were accepted from the start, and the goal image of the last of them. Goal
-    images are taken as they were handed out: what is planned next has the camera's size too.
-
-    Raises:
-        InputError: the storyboard has no plan, or fewer steps than are said to be done.
-    """
-    if not board.steps:
-        raise InputError("this storyboard has no plan to continue: plan the task again")
-    done_count = accepted(board) if done is None else done
-    if not 0 <= done_count <= len(board.steps):
-        raise InputError(f"{done_count} steps done, but the plan has {len(board.steps)}")
-    goals = zip(board.steps[:done_count], board.goal_images(), strict=False)
-    steps = [DoneStep(instruction=s.step.instruction, image=goal) for s, goal in goals]
-    task = board.task
-    return Task(
-        id="task",
-        instruction=task.instruction,
-        image=image or next((s.image for s in reversed(steps) if s.image is not None), task.image),
-        images=task.images,
-        done=(*task.done, *steps),
-        seed=seed,
-    )
-
-
-def accepted(board: Storyboard) -> int:
-    """Count the steps from the start that need nothing more: accepted, or in words alone."""
-    open_steps = (i for i, step in enumerate(board.steps) if not step.usable)
-    return next(open_steps, len(board.steps))
-
-
 def plan_task(
     task: Task,
     out: Path | None,

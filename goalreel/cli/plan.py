@@ -98,7 +98,6 @@ EPILOG = (
     "- `goalreel plan photo.jpg 'open the drawer' --out drawer --preset klein`\n\n"
     "- `goalreel plan 'how to tie a bowline' --out bowline --preset server`\n\n"
     "- `goalreel plan a.png b.png 'from <image> make it look like <image>' --out two --preset klein`\n\n"
-    "- `goalreel plan --continue drawer --done 2 now.png --out rest --preset klein`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --config models.yaml`\n\n"
     "- `goalreel plan --prompts scenes.jsonl --images scenes --out boards --preset klein --shard 1/4`"
@@ -108,7 +107,7 @@ EPILOG = (
 @with_options(
     config_file=True,
     shown=(
-        *("preset", "planner", "editor", "critic", "max_attempts", "storyboard", "done", "prompts"),
+        *("preset", "planner", "editor", "critic", "max_attempts", "prompts"),
         *("seed", "config", "json_output"),
     ),
     models=PresetOptions("nano"),
@@ -126,21 +125,6 @@ def plan(
             "mark each in the task with `<image>`.",
         ),
     ] = None,
-    storyboard: Annotated[
-        Path | None,
-        typer.Option(
-            "--continue",
-            metavar="FOLDER",
-            help="Plan the rest of this storyboard, from FRAME or from its last goal image.",
-        ),
-    ] = None,
-    done: Annotated[
-        int | None,
-        typer.Option(
-            min=0,
-            help="With --continue: the number of finished steps. [default: those accepted from the start]",
-        ),
-    ] = None,
     on_rejected: OnRejected = "continue",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the pictures.", rich_help_panel=RUN)] = 0,
     json_output: Annotated[
@@ -155,24 +139,19 @@ def plan(
 
         arguments = task or []
         if many != PromptOptions():
-            if many.prompts is not None and (arguments or storyboard is not None):
-                raise InputError(
-                    "--prompts brings the instructions: leave FRAME, INSTRUCTION and --continue out"
-                )
+            if many.prompts is not None and arguments:
+                raise InputError("--prompts brings the instructions: leave FRAME and INSTRUCTION out")
             preset = models.load()
             plan_file(many, preset, out, seed=seed, on_rejected=on_rejected, json_output=json_output)
             return
-        if storyboard is None:
-            request = _new_task(arguments, done, seed)
-        else:
-            request = _remaining_task(storyboard, arguments, done, out, seed)
+        request = _new_task(arguments, seed)
         model_set = load(models.load(), roles=())
         with live_view() as observe:
             board = plan_task(request, out, model_set, on_rejected=on_rejected, observe=observe)
         _print_result(board, out, json_output)
 
 
-def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
+def _new_task(arguments: list[str], seed: int) -> "Task":
     """The task that FRAME... and INSTRUCTION describe.
 
     Raises:
@@ -184,8 +163,6 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
 
     if not arguments:
         raise InputError("the instruction is missing: goalreel plan [FRAME...] INSTRUCTION")
-    if done is not None:
-        raise InputError("--done counts the steps of a storyboard: name its folder with --continue")
     *paths, instruction = arguments
     check_instruction(instruction)
     if MARK not in instruction and len(paths) > 1:
@@ -197,24 +174,6 @@ def _new_task(arguments: list[str], done: int | None, seed: int) -> "Task":
     if MARK in instruction:
         return make_task(instruction, images=pictures, seed=seed)
     return make_task(instruction, pictures[0] if pictures else None, seed=seed)
-
-
-def _remaining_task(folder: Path, arguments: list[str], done: int | None, out: Path, seed: int) -> "Task":
-    """Make the task that remains of the storyboard in `folder`.
-
-    Raises:
-        InputError: an instruction is given too, or the storyboard would be overwritten.
-    """
-    from goalreel.annotator.plan import continue_task
-    from goalreel.image import Image
-    from goalreel.storyboard_io import load_storyboard
-
-    if len(arguments) > 1:
-        raise InputError("with --continue the instruction is the folder's: give one FRAME at most")
-    if out.resolve() == folder.resolve():
-        raise InputError(f"{out} is the storyboard to continue: give another --out")
-    image = Image.of(Path(arguments[0])) if arguments else None
-    return continue_task(load_storyboard(folder), image, done=done, seed=seed)
 
 
 def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:

@@ -4,20 +4,13 @@ import pytest
 from support.cli import fails, goalreel
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
 
-from goalreel import InputError, load_models, load_storyboard, plan
-from goalreel.annotator.plan import accepted, continue_task, make_task, write_plan
+from goalreel import load_models, load_storyboard, plan
+from goalreel.annotator.plan import make_task, write_plan
 from goalreel.models import presets
 from goalreel.serving.settings import Models
-from goalreel.storyboard_io import save_storyboard
 from goalreel.types import (
-    Attempt,
     DoneStep,
     EndCheck,
-    Failure,
-    Step,
-    Storyboard,
-    StoryboardStep,
-    Task,
     Verdict,
 )
 
@@ -81,13 +74,6 @@ def test_pictures_at_their_marks(files, models, planner, tmp_path):
         (["a.png", "broken.png", "<image> <image>"], "broken.png: not a readable image: of no known format"),
         ([" "], "the instruction is empty"),
         ([], "the instruction is missing: goalreel plan"),
-        (["tidy up", "--done", "1"], "--done counts the steps of a storyboard: name its folder"),
-        (
-            ["--continue", "plan", "a.png", "tidy up"],
-            "the instruction is the folder's: give one FRAME at most",
-        ),
-        (["--continue", "nowhere"], "nowhere: holds no storyboard.json"),
-        (["--continue", "p"], "p is the storyboard to continue: give another --out"),
     ],
     ids=" ".join,
 )
@@ -95,88 +81,6 @@ def test_what_does_not_fit_is_one_line(words, said, files, models, tmp_path, mon
     monkeypatch.chdir(tmp_path)
     (tmp_path / "broken.png").write_text("no picture")
     assert said in fails("plan", *words, "--out", "p", *models)
-
-
-def test_continue_task_from_a_folder(files, models, planner, tmp_path):
-    goalreel("plan", files[0], "# # three", "--out", tmp_path / "first", *models)
-    before = load_storyboard(tmp_path / "first")
-    rest = (
-        "plan",
-        "--continue",
-        tmp_path / "first",
-        "--done",
-        1,
-        files[2],
-        "--out",
-        tmp_path / "rest",
-        *models,
-    )
-    goalreel(*rest)
-    board = load_storyboard(tmp_path / "rest")
-    step = before.steps[0]
-    behind = (DoneStep(instruction=step.step.instruction, image=step.goal_image),)
-    assert (board.task.instruction, board.task.image, board.task.done) == ("# # three", NOW, behind)
-    asked = planner.batches[-1][0]
-    assert behind[0].instruction in asked
-    number = len(planner.batches)
-    goalreel(*rest)
-    assert len(planner.batches) == number, "run again, it asks nobody"
-    goalreel("plan", "--continue", tmp_path / "rest", "--out", tmp_path / "more", *models)
-    more = load_storyboard(tmp_path / "more").task
-    assert more.done[0] == behind[0], "what was behind us before stays there"
-    assert len(more.done) == 1 + len(board.steps)
-    assert more.image == board.steps[-1].goal_image
-
-
-def board_of(*statuses: str) -> Storyboard:
-    task = Task(id="task", instruction="i", image=A)
-    return Storyboard(task=task, steps=tuple(map(step_of, statuses)))
-
-
-def step_of(status: str) -> StoryboardStep:
-    step = Step(name="s", instruction="s is so", prompt=None if status == "text" else "p", auxiliary_text="t")
-    if status in ("text", "skipped"):
-        return StoryboardStep(step=step, status=status)
-    attempt = Attempt(prompt="p", seed=0, image=B, verdict=Verdict(success=status == "accepted"))
-    return StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
-
-
-@pytest.mark.parametrize(
-    ("statuses", "number"),
-    [
-        (("accepted", "text", "rejected", "accepted"), 2),
-        (("rejected", "accepted"), 0),
-        (("accepted", "accepted"), 2),
-        (("text",), 1),
-    ],
-)
-def test_what_is_behind_us_unless_one_says_otherwise(statuses, number):
-    board = board_of(*statuses)
-    assert accepted(board) == len(continue_task(board).done) == number
-    pictured = any(s != "text" for s in statuses[:number])
-    assert continue_task(board).image == (B if pictured else A)
-    assert continue_task(board, NOW).image == NOW
-
-
-def test_continue_task_keeps_the_cameras_size_where_the_editor_has_its_own():
-    large = B.resized((72, 40))
-    attempt = Attempt(prompt="p", seed=0, image=large, verdict=Verdict(success=True))
-    step = StoryboardStep(step=step_of("accepted").step, attempts=(attempt,), status="accepted", chosen=0)
-    board = Storyboard(task=Task(id="task", instruction="i", image=A), steps=(step,))
-    task = continue_task(board)
-    assert task.image == task.done[0].image == board.goal_images()[0]
-    assert task.image.size == A.size
-    drawn = board.model_copy(update={"task": Task(id="task", instruction="i")})
-    assert continue_task(drawn).image == large, "from text alone there is no camera"
-
-
-def test_more_steps_than_there_are(tmp_path):
-    save_storyboard(board_of("accepted"), tmp_path / "first")
-    said = fails("plan", "--continue", tmp_path / "first", "--done", 2, "--out", tmp_path / "rest")
-    assert "2 steps done, but the plan has 1" in said
-    none = Storyboard(task=Task(id="t", instruction="i"), failure=Failure(stage="plan", message="no"))
-    with pytest.raises(InputError, match="no plan to continue"):
-        continue_task(none)
 
 
 def test_from_python(models, tmp_path):

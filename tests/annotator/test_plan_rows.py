@@ -151,7 +151,7 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     path = tmp_path / "rows.jsonl"
     path.write_text('{"prompt": "go"}\n')
     start = ("plan", "--out", tmp_path / "out")
-    assert "leave FRAME, INSTRUCTION" in fails(*start, "--prompts", path, "open the drawer")
+    assert "leave FRAME and INSTRUCTION" in fails(*start, "--prompts", path, "open the drawer")
     assert "go with --prompts" in fails(*start, "--shard", "1/2")
     assert "go with --prompts" in fails(*start, "frame.png", "open the drawer", "--shard", "1/2")
     assert invoke(*start, "--prompts", path, "--batch-size", 0).exit_code == 2

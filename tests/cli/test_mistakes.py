@@ -59,7 +59,6 @@ NO_DATASET = "scene.png: is a file, and a LeRobot dataset is a folder"
         ("show scene.png", NO_DATASET),
         ("export scene.png --out o.csv", NO_DATASET),
         ("eval review scene.png", NO_DATASET),
-        ("plan --continue scene.png --out p", "scene.png: holds no storyboard.json"),
         (
             "eval policy --policy scene.png",
             "--policy scene.png: is a file, and a LeRobot checkpoint is a folder",
