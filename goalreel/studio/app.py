@@ -44,10 +44,10 @@ from goalreel.studio.events import (
     PersonsChange,
     Submitted,
 )
-from goalreel.studio.exports import EXPORT_TYPES, ExportName, add_to_corpus, export_bytes
+from goalreel.studio.exports import EXPORT_TYPES, ExportName, export_bytes
 from goalreel.studio.models import StudioPreset
 from goalreel.studio.scenes import DatasetFrames, ros_ability, send_to_robot
-from goalreel.studio.state import persons_verdicts, storyboard_of
+from goalreel.studio.state import storyboard_of
 from goalreel.studio.views import Json, board_view, model_names
 from goalreel.types import ROLES, DoneStep, Storyboard, Task
 
@@ -262,14 +262,6 @@ async def export_board(board: BoardHere, record: RecordHere, name: ExportName) -
     data = await asyncio.to_thread(export_bytes, record, name, names, board.examination)
     headers = {"Content-Disposition": f'attachment; filename="{board.id}-{name}"'}
     return Response(data, media_type=EXPORT_TYPES[name], headers=headers)
-
-
-@router.post("/{job_id}/corpus", responses=responses(404))
-async def add_board(board: BoardHere, record: RecordHere, boards: Boards) -> Json:
-    """Add it to the corpus, as it stands now."""
-    folder, verdicts = boards.folder / "corpus", persons_verdicts(board.state)
-    report = await asyncio.to_thread(add_to_corpus, folder, board.id, record, verdicts)
-    return {"folder": str(folder / "rows"), "storyboards": report.storyboards, "rows": report.rows}
 
 
 @router.post("/{job_id}/execute", responses=responses(404, 422))

@@ -2,7 +2,6 @@
 
 DIR/ID/        a storyboard (`goalreel.studio.board`)
 DIR/.lock      held by the server that serves the folder
-DIR/corpus/    the corpus of storyboards that people added (`goalreel.studio.exports`)
 """
 
 import asyncio

@@ -22,7 +22,6 @@ from goalreel.boards.step import (
 )
 from goalreel.chat.conversation import MARK
 from goalreel.claims import NOBODY, PERSON, ClaimName, Claims
-from goalreel.datasets.corpora.trajectories import CorrectionKind, HumanVerdict
 from goalreel.errors import InputError
 from goalreel.files import digest
 from goalreel.image import GetImage, Image
@@ -460,18 +459,6 @@ def recorded_step(state: StudioState, place: int, get_image: GetImage = stand_in
     recorded = StoryboardStep(step=step.step, attempts=attempts, status=status, chosen=chosen)
     claims = _claims(state, place, None if goal is None else step.attempts[goal], recorded.claims)
     return recorded.model_copy(update={"claims": claims})
-
-
-def persons_verdicts(state: StudioState) -> Mapping[tuple[int, int], HumanVerdict]:
-    """Collect what a person said of attempts, by (step, attempt) of the record."""
-    verdicts: dict[tuple[int, int], HumanVerdict] = {}
-    for place, step in enumerate(state.steps):
-        for number, judged in enumerate(_judged(step)):
-            opinion = state.opinion(place, step.attempts[judged])
-            if opinion is not None:
-                kind: CorrectionKind = "chosen" if opinion else "wrong_picture"
-                verdicts[place, number] = HumanVerdict(success=opinion, correction=kind)
-    return verdicts
 
 
 def _judged(step: BoardStep) -> list[int]:

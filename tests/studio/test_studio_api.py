@@ -16,7 +16,6 @@ from support.studio import LATER, edit, events, finished, made, scripted, state,
 
 from goalreel.critics.chat import ChatCritic
 from goalreel.critics.examiner import read_examination
-from goalreel.datasets.corpora.trajectories import STORED_EDITS
 from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.loop import TASK
@@ -353,22 +352,6 @@ def test_exports_are_what_plan_writes(client, standing, tmp_path):
     assert (first[:, first.shape[1] // 2 :] < 200).any(), "the plan is beside the first frame"
     assert Image.decode(client.get(f"{url}/export/sheet.png").content).size[0] == 1600
     assert Storyboard.model_validate_json(client.get(f"{url}/export/storyboard.json").content) == record
-
-
-def test_what_a_person_said_becomes_rows_of_the_highest_trust(client, folder):
-    import pyarrow.parquet as pq
-
-    now = made(client)
-    edit(client, now, "judge", step=now["steps"][0]["id"], attempt=0, accept=False)
-    now = edit(client, state(client, now["id"]), "judge", step=now["steps"][1]["id"], attempt=1, accept=True)
-    answer = client.post(f"/v1/storyboards/{now['id']}/corpus").json()
-    assert answer["folder"] == str(folder / "corpus" / "rows")
-    tables = [pq.read_table(path) for path in (folder / "corpus" / "rows" / "edits").rglob("*.parquet")]
-    rows = [row for table in tables for row in table.to_pylist() if row["task_id"] == now["id"]]
-    assert [(row["step"], row["trust"]) for row in rows] == [(0, 0), (1, 1)]
-    assert set(STORED_EDITS.columns) <= rows[0].keys()
-    again = client.post(f"/v1/storyboards/{now['id']}/corpus").json()
-    assert again == answer, "a storyboard is there once"
 
 
 def test_the_history_is_searched_by_words_of_instruction_and_steps(client):

@@ -18,7 +18,6 @@ export const resume = (id) => post(at(id, "/resume"), {});
 export const cancel = (id) => post(at(id, "/cancel"), {});
 export const remove = (id) => ask(at(id), { method: "DELETE" });
 export const execute = (id) => post(at(id, "/execute"), {});
-export const addToCorpus = (id) => post(at(id, "/corpus"), {});
 export const exported = (id, name) => at(id, `/export/${name}`);
 export const events = (id, after) => at(id, `/events?${new URLSearchParams({ after, follow: "true" })}`);
 

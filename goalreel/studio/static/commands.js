@@ -5,7 +5,7 @@ import { dataUrl } from "./picker.js";
 import { START } from "./words.js";
 import { fill, h } from "/common/dom.js";
 import { commandOf, pressed } from "/common/page.js";
-import { count, say, sheet } from "/common/parts.js";
+import { say, sheet } from "/common/parts.js";
 import { attempt } from "/common/server.js";
 
 const SHEET = [
@@ -102,7 +102,6 @@ export const COMMANDS = {
 
   stop: (view) => asked(view, api.cancel),
   resume: (view) => asked(view, api.resume).then(() => (view.follows = true)),
-  corpus: (view) => sent(() => api.addToCorpus(view.id), ({ folder, storyboards }) => `It is in the corpus: ${count(storyboards, "storyboard")} in ${folder}.`),
   execute: (view) => sent(() => api.execute(view.id), ({ message }) => message),
   remove: (view) => confirmed(view),
   sheet: () => sheet(SHEET),

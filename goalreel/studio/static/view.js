@@ -58,7 +58,6 @@ function menu({ id, state, studio }) {
             h("li", {}, save("storyboard.mp4", "Film (MP4)")),
             h("li", {}, save("storyboard.json", "JSON")),
             able("execute", "Send to the robot", studio.execute),
-            able("corpus", "Add to the training corpus", { available: true }),
           ],
       h("li", {}, button("remove", "Delete this storyboard", null, { class: "danger" })),
     ),
