@@ -320,10 +320,7 @@ def build_records(
     if "camera" not in settings:
         raise DatasetError(f"{out}: its records were not written by goalreel annotate")
     if root is None:
-        raise DatasetError(
-            f"{out}: the path of the annotated dataset is not known: name it with --source; "
-            "where carry-over brought the records, correct and build what it was made from"
-        )
+        raise DatasetError(f"{out}: the path of the annotated dataset is not known: name it with --source")
     dataset = Source.open(root)
     check_apart(root, out)
     fingerprint = dataset.fingerprint()

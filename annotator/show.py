@@ -122,10 +122,7 @@ def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None = 
     if missing := sorted(set(selected) - set(done)):
         raise DatasetError(f"{dataset}: episode {missing[0]} is not annotated")
     if not selected:
-        raise DatasetError(
-            f"{dataset}: no annotated episode: run goalreel annotate first, "
-            "or goalreel carry-over where lerobot's tools made it from an annotated one"
-        )
+        raise DatasetError(f"{dataset}: no annotated episode: run goalreel annotate first")
     return selected
 
 

@@ -40,9 +40,6 @@ COMMANDS = {
             "Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed.",
             "bags",
         ),
-        "carry-over": Place(
-            "Copy the records of annotated datasets to an edited one, for `goalreel show`.", "annotated"
-        ),
     },
     "Models and robots": {
         "serve": Place(

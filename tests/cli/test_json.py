@@ -1,7 +1,6 @@
 """Every command that prints results has --json: one JSON object on stdout, and nothing else there."""
 
 import json
-import shutil
 
 import av
 import pytest
@@ -9,7 +8,6 @@ from support.cli import commands, results
 from typer.testing import CliRunner
 
 from goalreel.cli.main import app
-from goalreel.datasets.records import FOLDER
 
 WITHOUT_RESULTS = {
     ("node",): "runs until it is stopped",
@@ -40,8 +38,6 @@ def test_an_annotated_dataset(video_dataset, tmp_path):
         assert (video.frames, video.width) == (12, 1280), "one for each frame of the episode"
     table = tmp_path / "steps.csv"
     assert results("export", out, "--out", table)["rows"] > 0
-    edited = shutil.copytree(out, tmp_path / "edited", ignore=shutil.ignore_patterns(FOLDER.name))
-    assert results("carry-over", edited, "--from", out)["recorded"] == 3
 
 
 @pytest.mark.parametrize(

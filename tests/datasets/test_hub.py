@@ -142,14 +142,10 @@ def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
         ("show", "lab/goals", "--episodes", "0"),
         ("export", "lab/goals", "--out", "steps.csv"),
         ("build", "goals", "--source", NAME),
-        ("carry-over", NAME, "--from", "lab/goals"),
         ("-c", IN_PYTHON),
     ):
         done = run(*more)
         assert done.returncode == 0, done.stderr
-    assert (tmp_path / "work/pick/meta/goalreel/settings.json").is_file()
-    cached = (tmp_path / "home").glob("hub/datasets--lab--pick/snapshots/*/meta/goalreel")
-    assert not list(cached), "a folder of its own, and nothing in the cache"
     assert "<title>goals" in (tmp_path / "work/goals-report/index.html").read_text()
     assert done.stdout == "1 3 3 [0, 1, 2]\n"
     for option, why in (("--examples", "nobody"), ("--corrections", "holds no corrections")):
