@@ -37,7 +37,7 @@ EXTRAS = {
     "rerun": Extra("recordings for the Rerun viewer", ("rerun",)),
     "serve": Extra(
         "serve models over HTTP, and the pages review and studio",
-        ("fastapi", "prometheus_client", "starlette", "uvicorn"),
+        ("fastapi", "starlette", "uvicorn"),
     ),
     "ray": Extra("spread annotate and plan over a Ray cluster", ("ray",)),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),

@@ -3,17 +3,17 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import FrameType
 from typing import Annotated, Literal, Protocol, TypedDict
 
-from fastapi import APIRouter, FastAPI, Request
+from fastapi import APIRouter, FastAPI
 from pydantic import Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
-from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalreel import __version__
@@ -21,7 +21,7 @@ from goalreel.errors import UserError
 from goalreel.http.access import is_authorized, is_foreign, is_too_long, limit_body
 from goalreel.http.server import BoundedServer
 from goalreel.serving import chat, images
-from goalreel.serving.errors import RETRY_SECONDS, add_handlers, error_response, responses
+from goalreel.serving.errors import RETRY_SECONDS, add_handlers, error_response
 from goalreel.serving.service import Here, Service
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.serving.steering import Steering
@@ -56,7 +56,6 @@ class Gate:
             if status == 401:
                 headers["WWW-Authenticate"] = "Bearer"
             await error_response(status, message, headers)(scope, receive, send)
-            self._service.metrics.answered("refused", status, 0.0)
             return
         await self._pass(scope, receive, send)
 
@@ -85,15 +84,8 @@ class Gate:
         return self._service.under_way >= self._service.settings.max_requests
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        status, started = 500, time.monotonic()
-
         def refuse() -> Message:
             raise HTTPException(413, self._too_long)
-
-        async def send_noted(message: Message) -> None:
-            nonlocal status
-            status = message.get("status", status)
-            await send(message)
 
         def begin() -> None:
             nonlocal working
@@ -106,11 +98,9 @@ class Gate:
         working = False
         try:
             # A request whose body is not there yet takes no place from others.
-            await self._app(scope, limit_body(receive, self._limit, refuse, begin), send_noted)
+            await self._app(scope, limit_body(receive, self._limit, refuse, begin), send)
         finally:
             self._service.under_way -= working
-            route = getattr(scope.get("route"), "path", "unmatched")
-            self._service.metrics.answered(route, status, time.monotonic() - started)
 
 
 router = APIRouter(tags=["operation"])
@@ -150,19 +140,11 @@ async def health(service: Here) -> JSONResponse:
     return JSONResponse(Health(status=status, models=models), 200 if status == "Healthy" else 503)
 
 
-@router.get("/metrics", response_class=PlainTextResponse, responses=responses())
-async def metrics(request: Request, service: Here) -> Response:
-    """Counters for Prometheus."""
-    text = service.metrics.render(service.batchers, jobs.counts() if (jobs := request.app.state.jobs) else {})
-    return Response(text, media_type="text/plain; version=0.0.4; charset=utf-8")
-
-
 class BoardKeeper(Protocol):
     """The keeper of a server's storyboards."""
 
     @property
     def busy(self) -> bool: ...
-    def counts(self) -> Mapping[str, int]: ...
     async def close(self) -> None: ...
 
 

@@ -57,8 +57,7 @@ class Batcher[Q, A]:
     Calls are made in `lanes` threads. One is the rule; several are for models behind servers, so that a long
     request holds up its own lane alone. A batch goes out when there are as many requests as it may have, or
     when the first has waited `bounds.wait` seconds. Requests of different `key` never go out together.
-    Clients take turns: one with many requests holds up no other. `observe` gets the number of requests
-    and the seconds of each call.
+    Clients take turns: one with many requests holds up no other.
 
     A BackendError of a call fails its batch. Any other error is a bug in the model: it fails its batch, too,
     and `alive` is False until the model answers again.
@@ -72,10 +71,9 @@ class Batcher[Q, A]:
         *,
         lanes: int = 1,
         key: Callable[[Q], Hashable] = lambda request: None,
-        observe: Callable[[int, float], None] = lambda size, seconds: None,
     ) -> None:
         self.name = name
-        self._call, self._bounds, self._key, self._observe = call, bounds, key, observe
+        self._call, self._bounds, self._key = call, bounds, key
         self._queue: list[_Work[Q, A]] = []
         self._under_way: list[_Work[Q, A]] = []
         self._changed = threading.Condition()
@@ -169,7 +167,6 @@ class Batcher[Q, A]:
 
     def _work(self) -> None:
         while batch := self._next_batch():
-            started = time.monotonic()
             try:
                 answers = self._call([work.request for work in batch])
                 for work, answer in zip(batch, answers, strict=True):
@@ -186,7 +183,6 @@ class Batcher[Q, A]:
             with self._changed:
                 self._moved = time.monotonic()
                 self._under_way = [work for work in self._under_way if work not in batch]
-                self._observe(len(batch), self._moved - started)
 
     def _next_batch(self) -> list[_Work[Q, A]]:
         """Take the next requests, when there are enough or the first has waited; empty when closing."""

@@ -1,4 +1,4 @@
-"""The state that the routes share: models behind their queues, bounds and counters."""
+"""The state that the routes share: models behind their queues, and bounds."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,6 @@ from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from starlette.exceptions import HTTPException
 
 from goalreel.chat.conversation import (
@@ -42,17 +41,12 @@ type ChatBatcher = Batcher[ChatRequest, TokenReply | NoReply]
 type EditBatcher = Batcher[Edit, Image | Failure]
 
 
-SECONDS = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 100, 300)
-SIZES = (1, 2, 4, 8, 16, 32, 64)
-
-
 class Service:
     """One application's state. Planner and Critic share a batcher where they are the same model."""
 
     def __init__(self, models: Models, settings: ServeSettings) -> None:
         self.models = models
         self.settings = settings
-        self.metrics = Metrics()
         self.draining = False
         self.under_way = 0
         """The number of POST requests that are being answered now."""
@@ -82,8 +76,7 @@ class Service:
             call = model.answer
         else:
             call, key = functools.partial(_call_chat, model), {"key": _call_key}
-        observe = functools.partial(self.metrics.called, role)
-        return Batcher(role, call, bounds, lanes=lanes, observe=observe, **key)
+        return Batcher(role, call, bounds, lanes=lanes, **key)
 
     @property
     def healthy(self) -> bool:
@@ -186,46 +179,6 @@ def service_of(request: Request) -> Service:
 
 
 Here = Annotated[Service, Depends(service_of)]
-
-
-class Metrics:
-    """The counters of one application, in a registry of its own."""
-
-    def __init__(self) -> None:
-        self._registry = CollectorRegistry()
-        gauge = functools.partial(Gauge, registry=self._registry)
-        histogram = functools.partial(Histogram, registry=self._registry)
-        labels = ["route", "code"]
-        self._requests = Counter(
-            "goalreel_requests", "HTTP requests answered", labels, registry=self._registry
-        )
-        self._latency = histogram("goalreel_request_seconds", "Time to answer", ["route"], buckets=SECONDS)
-        self._sizes = histogram("goalreel_batch_size", "Requests a model call", ["model"], buckets=SIZES)
-        self._calls = histogram("goalreel_model_seconds", "Time in model calls", ["model"], buckets=SECONDS)
-        self._waiting = gauge("goalreel_queue_length", "Requests waiting for a model", ["model"])
-        self._alive = gauge(
-            "goalreel_model_alive", "0 while the model's last call failed by a bug", ["model"]
-        )
-        self._boards = gauge("goalreel_storyboards", "Storyboards held", ["status"])
-
-    def answered(self, route: str, code: int, seconds: float) -> None:
-        """Count one HTTP request; `route` is the route's template, never what the client typed."""
-        self._requests.labels(route, code).inc()
-        self._latency.labels(route).observe(seconds)
-
-    def called(self, model: str, size: int, seconds: float) -> None:
-        """Count one model call."""
-        self._sizes.labels(model).observe(size)
-        self._calls.labels(model).observe(seconds)
-
-    def render(self, batchers: dict[str, Batcher], boards: dict[str, int]) -> bytes:
-        """The exposition text, with the gauges brought up to date."""
-        for model, batcher in batchers.items():
-            self._waiting.labels(model).set(batcher.waiting)
-            self._alive.labels(model).set(batcher.alive)
-        for status, count in boards.items():
-            self._boards.labels(status).set(count)
-        return generate_latest(self._registry)
 
 
 class QueuedChat:

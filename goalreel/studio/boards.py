@@ -9,7 +9,6 @@ import errno
 import logging
 import secrets
 import shutil
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -92,12 +91,6 @@ class StudioBoards:
     def busy(self) -> bool:
         """Models are at work; what they did is stored, so nobody is owed anything else."""
         return bool(self._work)
-
-    def counts(self) -> dict[str, int]:
-        """The number of storyboards by status, for every status."""
-        counts = Counter(row["status"] for _, row in self._found.values())
-        statuses: tuple[BoardStatus, ...] = ("running", "done", "failed", "cancelled", "interrupted")
-        return {status: counts[status] for status in statuses}
 
     def models_of(self, preset: str | None) -> Service:
         """The models of a preset, None for those of the start, which may begin another storyboard.

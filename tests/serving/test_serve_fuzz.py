@@ -19,7 +19,6 @@ CHECKS = [not_a_server_error, status_code_conformance, response_schema_conforman
 PICTURE = "data:image/png;base64," + base64.b64encode(picture().png()).decode()
 OPERATIONS = {
     "GET /health",
-    "GET /metrics",
     "GET /v1/models",
     "GET /v1/models/{model}",
     "POST /edit",
