@@ -37,7 +37,6 @@ from goalreel.studio import scenes
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import StudioBoards
 from goalreel.studio.events import (
-    MAX_VARIANTS,
     BoardEdit,
     ContinueEdit,
     JudgeEdit,
@@ -74,8 +73,7 @@ class BoardSubmission(BaseModel):
 
     `image` is the scene as it is now, and without it the last picture there is; none: from text alone.
     `images` belong to the `<image>` marks of the instruction, in order. `done`: the plan goes on after these.
-    `variants`: pictures of each step, at least. `preset`: the name of a preset of `GET /v1/studio`; without
-    it, the models of the start make it.
+    `preset`: the name of a preset of `GET /v1/studio`; without it, the models of the start make it.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -88,7 +86,6 @@ class BoardSubmission(BaseModel):
     max_attempts: Annotated[int, Field(ge=1, le=10)] | None = None
     on_rejected: OnRejected = "continue"
     preset: Annotated[str, Field(min_length=1, max_length=80)] | None = None
-    variants: Annotated[int, Field(ge=1, le=MAX_VARIANTS)] = 1
 
 
 async def submitted_task(body: BoardSubmission, max_pixels: int) -> Task:
@@ -152,7 +149,6 @@ async def submit_board(body: BoardSubmission, boards: Boards, response: Response
     submitted = Submitted(
         task=Task(id=task.id, instruction=task.instruction),
         max_attempts=body.max_attempts or models.settings.loop.max_attempts,
-        variants=body.variants,
         on_rejected=body.on_rejected,
         preset=body.preset,
     )
@@ -286,7 +282,6 @@ async def studio(request: Request, boards: Boards, service: Here) -> Json:
         "presets": await asyncio.gather(*looks),
         "max_attempts": settings.loop.max_attempts,
         "max_pixels": min(settings.max_pixels, MAX_PIXELS),
-        "max_variants": MAX_VARIANTS,
         "datasets": request.app.state.frames.ability,
         "ros": ros_ability(),
         "execute": ros_ability(),

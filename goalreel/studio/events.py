@@ -17,7 +17,6 @@ from goalreel.types import Attempt, Failure, Step, Task, Verdict
 type BoardStatus = Literal["running", "done", "failed", "cancelled", "interrupted"]
 """`interrupted`: the server ended while models were at work."""
 type AttemptNumber = Annotated[int, Field(ge=0, lt=2**31)]
-MAX_VARIANTS = 8
 
 
 class WordsEdit(Frozen):
@@ -50,16 +49,12 @@ class MoveEdit(Frozen):
 
 
 class DrawEdit(Frozen):
-    """Draw a step again, by another prompt if there is one, and with `rest` all that follow.
-
-    With `variants` so many pictures are drawn of this step alone, from which a person chooses.
-    """
+    """Draw a step again, by another prompt if there is one, and with `rest` all that follow."""
 
     kind: Literal["draw"] = "draw"
     step: StepId
     prompt: Phrase | None = None
     rest: bool = True
-    variants: Annotated[int, Field(ge=0, le=MAX_VARIANTS)] = 0
 
 
 class JudgeEdit(Frozen):
@@ -126,11 +121,9 @@ def describe(edit: BoardEdit) -> str:
         case WordsEdit():
             words = edit.model_dump(exclude={"kind", "step"}, exclude_none=True)
             return f"changed the {' and the '.join(name.replace('_', ' ') for name in words)}"
-        case DrawEdit(variants=0, prompt=prompt, rest=rest):
+        case DrawEdit(prompt=prompt, rest=rest):
             text = "drew a step again" if prompt is None else "drew a step by another prompt"
             return f"{text}, and those after it" if rest else text
-        case DrawEdit(variants=variants):
-            return f"drew {variants} variants of a step"
         case ChooseAttempt(attempt=attempt):
             return f"chose picture {attempt + 1}"
         case JudgeEdit(attempt=attempt, accept=accept):
@@ -144,7 +137,6 @@ class Submitted(Frozen):
     kind: Literal["submitted"] = "submitted"
     task: Task
     max_attempts: Annotated[int, Field(ge=1)]
-    variants: Annotated[int, Field(ge=1)] = 1
     on_rejected: OnRejected = "continue"
     preset: str | None = None
     """The preset that makes it; None for the models that the server was started with."""

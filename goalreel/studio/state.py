@@ -84,9 +84,8 @@ class BoardStep(EditedStep[DrawnAttempt]):
     """The model that wrote its words; None for a person."""
     rounds: tuple[int, ...]
     """The events that asked for pictures of it, the last one counts."""
-    todo: Literal["render", "variants"] | None = None
-    """The pictures that are still to be drawn."""
-    variants_left: int = 0
+    todo: bool = False
+    """Its pictures are still to be drawn."""
     edited: frozenset[EditedPart] = frozenset()
 
     @property
@@ -104,10 +103,9 @@ class BoardStep(EditedStep[DrawnAttempt]):
         places = [n for n, a in enumerate(self.attempts) if (a.round, a.number) == (round_number, attempt)]
         return places[-1] if places else None
 
-    def opened(self, number: int, variants: int = 0) -> Self:
-        """Have it drawn from the start, or so many variants of it, because of event `number`."""
-        todo = "variants" if variants else "render"
-        return self.updated(rounds=(*self.rounds, number), todo=todo, variants_left=variants)
+    def opened(self, number: int) -> Self:
+        """Have it drawn from the start, because of event `number`."""
+        return self.updated(rounds=(*self.rounds, number), todo=True)
 
     def with_attempt(self, place: int, attempt: DrawnAttempt) -> Self:
         """Put an attempt in a place, or behind all."""
@@ -133,7 +131,6 @@ class StudioState(EditedBoard[BoardStep]):
     updated_at: datetime
     """The time of the last event that stands."""
     max_attempts: int
-    variants: int
     on_rejected: OnRejected
     preset: str | None
     """The preset that makes it; None for the models that the server was started with."""
@@ -209,7 +206,7 @@ def after(state: StudioState | None, event: events.BoardEvent) -> StudioState:
     if isinstance(what, events.Submitted) != (state is None):
         raise ValueError("the first line, and no other, says what is to be made")
     if isinstance(what, events.Submitted):
-        names = ("task", "max_attempts", "variants", "on_rejected", "preset")
+        names = ("task", "max_attempts", "on_rejected", "preset")
         fields = {name: getattr(what, name) for name in names}
         return StudioState(created=event.at, updated_at=event.at, plan_round=number, **fields)
     assert state is not None
@@ -247,7 +244,7 @@ def _planned(state: StudioState, plan: events.PlanMade, number: int) -> StudioSt
             step=step,
             planner=state.models.get("planner"),
             rounds=(number,),
-            todo=None if step.prompt is None else "render",
+            todo=step.prompt is not None,
         )
         for place, step in enumerate(plan.steps)
     )
@@ -266,7 +263,7 @@ def _reopened(state: StudioState, number: int) -> StudioState:
         drawn = step.step.prompt is not None and not step.todo
         if drawn and (step.goal is None or state.stale_goal(place) or is_behind):
             step = step.opened(number)
-        is_behind = is_behind or step.todo is not None
+        is_behind = is_behind or step.todo
         steps.append(step)
     return state.updated(steps=tuple(steps))
 
@@ -281,9 +278,7 @@ def _worked(
             return step
         # A goal image from before stays where the new round came to nothing.
         place = None if what.attempt is None else step.place(what.round, what.attempt)
-        more = state.variants - sum(attempt.round == step.round for attempt in step.attempts)
-        step = step.updated(todo=None, chosen=step.chosen if place is None else place)
-        return step.updated(todo="variants", variants_left=more) if more > 0 and place is not None else step
+        return step.updated(todo=False, chosen=step.chosen if place is None else place)
     told = what if isinstance(what, events.DrawnPicture) else what.result
     attempt = DrawnAttempt(
         round=what.round,
@@ -301,13 +296,7 @@ def _worked(
         place = len(step.attempts)
     else:
         attempt = step.attempts[place]
-    step = step.with_attempt(place, attempt.updated(result=what.result, models=state.models))
-    if step.todo == "variants" and what.round == step.round:
-        left = step.variants_left - 1
-        step = step.updated(variants_left=left, todo="variants" if left > 0 else None)
-        if step.chosen is None and what.result.image is not None:
-            step = step.updated(chosen=place)
-    return step
+    return step.with_attempt(place, attempt.updated(result=what.result, models=state.models))
 
 
 def _with_change(state: StudioState, edit: events.BoardEdit, number: int) -> StudioState:
@@ -377,9 +366,7 @@ def _added(state: StudioState, edit: events.AddEdit, number: int) -> StudioState
     given = edit.model_dump(include={"name", "instruction", "prompt"}, exclude_none=True)
     words = labelled_step(edit.name).model_copy(update=given)
     edited: frozenset[EditedPart] = frozenset({"words", "prompt"})
-    added = BoardStep(
-        id=f"e{number}", step=words, planner=None, rounds=(number,), todo="render", edited=edited
-    )
+    added = BoardStep(id=f"e{number}", step=words, planner=None, rounds=(number,), todo=True, edited=edited)
     return _inserted(state, edit.before, added)
 
 
@@ -391,11 +378,11 @@ def _drawn(state: StudioState, place: int, edit: events.DrawEdit, number: int) -
         raise InputError(f"step {step.id} is in words alone: give it a prompt to draw it by")
     others = state.steps
     if state.started is None:  # what was left open stays so until somebody says to go on
-        others = tuple(s.updated(todo=None, variants_left=0) for s in others)
+        others = tuple(s.updated(todo=False) for s in others)
     rest = others[place + 1 :]
-    if edit.rest and not edit.variants:
+    if edit.rest:
         rest = tuple(s if s.step.prompt is None else s.opened(number) for s in rest)
-    return state.updated(steps=(*others[:place], step.opened(number, edit.variants), *rest))
+    return state.updated(steps=(*others[:place], step.opened(number), *rest))
 
 
 def _continued(state: StudioState, edit: events.ContinueEdit, number: int) -> StudioState:

@@ -16,7 +16,7 @@ from goalreel.claims import UNKNOWN
 from goalreel.drivers import advance
 from goalreel.errors import UserError, first_line
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, attempt, attempt_seed, choose_references, end_question, render_step
+from goalreel.loop import LoopArguments, attempt_seed, choose_references, end_question, render_step
 from goalreel.serving.service import ServedModels, Service
 from goalreel.studio.board import ModelWait, StudioBoard
 from goalreel.studio.events import (
@@ -104,7 +104,7 @@ class BoardWork:
             return None
         step = state.steps[place]
         words = (step.step.name, step.step.instruction, step.step.prompt)
-        return ("step", place, step.id, step.round, step.todo, words, state.source(place))
+        return ("step", place, step.id, step.round, words, state.source(place))
 
     async def _do(self, key: object) -> None:
         """Do one thing; a change that makes it useless ends it."""
@@ -190,27 +190,9 @@ class StepDrawing:
         self._number = 0
 
     async def run(self) -> None:
-        """Draw and judge until the loop is done with the step, or one more variant is there."""
+        """Draw and judge until the loop is done with the step."""
         step, loop, board = self._step, self._loop, self._board
         task, source, references = await asyncio.to_thread(self._pictures)
-        background = loop.get("background", "correct")
-        if step.todo == "variants":
-            number = sum(a.result is not None for a in step.attempts if a.round == step.round)
-            drawing = attempt(
-                task,
-                self._place,
-                step.step,
-                None,
-                source,
-                step.step.prompt or step.step.instruction,
-                number,
-                references=references,
-                background=background,
-            )
-            result = await advance(drawing, self._ask)
-            self._ended.append((number, result))
-            await self._flush()
-            return
         rendering = render_step(
             task,
             self._place,
@@ -220,7 +202,7 @@ class StepDrawing:
             board.state.max_attempts,
             loop.get("keep", "best"),
             references=references,
-            background=background,
+            background=loop.get("background", "correct"),
             # Perhaps in another thread: it is told when the loop goes on.
             on_attempt=lambda result: self._ended.append((self._number, result)),
         )

@@ -221,19 +221,6 @@ def test_a_step_is_drawn_again_by_another_prompt_and_all_that_follow(client):
     assert now["steps"][0]["prompt"] == first["prompt"]
 
 
-def test_variants_are_drawn_for_a_person_to_choose_from(client):
-    now = made(client, variants=3)
-    assert [len(step["attempts"]) for step in now["steps"]] == [3, 3]
-    first = now["steps"][0]
-    assert first["chosen"] == 1
-    edit(client, now, "draw", step=first["id"], variants=2)
-    now = finished(client, now["id"])
-    assert [len(step["attempts"]) for step in now["steps"]] == [5, 3]
-    assert now["steps"][0]["chosen"] == 1
-    assert len({a["seed"] for a in now["steps"][0]["attempts"]}) == 5
-    assert edit(client, now, "choose", step=first["id"], attempt=4)["steps"][0]["chosen"] == 4
-
-
 def test_it_goes_on_from_a_later_real_picture(client, folder):
     now = made(client)
     edit(client, now, "continue", image=LATER, done=1)
@@ -274,7 +261,7 @@ def test_two_people_change_one_storyboard(client):
         ({"kind": "change", "step": "e3s0", "name": " "}, 400, "edit.change.name"),
         ({"kind": "change", "step": "e3s0", "name": "bell\x07"}, 400, "control character"),
         ({"kind": "choose", "step": "e3s0", "attempt": 7}, 422, "no attempt 7"),
-        ({"kind": "draw", "step": "e3s0", "variants": 9}, 400, "variants"),
+        ({"kind": "draw", "step": "e3s0", "prompt": " "}, 400, "edit.draw.prompt"),
         ({"kind": "continue", "image": "http://there/x.png", "done": 0}, 400, "fetches nothing"),
         ({"kind": "continue", "image": "eA==", "done": 0}, 400, "not a readable"),
         ({"kind": "explode"}, 400, "edit"),
@@ -379,7 +366,7 @@ def test_examples_can_be_planned_at_once(client):
     assert about["models"] == {"planner": "planner", "editor": "editor", "critic": "critic"}
     assert about["datasets"] == {"available": False, "reason": "start the server with --datasets DIR"}
     assert client.get("/v1/frames", params={"dataset": "x"}).status_code == 422
-    assert (about["execute"], about["max_variants"]) == (about["ros"], 8)
+    assert about["execute"] == about["ros"]
 
 
 @pytest.mark.long

@@ -316,12 +316,12 @@ def test_pictures_are_drawn_again_chosen_accepted_and_refused(page, studio):
     step = state(studio.client, now["id"])["steps"][0]
     assert [a["prompt"] for a in step["attempts"]][2] == "in red"
     page.press("g")
-    page.click("[name=how] option[value='3']")
+    page.click("[name=rest]")
     page.click("form[data-form=draw] .primary")
-    page.eventually(lambda: len(page.all(".attempt-row .mark")), len(step["attempts"]) + 3)
+    page.eventually(lambda: len(page.all(".attempt-row .mark")), len(step["attempts"]) + 1)
     page.eventually(lambda: len(page.all("#work .pulse")), 0)
-    page.press("5")
-    page.eventually(lambda: state(studio.client, now["id"])["steps"][0]["chosen"], 4)
+    page.press("1")
+    page.eventually(lambda: state(studio.client, now["id"])["steps"][0]["chosen"], 0)
     page.sees(".goal", "Goal image")
 
 
@@ -357,7 +357,6 @@ def test_it_is_shared_and_deleted(page, studio):
     assert b"data:image/" in answers[0].content
     able = studio.client.get("/v1/studio").json()["execute"]["available"]
     assert page.find("[data-act=execute]").is_enabled() == able
-    page.click(".menu summary")
     page.click(".menu[open] [data-act=remove]")
     page.click("#ask [data-close]")
     page.click(".menu summary")
@@ -470,8 +469,8 @@ def test_long_plans_long_words_and_many_pictures_fit_every_screen(page, studio):
     now = made(studio.client, instruction="#" * 30 + LONG, max_attempts=2)
     step = now["steps"][2]["id"]
     edit(studio.client, now, "change", step=step, name=LONG[:190], instruction=LONG * 5)
-    for number in (8, 2):
-        edit(studio.client, state(studio.client, now["id"]), "draw", step=step, variants=number)
+    for _ in range(5):
+        edit(studio.client, state(studio.client, now["id"]), "draw", step=step, rest=False)
         finished(studio.client, now["id"])
     page.open(now["id"])
     page.eventually(lambda: len(page.all(".reel .frame")), 31)

@@ -12,19 +12,11 @@ export const wordsForm = ({ step }) =>
     wordFields(step),
   );
 
-export function drawForm({ step, shown, state, studio }) {
-  const numbers = Array.from({ length: studio.max_variants - 1 }, (_, at) => at + 2);
-  return editForm("draw", step.id, "Draw again", primary("Draw"),
+export const drawForm = ({ step, shown }) =>
+  editForm("draw", step.id, "Draw again", primary("Draw"),
     field("Prompt", area("prompt", 4, shown?.prompt ?? step.prompt ?? "", { required: true })),
-    field("How many pictures",
-      h("select", { name: "how" },
-        h("option", { value: 0 }, `until the Critic accepts one, ${state.max_attempts} at most`),
-        numbers.map((number) => h("option", { value: number }, `${number}, and I choose`)),
-      ),
-    ),
     h("label", { class: "check" }, h("input", { type: "checkbox", name: "rest", checked: true }), " and draw the steps that follow again"),
   );
-}
 
 export function addForm(view) {
   const at = placeOf(view);
@@ -65,10 +57,9 @@ const CHANGES = {
       ...(pressed === "draw" ? [{ kind: "draw", step: step.id, rest: true }] : []),
     ];
   },
-  draw({ step }, { prompt, how, rest }) {
-    const variants = Number(how);
+  draw({ step }, { prompt, rest }) {
     const words = prompt.trim() === step.prompt ? {} : { prompt: prompt.trim() };
-    return [{ kind: "draw", step: step.id, ...words, variants, rest: variants === 0 && rest === "on" }];
+    return [{ kind: "draw", step: step.id, ...words, rest: rest === "on" }];
   },
   add(view, given) {
     const before = view.state.steps[placeOf(view) + 1]?.id ?? null;
