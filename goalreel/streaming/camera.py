@@ -127,13 +127,6 @@ class FrameSlot[Raw]:
             else:
                 self._counts = replace(counts, read=counts.read + 1, problem="")
 
-    def clear(self) -> None:
-        """Forget the frame, but not the counts."""
-        with self._lock:
-            self._message = None
-            self._arrivals.clear()
-            self._jumps.clear()
-
     def counts(self) -> FrameCounts:
         """Give the counts, and the age of the newest frame."""
         with self._lock:

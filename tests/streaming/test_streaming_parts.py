@@ -66,8 +66,6 @@ def test_the_slot_counts_what_is_wrong_with_a_camera():
     assert (counts.unreadable, counts.backwards, counts.problem) == (1, 1, "16UC1 is depth")
     assert slot.newest().image == grey(5)
     assert slot.counts().problem == ""
-    slot.clear()
-    assert slot.newest() is None
 
 
 def test_frames_of_two_sources_in_turn_show_nobody_the_scene_until_one_has_stopped():

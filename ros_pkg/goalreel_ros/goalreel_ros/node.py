@@ -169,17 +169,7 @@ class GoalreelNode(LifecycleNodeMixin, Node):
         self._remove_entities()
         return SUCCESS
 
-    @log_failures
-    def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Remove every entity, from any state."""
-        self._remove_entities()
-        return SUCCESS
-
-    @log_failures
-    def on_error(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Remove every entity, so that the node is unconfigured again."""
-        self._remove_entities()
-        return SUCCESS
+    on_shutdown = on_error = on_cleanup  # from any state
 
     # -- internals
 
@@ -268,7 +258,8 @@ class NodeEntities:
             group = MutuallyExclusiveCallbackGroup()
             self.actions = Actions(node, self.submit, self.outputs, self.now, group)
             undo.callback(self.actions.destroy)
-            services = Services(node, self._active_engine, self.submit, self.outputs.jpegs, self.now, group)
+            engine = lambda: self.engine if self.active else None  # noqa: E731
+            services = Services(node, engine, self.submit, self.outputs.jpegs, self.now, group)
             undo.callback(services.destroy)
             self._subscribe(node, undo, group)
             self._create_reports(node, undo)
@@ -337,9 +328,6 @@ class NodeEntities:
             self._log.warning(self._rivals)
         report = diagnose(self._name, at, camera, self.engine, self._refusal, self._rivals)
         self._diagnostics.publish(report)
-
-    def _active_engine(self) -> Engine | None:
-        return self.engine if self.active else None
 
     def _live_frame(self) -> Frame | None:
         """The newest camera frame; None where it is too old or cannot be read."""

@@ -165,13 +165,7 @@ LINE_LENGTH = int(PANEL / (_LETTER * LETTER))
 
 
 def build(board: Board, *, frame_id: str) -> MarkerArray:
-    """Make all markers of a board, as the complete content of its topic.
-
-    Raises:
-        ValueError: there are steps, but no `frame_id`.
-    """
-    if board.steps and not frame_id:
-        raise ValueError("markers need a frame_id: the camera's messages carry none")
+    """Make all markers of a board, as the complete content of its topic."""
     return MarkerArray(markers=[Marker(action=Marker.DELETEALL), *_Drawing(board, frame_id)])
 
 
@@ -228,24 +222,16 @@ class _Drawing:
     def _text(
         self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb, size: float = 1.0
     ) -> Marker:
-        # One line per marker: older versions of RViz misplace texts of several lines.
-        marker = self._marker(ns, number, Marker.TEXT_VIEW_FACING, colour)
+        # One line per marker: older versions of RViz misplace texts of several lines. Stamp, lifetime and
+        # lock stay zero: a latched marker holds until the next array.
+        marker = Marker(ns=f"r{self._board.revision}/{ns}", id=number, type=Marker.TEXT_VIEW_FACING)
+        marker.action, marker.text = Marker.ADD, text
+        marker.header.frame_id = self._frame_id
         marker.scale = Vector3(z=size * LETTER)
         marker.pose.position = Point(x=x, y=y, z=DISTANCE)
-        marker.text = text
-        return marker
-
-    def _marker(self, ns: str, number: int, kind: int, colour: Rgb) -> Marker:
-        """Make a marker. Stamp, lifetime and lock stay zero: a latched marker holds until the next array."""
-        marker = Marker(ns=f"r{self._board.revision}/{ns}", id=number, type=kind, action=Marker.ADD)
-        marker.header.frame_id = self._frame_id
         marker.pose.orientation.w = 1.0
-        marker.color = _rgba(colour)
+        marker.color = ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
         return marker
-
-
-def _rgba(colour: Rgb) -> ColorRGBA:
-    return ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
 
 
 def _state(panel: StepPanel, board: Board) -> str:

@@ -66,11 +66,11 @@ class World:
     """
 
     def __init__(self, seed: int, size: int = 256) -> None:
-        self.episode = sample_episode(seed)
-        self.size = size
+        self.episode, self.size = sample_episode(seed), size
+        scene = self.episode.scene
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tabletop")
         self._snapshots: OrderedDict[bytes, TableSnapshot] = OrderedDict()
-        self._real, self._imagination = self._do(lambda: (self._table(), self._table()))
+        self._real, self._imagination = self._do(lambda: (Tabletop(scene), Tabletop(scene)))
         self.names: tuple[str, ...] = (*self._real.blocks, *self._real.bowls)
 
     def tick(self, action: NDArray[np.floating], *, look: bool) -> ControlResult:
@@ -120,9 +120,6 @@ class World:
 
     def _do[Result](self, run: Callable[[], Result]) -> Result:
         return self._thread.submit(run).result()
-
-    def _table(self) -> Tabletop:
-        return Tabletop(self.episode.scene)
 
     def _picture(self, table: Tabletop) -> Image:
         picture = Image(table.render(CAMERA, self.size))
