@@ -63,7 +63,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-Quantize = Literal["fp8", "int8", "nf4"]
+Quantize = Literal["fp8", "nf4"]
 
 
 def quantization_config(kind: str, library: Literal["transformers", "diffusers"], dtype: str) -> Any:
@@ -80,9 +80,9 @@ def quantization_config(kind: str, library: Literal["transformers", "diffusers"]
         return module.BitsAndBytesConfig(
             load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
         )
-    from torchao.quantization import Float8WeightOnlyConfig, Int8WeightOnlyConfig
+    from torchao.quantization import Float8WeightOnlyConfig
 
-    return module.TorchAoConfig(Float8WeightOnlyConfig() if kind == "fp8" else Int8WeightOnlyConfig())
+    return module.TorchAoConfig(Float8WeightOnlyConfig())
 
 
 def require_package(package: str, wanted_by: str) -> None:

@@ -131,7 +131,6 @@ class HfChat:
         processor: str | Path | None = None,
         quantize: "Quantize | None" = None,
         offload: Literal["model"] | None = None,
-        variant: str | None = None,
         **options: Any,
     ) -> Self:
         """Load a checkpoint from a folder or from the Hugging Face hub.
@@ -141,9 +140,8 @@ class HfChat:
             device: "cuda", "cuda:1", "cpu", or "auto" (all GPUs); None is a GPU if there is one.
             dtype: "bfloat16", "float32", ...; None is bfloat16 on a GPU and float32 on the CPU.
             processor: a folder or a repository whose processor is used; None is the checkpoint's.
-            quantize: "fp8", "int8" or "nf4": how the weights are stored (`goalreel.torch_support`).
+            quantize: "fp8" or "nf4": how the weights are stored (`goalreel.torch_support`).
             offload: "model" keeps the weights in the machine's memory, and on the GPU during a call only.
-            variant: of the weights' files, such as "fp16".
             options: as in the constructor.
 
         Raises:
@@ -157,7 +155,6 @@ class HfChat:
             processor=processor,
             quantize=quantize,
             offload=offload,
-            variant=variant,
         )
         chat = cls(model, loaded_processor, **options)
         chat._call_device = device if offload else None
@@ -343,7 +340,6 @@ def load_checkpoint(
     processor: str | Path | None,
     quantize: "Quantize | None",
     offload: Literal["model"] | None,
-    variant: str | None,
 ) -> "tuple[PreTrainedModel, ProcessorMixin]":
     """Load a model, ready to answer, and its processor; the arguments are those of `HfChat.load`.
 
@@ -355,7 +351,7 @@ def load_checkpoint(
     dtype = dtype or ("bfloat16" if on_gpu else "float32")
     if offload and (not on_gpu or device == "auto"):
         raise InputError("offload needs one GPU to move the model to: leave it out")
-    more: dict[str, Any] = {"variant": variant} if variant else {}
+    more: dict[str, Any] = {}
     if quantize:
         more["quantization_config"] = quantization_config(quantize, "transformers", dtype)
     flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()

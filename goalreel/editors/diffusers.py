@@ -140,7 +140,7 @@ class DiffusersEditor:
                 drawn = [_checked(pixels) for pixels in self._call(edits, place)]
             return [d if place is None or isinstance(d, Failure) else place.cut(d) for d in drawn]
         except torch.OutOfMemoryError:
-            reason = "out of memory for a single edit: use offload, vae_tiling or quantize"
+            reason = "out of memory for a single edit: use offload or quantize"
             self._batch_size = max(1, half)
         except (ValueError, IndexError, RuntimeError, TypeError) as e:
             # A TypeError is LongCat's, on a long prompt.

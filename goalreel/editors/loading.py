@@ -65,7 +65,7 @@ PAIRED: dict[str, type[DiffusionPipeline]] = {"Flux2KleinPipeline": Flux2KleinPa
 """Stock class -> the class that it is loaded as."""
 
 
-type Offload = Literal["model", "sequential"]
+type Offload = Literal["model"]
 
 
 def model_index(source: str) -> dict[str, Any]:
@@ -130,16 +130,14 @@ def load_pipeline(
     device: str | None = None,
     dtype: str | None = None,
     offload: Offload | None = None,
-    vae_tiling: bool = False,
     quantize: Quantize | None = None,
-    variant: str | None = None,
     lora: str | None = None,
 ) -> DiffusionPipeline:
     """Load a pipeline and put it on its device, ready to be called.
 
     `device`: by default the GPU if there is one. `dtype`: a torch name, by default bfloat16 on a GPU and
-    float32 on the CPU. `offload`: "model" or "sequential". `quantize`: "fp8", "int8" or "nf4". `variant`: of
-    the files, such as "fp16". `lora`: a folder with LoRA weights of diffusers.
+    float32 on the CPU. `offload`: "model". `quantize`: "fp8" or "nf4". `lora`: a folder with LoRA weights
+    of diffusers.
 
     Raises:
         InputError: weights are missing or not safetensors, or an option cannot be had here.
@@ -156,7 +154,6 @@ def load_pipeline(
     for weights in every_lora:
         require_package("peft", f"the LoRA of {weights.repository}")
     shared: dict[str, Any] = {"use_safetensors": True, "dtype": weights_dtype}
-    shared |= {"variant": variant} if variant else {}
     options = dict(shared)
     if quantize:
         options["quantization_config"] = quantization(index, quantize, dtype)
@@ -177,10 +174,6 @@ def load_pipeline(
         pipeline.scheduler = type(pipeline.scheduler).from_config(
             pipeline.scheduler.config, **entry.scheduler
         )
-    if vae_tiling:
-        if not hasattr(pipeline.vae, "enable_tiling"):
-            raise InputError(f"{type(pipeline.vae).__name__} cannot be tiled: leave vae_tiling out")
-        pipeline.vae.enable_tiling()
     _mark_image_tokens(pipeline)
     pipeline.set_progress_bar_config(disable=True)
     _place(pipeline, device, offload)
@@ -213,10 +206,8 @@ def _own_lora(folder: str | None) -> LoraWeights | None:
 def _place(pipeline: Any, device: str, offload: Offload | None) -> None:
     if offload == "model":
         pipeline.enable_model_cpu_offload(device=device)
-    elif offload == "sequential":
-        pipeline.enable_sequential_cpu_offload(device=device)
     elif offload:
-        raise InputError(f"offload is model or sequential, got {offload!r}")
+        raise InputError(f"offload is model, got {offload!r}")
     else:
         try:
             pipeline.to(device)

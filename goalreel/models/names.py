@@ -86,11 +86,9 @@ class HfOptions(DialectOptions):
     processor: str | None = None
     """The folder or repository to take the processor from. Default: the checkpoint."""
     quantize: Quantize | None = None
-    """Store weights as `fp8`, `int8` or `nf4`; needs `goalreel[quantize]`."""
+    """Store weights as `fp8` or `nf4`; needs `goalreel[quantize]`."""
     offload: Annotated[Literal["model"] | None, Runtime] = None
     """`model` keeps the weights in the machine's memory between calls."""
-    variant: str | None = None
-    """Variant of the weights' files, such as `fp16`."""
 
 
 class HttpOptions(DialectOptions):
@@ -139,14 +137,10 @@ class EditorOptions(ModelOptions):
     """Such as `bfloat16`. Default: bfloat16 on a GPU, else float32."""
     batch_size: Annotated[int | None, Runtime] = None
     """Edits in one call, at most."""
-    offload: Annotated[Literal["model", "sequential"] | None, Runtime] = None
-    """`model` keeps one part on the GPU at a time; `sequential` one layer, which is slow."""
-    vae_tiling: bool | None = None
-    """`1` encodes and decodes in tiles: less memory, faint seams."""
+    offload: Annotated[Literal["model"] | None, Runtime] = None
+    """`model` keeps one part on the GPU at a time."""
     quantize: Quantize | None = None
-    """Store weights as `fp8`, `int8` or `nf4`; needs `goalreel[quantize]`, and `nf4` a GPU."""
-    variant: str | None = None
-    """Variant of the weights' files, such as `fp16`."""
+    """Store weights as `fp8` or `nf4`; needs `goalreel[quantize]`, and `nf4` a GPU."""
     lora: str | None = None
     """A folder with LoRA weights, as diffusers' training scripts write it."""
 

@@ -111,11 +111,11 @@ def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
     ("name", "said"),
     [
         (
-            "hf:dir?vae_tiling=true",
-            "vae_tiling is wrong: there are dialect, prompts, device, dtype, batch_size",
+            "hf:dir?lora=x",
+            "lora is wrong: there are dialect, prompts, device, dtype, batch_size",
         ),
         ("hf:dir?batch_size=many", "batch_size is wrong"),
-        ("hf:dir?quantize=int2", "quantize is wrong: Input should be 'fp8', 'int8' or 'nf4'"),
+        ("hf:dir?quantize=int2", "quantize is wrong: Input should be 'fp8' or 'nf4'"),
         ("hf:dir?fast", r"options are written as \?key=value"),
         (
             "openai:m?a=b",
@@ -158,8 +158,8 @@ def test_options_reach_the_model(tmp_path):
     assert build_chat(f"hf:{vlm}?top_k=2&temperature=1", role="critic", cache=cache) is not chat
     assert str(chat.model.dtype) == "torch.bfloat16"
     folder = tiny_pipeline("StableDiffusionInstructPix2PixPipeline", tmp_path / "editor")
-    editor = build_editor(f"diffusers:{folder}?vae_tiling=true&dtype=float32")
-    assert editor.pipeline.vae.use_tiling
+    editor = build_editor(f"diffusers:{folder}?dtype=bfloat16")
+    assert str(editor.pipeline.unet.dtype) == "torch.bfloat16"
 
 
 @pytest.mark.parametrize(
