@@ -191,17 +191,6 @@ def test_a_manager_that_waits_too_short_finds_the_node_inactive_later(bench):
     until(lambda: bench.manager().states() == ["inactive", "unconfigured"])
 
 
-def test_a_model_that_cannot_be_loaded_fails_the_configuration(bench):
-    bench.model.problem = "torch is not installed: pip install 'goalreel[gpu]'"
-    with errors(bench) as found:
-        assert not bench.manager().startup()
-    assert bench.manager().states() == ["unconfigured", "unconfigured"]
-    [(node, text)] = found
-    assert node == "/first"
-    assert text.startswith("cannot configure: the planner (server:")
-    assert text.endswith("cannot be loaded: torch is not installed: pip install 'goalreel[gpu]'")
-
-
 def test_a_server_that_does_not_answer_fails_the_activation_until_it_does(bench):
     manager = bench.manager()
     bench.model.gone = "cannot reach http://gpu:8000: is the server running?"

@@ -271,20 +271,6 @@ def test_qos_can_be_overridden_by_parameters(robot):
     assert goal.qos_profile.reliability is ReliabilityPolicy.RELIABLE, "the others are as they were"
 
 
-def test_stamps_that_go_backwards_are_counted_and_do_no_harm(robot, reports):
-    second = iter(range(1_000_000, 0, -1))
-
-    def backwards():
-        frame = robot.frame()
-        frame.header.stamp.sec = next(second)
-        return frame
-
-    robot.film(backwards)
-    status, result = generate(robot)
-    assert (status, result.error_msg) == (SUCCEEDED, "")
-    until(lambda: reports and number(camera(reports), "stamps going backwards") > 2)
-
-
 def test_diagnostics_tell_of_frames_that_no_task_reads(robot, reports):
     fields, says = REFUSED["depth"]
     robot.film(lambda: robot.frame(**fields))

@@ -122,27 +122,17 @@ def assert_inactive_answers(robot) -> None:
         assert (status, result.error_code) == (ABORTED, ErrorCode.NOT_ACTIVE)
 
 
-def test_a_preset_that_does_not_exist(robot):
-    with node(preset="nix", ready="unconfigured; ", autostart=False) as process:
-        assert not robot.change("configure")
-        assert where(robot) == "unconfigured"
-        until(lambda: any("cannot configure: no preset 'nix'" in line for line in process.lines))
-        assert shut_down(robot, Transition.TRANSITION_UNCONFIGURED_SHUTDOWN)
-        assert where(robot) == "finalized"
-        assert process.stop(signal.SIGTERM) == 0
-        assert not [line for line in process.lines if "Traceback" in line]
-
-
 @pytest.mark.parametrize(
     ("parameters", "says"),
     [
+        ({"preset": "nix"}, "cannot configure: no preset 'nix'"),
         ({"on_model_failrue": "fail"}, "there is no parameter on_model_failrue: write on_model_failure"),
         (
             {"critic": "server:gpu"},
             "cannot configure: the critic (server:gpu) cannot be loaded: 'gpu/v1' is no",
         ),
     ],
-    ids=["name", "address"],
+    ids=["preset", "name", "address"],
 )
 def test_a_wrong_parameter_ends_the_process_with_one_line(parameters, says):
     process = Other(*command(**parameters))

@@ -164,10 +164,14 @@ def test_a_killed_critic_is_no_secret_and_confirms_nothing(robot, scripted, phas
     reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
     until(lambda: reports)
     with in_phase(phase, robot, scripted) as begun:
+        given = begun.goals[-1]
         scripted.critic.kill()
         begun.let_go.close()
         robot.colour = RED
         until(lambda: begun.goals[-1].degraded)
+        assert phase != "executing" or begun.shows(
+            active=True, header=given.header, instruction=given.instruction
+        )
         late = robot.listen(SubGoal, "goalreel/subgoal")
         until(lambda: late and late[-1].degraded)
         until(lambda: any("the critic failed: " in status.message for status in reports[-1].status))

@@ -240,28 +240,6 @@ def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_d
     until(lambda: not warnings(reports[-1]))
 
 
-def test_a_goal_says_which_models_failed_since_it_was_given(robot, scripted, monkeypatch):
-    def fail(*_: object, **__: object) -> None:
-        raise BackendError("the card fell off the bus")
-
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-    handle = robot.send(ExecuteTask, "execute_task", task=f"{RED} {GREEN}")
-    until(lambda: {s.image_status for s in state(robot).steps} == {StoryboardStep.IMAGE_ACCEPTED})
-    until(lambda: goals[-1].active and not goals[-1].degraded)
-    goal = goals[-1]
-    with monkeypatch.context() as patch:
-        patch.setattr(scripted.critic, "complete", fail)
-        robot.colour = RED
-        until(lambda: goals[-1].degraded)
-        late = robot.listen(SubGoal, "goalreel/subgoal")
-        until(lambda: late)
-    for heard in (goals[-1], late[-1]):
-        assert (heard.active, heard.header, heard.instruction) == (True, goal.header, RED)
-        assert heard.degraded[0].startswith("the critic failed: ")
-    until(lambda: goals[-1].active and goals[-1].instruction == GREEN and not goals[-1].degraded)
-    robot.cancel(handle)
-
-
 def test_of_a_burst_of_goals_of_two_clients_each_is_answered(robot):
     deep = QoSProfile(depth=100)
     pair = [

@@ -12,6 +12,7 @@ import re
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -72,19 +73,22 @@ def robot(request):
         yield client
 
 
+def latest[Kind](kind: type[Kind], topic: str, there: Callable[[Kind], object] = bool) -> Kind:
+    """Give what one who joins late gets on a latched topic, once it is `there`."""
+    with rclpy.init():
+        joiner = rclpy.create_node("joiner")
+        heard = []
+        joiner.create_subscription(kind, topic, heard.append, LATCHED)
+        executor = SingleThreadedExecutor()
+        executor.add_node(joiner)
+        until(lambda: executor.spin_once(0.05) or (heard and there(heard[-1])))
+        joiner.destroy_node()
+    return heard[-1]
+
+
 def truth() -> dict:
     """Give what the simulator itself says, once its arm is home."""
-    heard = []
-    with rclpy.init():
-        node = rclpy.create_node("judge")
-        node.create_subscription(
-            String, "tabletop/truth", lambda m: heard.append(json.loads(m.data)), LATCHED
-        )
-        executor = SingleThreadedExecutor()
-        executor.add_node(node)
-        until(lambda: executor.spin_once(0.05) or (heard and heard[-1]["arm_home"]))
-        node.destroy_node()
-    return heard[-1]
+    return json.loads(latest(String, "tabletop/truth", lambda m: json.loads(m.data)["arm_home"]).data)
 
 
 @pytest.mark.lab
@@ -139,19 +143,6 @@ def node():
             yield process
         finally:
             process.stop()
-
-
-def latest(kind: type, topic: str) -> object:
-    """Give what one who joins late gets on a latched topic."""
-    with rclpy.init():
-        joiner = rclpy.create_node("joiner")
-        heard = []
-        joiner.create_subscription(kind, topic, heard.append, LATCHED)
-        executor = SingleThreadedExecutor()
-        executor.add_node(joiner)
-        until(lambda: executor.spin_once(0.05) or heard)
-        joiner.destroy_node()
-    return heard[-1]
 
 
 @pytest.mark.lab

@@ -59,11 +59,6 @@ def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile = NEWEST)
     return f"{start}: {names} publishes another type there{f': give {advice}' if advice else ''}"
 
 
-def publishers(node: Node, topic: str) -> list[str]:
-    """Name the nodes that publish `topic`, one a publisher."""
-    return sorted(_name(p) for p in node.get_publishers_info_by_topic(topic))
-
-
 def _image_topics(node: Node, silent: str) -> list[tuple[str, str]]:
     """(topic, type) of the pictures that other nodes publish."""
     image_topics = []
@@ -194,7 +189,7 @@ class CameraInputs:
         if options().image_transport == "compressed":
             kind, topic = CompressedImage, _compressed_topic(node, topic)
         type_name = COMPRESSED if kind is CompressedImage else RAW
-        self._topic, self._publishers = topic, partial(publishers, node, topic)
+        self._topic, self._publishers = topic, partial(node.get_publishers_info_by_topic, topic)
         # Remappings are resolved already, and a remapping of the node's name must not apply to this node.
         self._node = Node(
             f"{node.get_name()}_camera",
@@ -218,7 +213,7 @@ class CameraInputs:
 
     def diagnose(self, max_age: float) -> Diagnosis:
         """Diagnose the camera by its frames, their stamps and the graph; `max_age` is in seconds."""
-        counts, names = self.slot.counts(), self._publishers()
+        counts, names = self.slot.counts(), sorted(map(_name, self._publishers()))
         warnings = []
         if len(names) > 1:
             warnings.append(
