@@ -1,25 +1,22 @@
 """OpenAI's chat completions, for the part that vision-language agents use: text and images in, text out.
 
-A reply is sent when it is whole, in one piece where the client asks for a stream. Each field of a body is
-honoured, the model's own, or refused.
+A reply is sent when it is whole. Each field of a body is honoured, the model's own, or refused.
 """
 
-import json
 import math
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
-from starlette.responses import StreamingResponse
 
 from goalreel.chat.conversation import ChatRequest, Message, NoReply, Token, TokenReply, Usage
 from goalreel.image import Image
-from goalreel.serving.errors import EVENTS, HEADERS, Utf8, Wording, responses, unanswered, unknown_model
+from goalreel.serving.errors import Stream, Utf8, Wording, responses, unanswered, unknown_model
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here, Service, ask_while_connected, client_of, while_connected
 from goalreel.serving.steering import STEER, SteeringQuestion
@@ -100,15 +97,6 @@ class ResponseFormat(BaseModel):
     json_schema: JsonSchema | None = None
 
 
-class StreamOptions(BaseModel):
-    """Contents of a stream besides the reply."""
-
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
-    include_usage: bool = False
-    """End with a chunk of no choice that counts the tokens, where the model behind counts them."""
-
-
 def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
@@ -125,8 +113,8 @@ class ChatBody(BaseModel):
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=256)]
     n: Literal[1] | None = 1
     """The server gives one answer."""
-    stream: bool | None = False
-    stream_options: StreamOptions | None = None
+    stream: Stream = False
+    """Refused: a reply is sent when it is whole."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """The number of tokens at which the reply is cut, if the model's own limit does not cut it before."""
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
@@ -150,12 +138,6 @@ class ChatBody(BaseModel):
         if not isinstance(body, dict):
             return body
         return {k: v for k, v in body.items() if v is not None and k not in MODEL_OWN}
-
-    @model_validator(mode="after")
-    def _check_stream(self) -> "ChatBody":
-        if self.stream_options is not None and not self.stream:
-            raise ValueError("stream_options are for a stream: set stream, too")
-        return self
 
 
 @dataclass(frozen=True)
@@ -243,34 +225,6 @@ def _logprob(text: str, chance: float) -> dict[str, Any]:
     }
 
 
-def stream(body: ChatBody, reply: TokenReply | NoReply) -> StreamingResponse:
-    """Give a whole reply as OpenAI's stream: its role, its text in one piece, and its end.
-
-    Raises:
-        HTTPException: as `end_reply`.
-    """
-    ended, head = end_reply(reply, body.stop or ()), {**new_head(body), "object": "chat.completion.chunk"}
-
-    def chunk(delta: Mapping[str, str], **more: object) -> bytes:
-        choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": None, **more}
-        return _event({**head, "choices": [choice]})
-
-    logprobs = logprobs_of(ended, body.top_logprobs or 0)
-    chunks = [
-        chunk({"role": "assistant", "content": ""}),
-        chunk({"content": ended.text}, logprobs=logprobs),
-        chunk({}, finish_reason=ended.finish_reason),
-    ]
-    if body.stream_options and body.stream_options.include_usage and (usage := usage_of(ended)):
-        chunks.append(_event({**head, "choices": [], "usage": usage}))
-    chunks.append(b"data: [DONE]\n\n")
-    return StreamingResponse(iter(chunks), media_type="text/event-stream", headers=HEADERS)
-
-
-def _event(data: Mapping[str, object]) -> bytes:
-    return b"data: %s\n\n" % json.dumps(data).encode()
-
-
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])
 
 
@@ -315,9 +269,9 @@ def _card(name: str, service: Service) -> ModelCard:
     return ModelCard(id=name, confirm_steps=models.critic_steps() if role == "critic" else None)
 
 
-@router.post("/chat/completions", response_model=None, responses=responses(404, 424) | EVENTS)
-async def complete(request: Request, body: ChatBody, service: Here) -> dict[str, Any] | StreamingResponse:
-    """Continue a conversation. With `stream`, the answer is a stream as OpenAI's, up to `[DONE]`."""
+@router.post("/chat/completions", responses=responses(404, 424))
+async def complete(request: Request, body: ChatBody, service: Here) -> dict[str, Any]:
+    """Continue a conversation."""
     steers = body.model == STEER
     batcher = service.chat("planner" if steers else body.model)
     batcher.check_room(client_of(request))
@@ -333,7 +287,7 @@ async def complete(request: Request, body: ChatBody, service: Here) -> dict[str,
         max_tokens=body.max_completion_tokens or body.max_tokens,
     )
     reply = await ask_while_connected(request, batcher, question)
-    return stream(body, reply) if body.stream else answer(body, reply)
+    return answer(body, reply)
 
 
 async def _conversation(messages: list[ChatMessage], max_pixels: int) -> tuple[Message, ...]:

@@ -53,6 +53,15 @@ Wording = Annotated[
     AfterValidator(_encodable),
     AfterValidator(check_controls),
 ]
+
+
+def _not_streamed(asked: bool | None) -> bool | None:
+    if asked:
+        raise ValueError("should be false: an answer is sent when it is whole")
+    return asked
+
+
+Stream = Annotated[bool | None, AfterValidator(_not_streamed)]
 ModelOwn = Annotated[Any, Field(description="The served model's own: taken, and not used.")]
 
 

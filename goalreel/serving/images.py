@@ -6,25 +6,24 @@ Pictures are base64 or data URLs, weighed before they are decoded. Nothing is ev
 import asyncio
 import base64
 import binascii
-import json
 import secrets
 import time
 import uuid
 from collections.abc import Sequence
 from typing import Annotated, Literal, TypedDict
 
-from fastapi import APIRouter, Form, Request, Response, UploadFile
+from fastapi import APIRouter, Form, Request, UploadFile
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from starlette.exceptions import HTTPException
 
 from goalreel.errors import InputError
 from goalreel.image import Image, open_picture
-from goalreel.serving.errors import EVENTS, HEADERS, ModelOwn, Wording, responses, unanswered
+from goalreel.serving.errors import ModelOwn, Stream, Wording, responses, unanswered
 from goalreel.serving.service import Here, Service, ask_while_connected, client_of
 from goalreel.types import Edit, Failure
 
 FORMATS = ("PNG", "JPEG", "WEBP")
-ANSWERS = responses(404, 424) | EVENTS
+ANSWERS = responses(404, 424)
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
@@ -103,10 +102,8 @@ class ImageOptions(BaseModel):
     output_format: Literal["png"] | None = None
     background: Literal["auto", "opaque"] | None = None
     seed: Seed | None = None
-    stream: bool | None = False
-    """Send the picture as an event."""
-    partial_images: Annotated[int, Field(ge=0, le=3)] | None = None
-    """At most so many unfinished pictures come before; the editor gives none."""
+    stream: Stream = False
+    """Refused: a picture is sent when it is whole."""
     quality: ModelOwn = None
     style: ModelOwn = None
     moderation: ModelOwn = None
@@ -159,7 +156,7 @@ class InterleaveThinkerAnswer(TypedDict):
 @router.post("/v1/images/edits", tags=["OpenAI-compatible"], response_model=ImagesAnswer, responses=ANSWERS)
 async def edits(
     request: Request, form: Annotated[EditForm, Form(media_type="multipart/form-data")], service: Here
-) -> ImagesAnswer | Response:
+) -> ImagesAnswer:
     """Edit an image; the answer has the size that the editor works in. `seed` is an extension.
 
     Of several images the first is edited, and the others are shown to an editor that takes several.
@@ -171,16 +168,16 @@ async def edits(
     if len(sent) > 1 and not service.models.references:
         raise HTTPException(400, "the editor here takes one image at a time: send exactly one")
     sources = await decode_all([await file.read() for file in sent], service.settings.max_pixels)
-    return await _answer(request, service, sources, form, "image_edit.completed")
+    return await _answer(request, service, sources, form)
 
 
 @router.post(
     "/v1/images/generations", tags=["OpenAI-compatible"], response_model=ImagesAnswer, responses=ANSWERS
 )
-async def generations(request: Request, body: ImageOptions, service: Here) -> ImagesAnswer | Response:
+async def generations(request: Request, body: ImageOptions, service: Here) -> ImagesAnswer:
     """Make an image from text alone."""
     service.editor().check_room(client_of(request))
-    return await _answer(request, service, (), body, "image_generation.completed")
+    return await _answer(request, service, (), body)
 
 
 @router.post("/edit", tags=["InterleaveThinker"], responses=responses(404, 424))
@@ -203,25 +200,11 @@ async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> 
 
 
 async def _answer(
-    request: Request, service: Service, sources: Sequence[Image], options: ImageOptions, event: str
-) -> ImagesAnswer | Response:
+    request: Request, service: Service, sources: Sequence[Image], options: ImageOptions
+) -> ImagesAnswer:
     picture, seed = await _edit(request, service, sources, options.prompt, options.seed)
     encoded, created = await asyncio.to_thread(to_base64, picture), int(time.time())
-    if not options.stream:
-        return {"created": created, "data": [{"b64_json": encoded}], "seed": seed}
-    width, height = picture.size
-    data = {
-        "type": event,
-        "b64_json": encoded,
-        "created_at": created,
-        "size": f"{width}x{height}",
-        "output_format": "png",
-        "background": "opaque",
-        "quality": "auto",
-        "seed": seed,
-    }
-    body = f"event: {event}\ndata: {json.dumps(data)}\n\n"
-    return Response(body, media_type="text/event-stream", headers=HEADERS)
+    return {"created": created, "data": [{"b64_json": encoded}], "seed": seed}
 
 
 async def _edit(

@@ -1,4 +1,4 @@
-"""OpenAI's own client at `goalreel serve`: replies, streams, pictures, names and errors."""
+"""OpenAI's own client at `goalreel serve`: replies, pictures, names and errors."""
 
 import base64
 from collections.abc import Sequence
@@ -50,38 +50,16 @@ def test_a_reply_whole_with_its_usage(client):
     assert ask(client, model="critic", logprobs=True).usage is None, "it does not count"
 
 
-def test_a_reply_as_a_stream(client):
-    first, *more = ask(client, stream=True)
-    assert (first.choices[0].delta.role, first.object) == ("assistant", "chat.completion.chunk")
-    assert "".join(c.choices[0].delta.content or "" for c in more) == "hello"
-    assert [c.choices[0].finish_reason for c in more] == [None] * (len(more) - 1) + ["stop"]
-    assert len({c.id for c in (first, *more)}) == 1
-    assert all(c.usage is None for c in more)
-
-
-def test_a_stream_counts_and_tells_tokens_where_it_is_asked_to(client):
-    chunks = list(ask(client, stream=True, logprobs=True, stream_options={"include_usage": True}))
-    assert (chunks[-1].choices, chunks[-1].usage.total_tokens) == ([], 10)
-    told = [c.choices[0].logprobs for c in chunks[:-1] if c.choices[0].logprobs]
-    assert [t.token for logprobs in told for t in logprobs.content] == list("hello")
-
-
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_reply_ends_before_what_stops_it(client, stream):
+def test_a_reply_ends_before_what_stops_it(client):
     for stop, expected in (("l", "he"), (["zz", "lo"], "hel"), ("h", ""), ("x", "hello")):
-        reply = ask(client, stop=stop, stream=stream, logprobs=not stream)
-        if not stream:
-            assert reply.choices[0].message.content == expected
-            assert "".join(t.token for t in getattr(reply.choices[0].logprobs, "content", [])) == expected
-        else:
-            assert "".join(c.choices[0].delta.content or "" for c in reply) == expected
+        reply = ask(client, stop=stop, logprobs=True)
+        assert reply.choices[0].message.content == expected
+        assert "".join(t.token for t in getattr(reply.choices[0].logprobs, "content", [])) == expected
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_reply_that_was_cut_off_says_so(client, stream):
-    reply = ask(client, messages=[{"role": "user", "content": "endless"}], stream=stream)
-    last = list(reply)[-1] if stream else reply
-    assert last.choices[0].finish_reason == "length"
+def test_a_reply_that_was_cut_off_says_so(client):
+    reply = ask(client, messages=[{"role": "user", "content": "endless"}])
+    assert reply.choices[0].finish_reason == "length"
 
 
 def test_every_form_of_a_part_is_read(client):
@@ -118,7 +96,7 @@ def parts(part: dict) -> dict:
         ({"logit_bias": {"1": 2}}, "logit_bias", "is no field"),
         ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
         ({"stop": [""]}, "stop.0", "at least 1 character"),
-        ({"stream_options": {"include_usage": True}}, None, "set stream, too"),
+        ({"stream": True}, "stream", "should be false: an answer is sent when it is whole"),
         ({"messages": []}, "messages", "at least 1 item"),
         ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role", "'user'"),
         ({"messages": [{"role": "user", "content": 3}]}, "messages.0.content", "should be a valid list"),
@@ -147,13 +125,12 @@ def test_null_is_what_was_not_asked_for(client):
     assert ask(client, extra_body={"tools": None, "stop": None, "logit_bias": None}).choices
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
     ("text", "kind"), [("no backend", openai.InternalServerError), ("no reply", openai.APIStatusError)]
 )
-def test_an_error_has_its_status_in_a_stream_too(client, stream, text, kind):
+def test_an_error_has_its_status(client, text, kind):
     with pytest.raises(kind) as failed:
-        ask(client, messages=[{"role": "user", "content": text}], stream=stream)
+        ask(client, messages=[{"role": "user", "content": text}])
     assert failed.value.status_code == (503 if text == "no backend" else 424)
 
 
@@ -166,30 +143,32 @@ def decoded(encoded: str) -> Image:
     return Image.decode(base64.b64decode(encoded))
 
 
-def test_a_picture_comes_whole_or_as_an_event(client):
+def test_a_picture_comes_whole(client):
     seed = {"extra_body": {"seed": 3}}
     expected = tinted(SCENE, "a cup", 3)
-    whole = edit(client, image=[SCENE.png()], **seed)
+    whole = edit(client, image=[SCENE.png()], quality="high", output_format="png", **seed)
     assert decoded(whole.data[0].b64_json) == expected
-    (event,) = edit(client, stream=True, partial_images=2, quality="high", output_format="png", **seed)
-    assert (event.type, event.size) == ("image_edit.completed", "20x10")
-    assert decoded(event.b64_json) == expected
-    (event,) = client.images.generate(model="editor", prompt="a cup", stream=True, **seed)
-    assert event.type == "image_generation.completed"
-    assert decoded(event.b64_json) == tinted(None, "a cup", 3)
+    drawn = client.images.generate(model="editor", prompt="a cup", **seed)
+    assert decoded(drawn.data[0].b64_json) == tinted(None, "a cup", 3)
 
 
-@pytest.mark.parametrize("stream", [False, True])
 @pytest.mark.parametrize(
-    "change", [{"n": 2}, {"size": "1024x1024"}, {"output_format": "jpeg"}, {"extra_body": {"sede": 1}}]
+    "change",
+    [
+        {"n": 2},
+        {"stream": True},
+        {"size": "1024x1024"},
+        {"output_format": "jpeg"},
+        {"extra_body": {"sede": 1}},
+    ],
 )
-def test_a_picture_that_cannot_be_had_is_a_bad_request(client, stream, change):
+def test_a_picture_that_cannot_be_had_is_a_bad_request(client, change):
     (name,) = change.get("extra_body", change)
     with pytest.raises(openai.BadRequestError) as refused:
-        edit(client, stream=stream, **change)
+        edit(client, **change)
     assert refused.value.param == name
     with pytest.raises(openai.BadRequestError, match=name):
-        client.images.generate(**{"model": "editor", "prompt": "x", "stream": stream, **change})
+        client.images.generate(**{"model": "editor", "prompt": "x", **change})
 
 
 def test_a_body_that_is_no_request_is_refused_in_words(client):
