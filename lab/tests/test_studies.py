@@ -2,6 +2,7 @@
 
 import json
 
+import numpy as np
 import pytest
 from support.benchmarks import check, smoke
 from support.places import ROOT
@@ -43,33 +44,50 @@ def test_the_policy_study_goes_from_nothing_to_results(tmp_path):
 
 
 @pytest.mark.process
-def test_the_steering_study_goes_from_nothing_to_a_table_and_does_nothing_twice(
+def test_the_study_of_labels_goes_from_nothing_to_a_table_and_does_nothing_twice(
     tmp_path, monkeypatch, capsys
 ):
     pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-    from studies.policy import steer
+    import labels
 
-    monkeypatch.setattr(steer, "STEPS", steer.EVERY)
-    settings = {"scenes": 2, "checks": 1, "training_seeds": 2, "split": "validation", "episodes": 1}
-    steer.main(tmp_path, **settings, report=False)
+    monkeypatch.setattr(labels, "jobs", lambda _: [labels.Job(*job) for job in TRUTH_AND_FAULTS])
+    settings = {"scenes": 2, "training_seeds": 1, "split": "validation", "steps": 2}
+    settings |= {"episodes": 2, "checks": 1, "recordings": 24, "report": False}
+    labels.main(tmp_path, **settings, figure=tmp_path / "figure.png")
     found = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert found["timer_16.seconds"] > found["timer_2.seconds"] > 0
-    assert {"critic_minus_timer", "truth_minus_critic_high", "examples.unanswered"} <= found.keys()
-    assert found["truth.false_done"] == 0
-    monkeypatch.setattr(steer, "carry_out", lambda *_: pytest.fail("carried out again"))
-    steer.main(tmp_path, **settings, report=False)
+    assert found["merged_minus_truth.0.5.4000"] is not None
+    assert found["judged_as_simulated"] == 1
+    assert found["rules_subtask.frames_own"] < found["carried.frames_own"] == 1
+    assert {f"swapped.lost_for_1_percent_of_{unit}.4000" for unit in ("steps", "frames")} <= found.keys()
+    monkeypatch.setattr(labels.Job, "run", lambda *_: pytest.fail("trained again"))
+    labels.main(tmp_path, **settings, figure=None)
 
 
-def test_the_best_timer_is_the_one_with_most_successes():
-    from studies.policy import steer
+TRUTH_AND_FAULTS = [("truth", 0.0, 4000, 0), ("carried", 0.0, 4000, 0), ("wgo_bench", 0.0, 4000, 0)]
+TRUTH_AND_FAULTS += [("merged", 0.5, 4000, 0), *(("swapped", rate, 4000, 0) for rate in (0.1, 0.25, 0.5))]
 
-    def end(success):
-        return {"success": success, "entered": 2, "looks": 2} | dict.fromkeys(
-            ("false_done", "lost_s", "seconds", "stopped", "unanswered", "replans"), 1.0
-        )
 
-    won = {"timer_8": 1, "critic": 1, "truth": 1}
-    tasks = [[{arm: end(won.get(arm, 0)) for arm in steer.ARMS}] * 3, [dict.fromkeys(steer.ARMS, end(0))] * 3]
-    values = steer.compare(tasks)
-    assert (values["critic_minus_timer"].value, values["examples_minus_timer"].value) == (0, -50)
-    assert values["truth.false_done"].value == 0.5
+def test_a_fault_lies_over_as_many_frames_as_the_page_says():
+    import label_faults as faults
+    from demos import Demos
+
+    from goalreel.tabletop.scene import SubGoal
+    from goalreel_lab.policy.policy_tasks import sub_task
+
+    goals = [SubGoal("inside", f"{c} block", "red bowl") for c in ("red", "green", "blue", "yellow")]
+    words, poses = (
+        np.stack([sub_task(goal) for goal in goals]),
+        np.ones((5, len(faults.THINGS), 6), np.float32),
+    )
+    ahead = np.arange(4)
+    steps = Demos(np.empty(0, np.uint8), poses, ahead, ahead, np.zeros((4, 2, 6), np.float32), words, words)
+    shares = {}
+    for fault in faults.FAULTS:
+        labels = faults.Labels(steps, 4, 0)
+        labels.spoil(fault, 0.5)
+        shares[fault] = labels.mislabelled
+        assert labels.samples().frames.sum() == 4 * faults.PLACING
+    assert shares["wrong_object"] == shares["swapped"] == shares["merged"] == 0.5
+    assert shares["split"] == pytest.approx(0.5 * faults.PICKING / faults.PLACING)
+    assert 0 <= shares["shifted"] <= 0.5 * faults.SHIFT / faults.PLACING
+    assert 0 < shares["invented"] <= 0.5 * faults.INVENTED / faults.PLACING
