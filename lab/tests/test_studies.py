@@ -50,21 +50,17 @@ def test_the_study_of_labels_goes_from_nothing_to_a_table_and_does_nothing_twice
     pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
     import labels
 
-    monkeypatch.setattr(labels, "jobs", lambda _: [labels.Job(*job) for job in TRUTH_AND_FAULTS])
+    conditions = [("truth", 0.0), ("carried", 0.0), ("wgo_bench", 0.0), ("merged", 0.5)]
+    conditions += [("swapped", rate) for rate in labels.RATES]
+    monkeypatch.setattr(labels, "jobs", lambda _: [labels.Job(*c, 4000, 0) for c in conditions])
     settings = {"scenes": 2, "training_seeds": 1, "split": "validation", "steps": 2}
-    settings |= {"episodes": 2, "checks": 1, "recordings": 24, "report": False}
+    settings |= {"episodes": 2, "checks": 1, "report": False}
     labels.main(tmp_path, **settings, figure=tmp_path / "figure.png")
     found = json.loads(capsys.readouterr().out.splitlines()[0])
-    assert found["merged_minus_truth.0.5.4000"] is not None
-    assert found["judged_as_simulated"] == 1
-    assert found["rules_subtask.frames_own"] < found["carried.frames_own"] == 1
-    assert {f"swapped.lost_for_1_percent_of_{unit}.4000" for unit in ("steps", "frames")} <= found.keys()
+    slopes = {f"swapped.lost_for_1_percent_of_{unit}.4000" for unit in ("steps", "frames")}
+    assert slopes | {"merged_minus_truth.0.5.4000", "judged_as_simulated"} <= found.keys()
     monkeypatch.setattr(labels.Job, "run", lambda *_: pytest.fail("trained again"))
     labels.main(tmp_path, **settings, figure=None)
-
-
-TRUTH_AND_FAULTS = [("truth", 0.0, 4000, 0), ("carried", 0.0, 4000, 0), ("wgo_bench", 0.0, 4000, 0)]
-TRUTH_AND_FAULTS += [("merged", 0.5, 4000, 0), *(("swapped", rate, 4000, 0) for rate in (0.1, 0.25, 0.5))]
 
 
 def test_a_fault_lies_over_as_many_frames_as_the_page_says():
@@ -75,12 +71,9 @@ def test_a_fault_lies_over_as_many_frames_as_the_page_says():
     from goalreel_lab.policy.policy_tasks import sub_task
 
     goals = [SubGoal("inside", f"{c} block", "red bowl") for c in ("red", "green", "blue", "yellow")]
-    words, poses = (
-        np.stack([sub_task(goal) for goal in goals]),
-        np.ones((5, len(faults.THINGS), 6), np.float32),
-    )
-    ahead = np.arange(4)
-    steps = Demos(np.empty(0, np.uint8), poses, ahead, ahead, np.zeros((4, 2, 6), np.float32), words, words)
+    words, ahead = np.stack([sub_task(goal) for goal in goals]), np.arange(4)
+    poses, actions = np.ones((5, len(faults.THINGS), 6), np.float32), np.zeros((4, 2, 6), np.float32)
+    steps = Demos(np.empty(0, np.uint8), poses, ahead, ahead, actions, words, words)
     shares = {}
     for fault in faults.FAULTS:
         labels = faults.Labels(steps, 4, 0)

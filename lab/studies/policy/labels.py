@@ -10,11 +10,10 @@ anywhere and run it again: every finished policy is a line of JSON.
 import itertools
 import json
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import dataclass, fields, replace
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Annotated, Any
@@ -23,23 +22,9 @@ import demos
 import numpy as np
 import torch
 import typer
-from demos import THINGS, poses_of
+from demos import THINGS, Demos, poses_of
 from fit import Scale, config, fit
-from label_faults import (
-    AFTER,
-    BEFORE,
-    FAULTS,
-    NONE,
-    OWN,
-    PART,
-    PLACING,
-    SPANS,
-    TOLD,
-    Labels,
-    Numbers,
-    tell,
-    without_target,
-)
+from label_faults import FAULTS, TOLD, Labels, Numbers, tell, without_target
 from lerobot.configs.types import FeatureType, PolicyFeature
 from lerobot.policies.act.modeling_act import ACTPolicy
 from numpy.typing import NDArray
@@ -47,21 +32,13 @@ from rich.console import Console
 from torch import Tensor
 
 from goalreel.annotator.statistics import Measurement, json_line, values_table
-from goalreel.claims import PERSON
 from goalreel.cli.console import progress_bars
 from goalreel.cli.options import SPLITS
 from goalreel.files import exclusive
-from goalreel.planners.examples.carry import Example
-from goalreel.planners.examples.hand_cues import cues_of
-from goalreel.planners.examples.planner import ExamplesPlanner
-from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.progress import OnProgress
-from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop, teleport
-from goalreel.tabletop.expert import PHASES, Move, pick_and_place, rollout
+from goalreel.tabletop.env import STATE_NAMES, Tabletop, teleport
 from goalreel.tabletop.scene import HALF, SubGoal, shows
 from goalreel.tabletop.splits import SEEDS, seeds
-from goalreel.types import Plan, Planner, Segment, Step, Task
-from goalreel_lab.policy import policy_tasks
 from goalreel_lab.policy.intervals import difference_of_counts, measure_counts
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, STATE, key_poses, sample_task, sub_task
 from goalreel_lab.policy.rollout import Acts, Bounds, GoalCue, roll
@@ -77,8 +54,8 @@ PAIR, PAIR_SEEDS = ("truth", "carried"), 5
 BATCH, RATE, WIDTH = 128, 3e-3, 64
 ALONG, ACROSS, HIGH, TURNED = 0.019, 0.0165, 0.015, np.radians(20)
 """Largest misses of a grasp along and across the hand and of a pose's height (m), and of its turn (rad)."""
-MISSED, TOO_HIGH = 0.3, 0.06
-"""Share of the recorded steps in which the hand first closes in vain, so many m above the block."""
+PROFILES = Path(__file__).with_name("results") / "label_annotators.json"
+"""By annotator, the labels of measured steps, a digit a frame (OWN and so on), and how many are so."""
 
 
 # -- the policy
@@ -118,89 +95,6 @@ class WordsActor:
         return self._poses.pop(0)
 
 
-# -- annotators
-
-
-def recorded(seed: int) -> tuple[Example, NDArray[np.int64]]:
-    """Let the expert do a task of `seen` and miss now and then, and label it truly.
-
-    Also give for each frame the step it belongs to and the span of it (SPANS), (frames, 2).
-    """
-    episode, rng = sample_task("seen", seed), np.random.default_rng(seed)
-    texts = [goal.text for goal in episode.goals]
-
-    def policy(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
-        if rng.random() < MISSED:
-            pose = key_poses(env, goal)[0] + np.array([0, 0, TOO_HIGH, 0, 0, 0])
-            yield from ((action, PHASES[0]) for action, _ in policy_tasks.approach(env, pose))
-        yield from pick_and_place(env, goal)
-
-    with Tabletop(episode.scene) as env:
-        ticks = [(env.observation(), tick) for tick in rollout(env, episode.goals, policy)]
-    spans = {"reach": 0, "grasp": 0, "retreat": 2}
-    owners = np.array([(tick.goal, spans.get(tick.phase, 1)) for _, tick in ticks])
-    edges = [*np.flatnonzero(np.diff(owners[:, 0], prepend=-1)).tolist(), len(ticks)]
-    example = Example(
-        id=str(seed),
-        numbers=str(seed),
-        instruction=", then ".join(texts),
-        fps=CONTROL_HZ,
-        timestamps=np.arange(len(ticks)) / CONTROL_HZ,
-        state=np.array([state for state, _ in ticks], float),
-        action=np.array([tick.action for _, tick in ticks], float),
-        steps=tuple(Step(name=t, instruction=t, prompt=None, auxiliary_text=t) for t in texts),
-        segments=tuple(Segment(start=a, end=b) for a, b in itertools.pairwise(edges)),
-        by=PERSON,
-        state_names=STATE_NAMES,
-        action_names=ACTION_NAMES,
-    )
-    return example, owners
-
-
-def profiles_of(planner: Planner, recordings: Sequence[tuple[Example, NDArray[np.int64]]]) -> list[list[int]]:
-    """Let a planner label recordings; each true step's FRAMES frames, as OWN and so on."""
-    found = []
-    plans = planner.plan([Task(id=it.id, instruction=it.instruction) for it, _ in recordings])
-    for (example, owners), plan in zip(recordings, plans, strict=True):
-        names = [""] * len(owners)
-        if isinstance(plan, Plan):
-            for step, segment in zip(plan.steps, plan.segments or (), strict=True):
-                names[segment.start : segment.end] = [step.name] * (segment.end - segment.start)
-        texts = ["", *(step.name for step in example.steps), ""]
-        for number, own in enumerate(texts[1:-1]):
-            block = next(thing for thing in THINGS if thing in own)
-            known = {texts[number + 2]: AFTER, texts[number]: BEFORE, own: OWN, "": NONE}
-            known |= {f"{way} up the {block}": PART for way in ("pick", "try to pick")}
-            for span, frames in enumerate(SPANS):
-                at = np.flatnonzero((owners == (number, span)).all(1))
-                at = at[np.linspace(0, len(at) - 1, frames).round().astype(int)]
-                codes = [known.get(names[frame], NONE) for frame in at]
-                found += [codes] if not span else []
-                found[-1] += codes if span else []
-    return found
-
-
-def annotators(path: Path, split: SPLITS, count: int) -> dict[str, Any]:
-    """Measure the annotators on recordings: the profiles of steps, kept in a file."""
-    if not path.exists():
-        recordings = [recorded(seed) for seed in SEEDS[split][-count:]]
-        by_id: Mapping[str, Any] = {it.id: it for it, _ in recordings}
-        groups: dict[tuple[str, ...], list[tuple[Example, NDArray[np.int64]]]] = {}
-        for seed, it in zip(SEEDS[split][-count:], recordings, strict=True):
-            groups.setdefault(tuple(g.kind for g in sample_task("seen", seed).goals), []).append(it)
-        alike = [group for group in groups.values() if len(group) > 3]
-        examples = [example for group in alike for example, _ in group[:3]]
-        rules = KinematicPlanner(by_id, "subtask")
-        carried = ExamplesPlanner(by_id, examples, rules, cues_of(None))
-        found = {
-            "rules_event": profiles_of(KinematicPlanner(by_id, "event"), recordings),
-            "rules_subtask": profiles_of(rules, recordings),
-            "carried": profiles_of(carried, [it for group in alike for it in group[3:]]),
-        }
-        path.write_text(json.dumps(found))
-    return json.loads(path.read_text())
-
-
 # -- the measurement
 
 
@@ -234,33 +128,24 @@ class Moment:
         return bool(closes and shows(layout | {self.goal.object: here}, self.goal) and not crowded)
 
 
-def moments(path: Path, split: SPLITS, episodes: int, progress: OnProgress) -> list[Moment]:
-    """Walk through the first tasks of `seen` as the expert would; what is met is kept in a file."""
-    if not path.exists():
-        rows: list[tuple[int, Numbers, Numbers, Numbers]] = []
-        for seed in SEEDS[split]:
-            task = rows[-1][0] + 1 if rows else 0
-            if task == episodes:
-                break
-            episode, met = sample_task("seen", seed), []
-            with Tabletop(episode.scene) as env:
-                try:
-                    for goal in episode.goals:
-                        met.append((task, sub_task(goal), poses_of(env), key_poses(env, goal)))
-                        teleport(env, goal)
-                except ValueError:
-                    continue
-            rows += met
-            progress("tasks", task + 1, episodes)
-        np.savez(path, *(np.array(column) for column in zip(*rows, strict=True)))
-    with np.load(path) as file:
-        columns = [file[name] for name in file.files]
-    return [Moment(int(t), policy_tasks.sub_goal_of(w), p, a) for t, w, p, a in zip(*columns, strict=True)]
-
-
-@lru_cache(maxsize=1)
-def _steps(folder: Path) -> demos.Demos:
-    return demos.read(sorted(folder.glob("*.npz")))
+def moments(split: SPLITS, episodes: int, progress: OnProgress) -> list[Moment]:
+    """Walk through the first tasks of `seen` as the expert would."""
+    found: list[Moment] = []
+    for seed in SEEDS[split]:
+        task = found[-1].task + 1 if found else 0
+        if task == episodes:
+            break
+        episode, met = sample_task("seen", seed), []
+        with Tabletop(episode.scene) as env:
+            try:
+                for goal in episode.goals:
+                    met.append(Moment(task, goal, poses_of(env), key_poses(env, goal)))
+                    teleport(env, goal)
+            except ValueError:
+                continue
+        found += met
+        progress("tasks", task + 1, episodes)
+    return found
 
 
 @dataclass(frozen=True)
@@ -273,17 +158,16 @@ class Job:
     seed: int
 
     def run(
-        self, out: Path, split: SPLITS, tests: Sequence[Moment], checks: int, steps: int
+        self, data: Demos, split: SPLITS, tests: Sequence[Moment], checks: int, steps: int
     ) -> dict[str, Any]:
         """Train it on the spoilt labels; let it choose key poses in the test tasks, and act in `checks`."""
-        torch.set_num_threads(1)
-        began = time.process_time()
-        labels = Labels(_steps(out / "demos"), self.samples, self.seed)
-        profiles = json.loads((out / "annotators.json").read_text())
+        began, labels = time.process_time(), Labels(data, self.samples, self.seed)
+        profiles = json.loads(PROFILES.read_text())
         if self.rate:
             labels.spoil(self.name, self.rate)
         elif self.name in profiles:
-            labels.copy_from(np.array(profiles[self.name]))
+            rows = [[*map(int, digits)] for count, digits in profiles[self.name] for _ in range(count)]
+            labels.copy_from(np.array(rows))
         elif self.name == "wgo_bench":
             labels.spoil("other", WRONG_NAMES)
             labels.spoil("shifted", LOST_CUTS)
@@ -323,29 +207,29 @@ def main(
     out: Annotated[Path, typer.Option(help="Everything is kept here.")] = Path("out/labels"),
     scenes: Annotated[int, typer.Option(min=1, help="Training scenes, about ten steps each.")] = 400,
     training_seeds: Annotated[int, typer.Option("--seeds", min=1, help="Trainings.")] = 3,
-    split: Annotated[SPLITS, typer.Option(help="Of the tasks, and of the annotators' recordings.")] = "test",
+    split: Annotated[SPLITS, typer.Option(help="Of the tasks.")] = "test",
     episodes: Annotated[int, typer.Option(min=1, help="Tasks.")] = 400,
     checks: Annotated[int, typer.Option(min=1, help="Tasks in which some act in the simulator.")] = 40,
-    recordings: Annotated[int, typer.Option(min=1, help="Recordings that annotators label.")] = 300,
     steps: Annotated[int, typer.Option(min=1, help="Steps of a training.")] = 400,
     report: Annotated[bool, typer.Option("--report", help="Tell of what is done, and do no more.")] = False,
     figure: Annotated[Path | None, typer.Option(help="PNG file to draw success against rates in.")] = None,
 ) -> None:
     """Train a policy on each kind of labels, and print a line of JSON and a table."""
-    path, profiles = out / f"{split}.jsonl", out / "annotators.json"
+    path = out / f"{split}.jsonl"
     with exclusive(out, out) if not report else nullcontext(), progress_bars() as progress:
         if not report:
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
                 demos.make(out / "demos", seeds("train", scenes), pool, progress)
-            annotators(profiles, split, recordings)
-            tests = moments(out / f"{split}.npz", split, episodes, progress)
+            torch.set_num_threads(1)
+            data = demos.read(sorted((out / "demos").glob("*.npz")))
+            tests = moments(split, episodes, progress)
             known = {_job(line) for line in read(path)}
             for done, job in enumerate(todo := [job for job in jobs(training_seeds) if job not in known], 1):
-                line = job.run(out, split, tests, checks, steps)
+                line = job.run(data, split, tests, checks, steps)
                 with path.open("a") as file:
                     file.write(json.dumps(line) + "\n")
                 progress("policies", done, len(todo))
-    values = compare(read(path)) | frames_of(json.loads(profiles.read_text()))
+    values = compare(read(path))
     typer.echo(json_line({"split": split, "policies": len(read(path))}, values))
     Console().print(values_table(split, values, ("carried_minus_truth.4000",)))
     if figure:
@@ -357,13 +241,14 @@ def read(path: Path) -> list[dict[str, Any]]:
 
 
 def _job(line: Mapping[str, Any]) -> Job:
-    return Job(line["name"], line["rate"], line["samples"], line["seed"])
+    return Job(*(line[field.name] for field in fields(Job)))
 
 
 def compare(lines: Sequence[dict[str, Any]]) -> dict[str, Measurement]:
     """Measure success and differences to the truth of the same seeds; points lost for 1 % of a fault."""
     values: dict[str, Measurement] = {}
     found = {_job(line): line for line in lines}
+    true_of = {job: replace(job, name="truth", rate=0.0) for job in found}
     lost: dict[tuple[str, float, int], NDArray[np.float64]] = {}
 
     def counts(of: Sequence[Job]) -> NDArray[np.float64]:
@@ -372,9 +257,9 @@ def compare(lines: Sequence[dict[str, Any]]) -> dict[str, Measurement]:
 
     for name, rate, size in dict.fromkeys((job.name, job.rate, job.samples) for job in found):
         whole = [job for job in found if (job.name, job.rate, job.samples) == (name, rate, size)]
-        whole = [job for job in whole if _truth(job) in found]
+        whole = [job for job in whole if true_of[job] in found]
         if whole:
-            own, true = counts(whole), counts([*map(_truth, whole)])
+            own, true = counts(whole), counts([true_of[job] for job in whole])
             lost[name, rate, size] = (true - own)[..., 0]
             ending = f"{f'.{rate:g}' if rate else ''}.{size}"
             values[f"{name}{ending}"] = measure_counts(own)
@@ -396,22 +281,8 @@ def compare(lines: Sequence[dict[str, Any]]) -> dict[str, Measurement]:
     return values
 
 
-def _truth(job: Job) -> Job:
-    return replace(job, name="truth", rate=0.0)
-
-
-def frames_of(profiles: Mapping[str, Any]) -> dict[str, Measurement]:
-    """Measure which words annotators put over the frames that ask for key poses."""
-    values = {}
-    for name, steps in profiles.items():
-        for what, code in (("own", OWN), ("neighbours", (BEFORE, AFTER)), ("part", PART), ("none", NONE)):
-            hits = np.isin(np.array(steps)[:, :PLACING], code).mean(1)
-            values[f"{name}.frames_{what}"] = measure_counts(np.stack([hits, np.ones_like(hits)], -1)[None])
-    return values
-
-
 def draw(values: Mapping[str, Measurement], path: Path) -> None:
-    """Draw success against the rate of each fault, and WGO-Bench's rate as a line across."""
+    """Draw success against the rate of each fault."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -426,10 +297,8 @@ def draw(values: Mapping[str, Measurement], path: Path) -> None:
             at, ys = [x for x, _ in points], np.array([[p.value, p.low, p.high] for _, p in points], float).T
             spread = 100 * np.abs(ys[1:] - ys[0])
             axis.errorbar(at, 100 * ys[0], spread, marker="o", ms=3, lw=1, label=fault.replace("_", " "))
-        if f"wgo_bench.{size}" in values:
-            axis.axhline(100 * float(values[f"wgo_bench.{size}"].value or 0), color="black", ls=":", lw=1)
         axis.set(title=f"{size:,} samples", xlabel="steps with the fault, %")
-    axes[0][0].set_ylabel("success, %; dotted: names and cuts as wrong as WGO-Bench's best")
+    axes[0][0].set_ylabel("success, %")
     axes[0][-1].legend(fontsize=7)
     figure.tight_layout()
     figure.savefig(path, dpi=110)
