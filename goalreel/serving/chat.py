@@ -178,7 +178,9 @@ def answer(body: ChatBody, reply: TokenReply | NoReply) -> dict[str, Any]:
     """
     ended = end_reply(reply, body.stop or ())
     return {
-        **new_head(body),
+        "id": f"chatcmpl-{uuid.uuid4().hex}",
+        "created": int(time.time()),
+        "model": body.model,
         "object": "chat.completion",
         "choices": [
             {
@@ -190,11 +192,6 @@ def answer(body: ChatBody, reply: TokenReply | NoReply) -> dict[str, Any]:
         ],
         "usage": usage_of(ended),
     }
-
-
-def new_head(body: ChatBody) -> dict[str, Any]:
-    """Make the beginning of an answer with an id of its own."""
-    return {"id": f"chatcmpl-{uuid.uuid4().hex}", "created": int(time.time()), "model": body.model}
 
 
 def usage_of(ended: Ended) -> dict[str, int] | None:
