@@ -69,7 +69,7 @@ def robot(request):
         node = Other("-m", "goalreel_ros.main", *models)
         stack.callback(node.stop, signal.SIGTERM)
         client = stack.enter_context(GoalreelClient(timeout=60))
-        client.wait_until_active(60)
+        client.wait_until_active(300)
         yield client
 
 
@@ -150,7 +150,7 @@ def node():
 def test_an_instruction_goes_in_and_a_plan_and_a_goal_picture_come_out(node):
     instruction = sample_episode(NANO_SEED).instruction
     with GoalreelClient(timeout=60) as client:
-        client.wait_until_active(60)
+        client.wait_until_active(300)
         client.execute(instruction)
         first = client.wait_for_subgoal(180)
         goal, board = latest(SubGoal, "goalreel/subgoal"), latest(Storyboard, "goalreel/storyboard")
@@ -191,7 +191,7 @@ def test_served_elsewhere_nano_confirms_no_task_in_which_nothing_moved():
         words = parameters(preset="server", max_attempts=1, **models)
         stack.enter_context(other("-m", "goalreel_ros.main", *words, ready="active; "))
         client = stack.enter_context(GoalreelClient(timeout=60))
-        client.wait_until_active(60)
+        client.wait_until_active(300)
         for task, steps in NANO_TASKS.items():
             running, goal = client.execute(task), None
             for index in range(steps):

@@ -80,7 +80,7 @@ def other(*command: str, ready: str = "READY") -> Iterator[Other]:
     """A process of `python COMMAND...`, once it said `ready`."""
     it = Other(*command)
     try:
-        until(lambda: any(ready in line for line in it.lines) or it.process.poll() is not None, 60)
+        until(lambda: any(ready in line for line in it.lines) or it.process.poll() is not None, 300)
         assert it.process.poll() is None, "\n".join(it.lines)
         yield it
     finally:
