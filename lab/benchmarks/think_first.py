@@ -121,11 +121,11 @@ class Thinker:
 def drawn_end(walk: Walk, board: Storyboard) -> DrawnEnd:
     """Read the end back, and write down what the Critic said."""
     steps = board.steps
-    plan = Plan(steps=tuple(s.step for s in steps))
+    plan = board.failure or Plan(steps=tuple(s.step for s in steps))
     chosen = [None if s.chosen is None else s.attempts[s.chosen].verdict for s in steps]
     return DrawnEnd(
         seed=walk.seed,
-        goals=tuple(read_plan(plan, walk.names)),
+        goals=tuple(read_plan(plan, walk.names)) if isinstance(plan, Plan) else (),
         reaches=score_plan(walk, plan).reaches,
         right=is_done(walk, steps[-1].goal_image if steps else None),
         accepted=bool(steps) and all(s.accepted for s in steps),
