@@ -27,6 +27,7 @@ from goalreel.planners.kinematic.signals import (
 )
 from goalreel.types import Recording
 
+_OPEN, _STOPS = 0.2, 0.25  # closure of an open hand, and share of its greatest speed below which it stops
 # Shares of the arm's extent:
 _CARRY = 0.05  # an arm that goes less far between grasp and release carried nothing
 _NEAR = 0.1  # two places within it are one
@@ -298,6 +299,7 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     body, width = values_of(recording, "body"), round(0.2 * recording.fps)
     place = body[:, list(layout.position)]
     path = smooth(unwrap(place), width)
+    path = _evened(path) if layout.vertical is None else path
     closed, grasps, commanded = None, (), False
     fingers = values_of(recording, layout.source)[:, list(layout.gripper)]
     signal = hand_signal(fingers) if layout.gripper else None
@@ -318,12 +320,34 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
         drives=tuple(_find_drives(recording, layout, speed)),
         is_still=not arm_moves(place),
     )
-    return replace(motion, cycles=tuple(_from_lift(cycle, motion) for cycle in grasps))
+    return replace(motion, cycles=tuple(_hold(cycle, motion) for cycle in grasps))
 
 
-def _from_lift(cycle: Cycle, motion: ArmMotion) -> Cycle:
-    """Let the contact be no later than the lift: a hand that rises half closed holds, and may squeeze on."""
-    if motion.closed is None or motion.height is None:
+def _evened(path: Curve) -> Curve:
+    """Divide each dimension that moves by the root of its range: metres would not count beside angles, and
+    of equal ranges a joint that hardly moves would count as much as the others."""
+    moving = [i for i in range(path.shape[1]) if arm_moves(path[:, [i]])]
+    return path[:, moving] / np.sqrt(np.ptp(path[:, moving], axis=0)) if moving else path
+
+
+def _hold(cycle: Cycle, motion: ArmMotion) -> Cycle:
+    """Let the contact be where the hand first stops, if it closes on only as the arm goes on, or where the
+    arm rises with a hand half closed: what it holds may be squeezed later, or slow fingers close further.
+
+    A hand that prepares itself goes on to the thing in between.
+    """
+    if motion.closed is None:
+        return cycle
+    opened = np.flatnonzero(motion.closed[: cycle.grasp] <= _OPEN)
+    start = int(opened[-1]) if len(opened) else cycle.grasp
+    if cycle.grasp - start >= motion.fps / 3:
+        speed = np.diff(motion.closed[start : cycle.grasp + 1])
+        fastest = int(speed.argmax())
+        stop = start + fastest + int((speed[fastest:] < _STOPS * speed[fastest]).argmax())
+        before, after = motion.path[cycle.grasp] - motion.path[[stop, cycle.contact]]
+        if np.linalg.norm(after) > np.linalg.norm(before):
+            cycle = replace(cycle, grasp=start, contact=stop)
+    if motion.height is None:
         return cycle
     closing = motion.closed[cycle.grasp : cycle.contact + 1]
     half = cycle.grasp + int((closing >= (closing[0] + closing[-1]) / 2).argmax())

@@ -1,5 +1,6 @@
 """A robot as a whole dataset shows it: its grippers, which end is closed, and its arms."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -36,7 +37,7 @@ from goalreel.planners.kinematic.roles import (
     find_speeds,
     named_hands,
 )
-from goalreel.planners.kinematic.signals import finger_leader, hand_signal, moves
+from goalreel.planners.kinematic.signals import arm_moves, finger_leader, hand_signal, moves
 from goalreel.types import Recording
 
 SAMPLE = 200
@@ -47,6 +48,9 @@ _ENOUGH, _CERTAIN = 2, 5
 _FEW = 0.1  # share of the episodes up to which their commands may tell another end than those of the rest
 # Of the arm:
 _RISES = 0.1  # share of the height's range that a hand with a thing rises at least
+_LIFTS = (3, 5)  # lifts from which a number goes with them, and is taken for the height
+_LOOKED = 25  # episodes in which it is looked for
+_RATE = re.compile(r"^(?:d|delta|vel)[_.]|[_.](?:vel|velocity|speed|delta)$", re.IGNORECASE)
 _NO_HEIGHT = "no dimension is known to be a height: --layout vertical=N names one"
 _DOWNWARDS = "named z, but it falls between taking and leaving a thing: --layout vertical=N names another"
 
@@ -106,12 +110,12 @@ def infer_robot(
     recordings = [as_places(recording, hint) for recording in recordings]
     base += sums
     hands = find_hands(recordings, hint, robot_type, sample)
-    if isinstance(hands, Finding):
-        return _without_hand(recordings, hint, hands, base)
-    if not hands:
+    if isinstance(hands, Finding) or not hands:
         reason = f"no dimension is named so or goes between two levels in {sample}"
-        gripper = _finding("gripper", None, "given" if hint.handless else "likely", reason)
-        return _without_hand(recordings, hint, gripper, base)
+        none = _finding("gripper", None, "given" if hint.handless else "likely", reason)
+        gripper = hands if isinstance(hands, Finding) else none
+        layout, arm = _find_arm(recordings, hint, "", (), ())
+        return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *arm, *base))
     robots = [_infer_hand(recordings, hand, robot_type, sample, hands, is_scaled) for hand in hands]
     layouts, findings = [layout for layout, _ in robots], [f for _, of_hand in robots for f in of_hand]
     ends = {layout.closed for layout in layouts if layout.closed}
@@ -132,14 +136,6 @@ def infer_robot(
         findings = [unknown_gripper(reason, unclear.answers), *others]
     other = layouts[1] if len(layouts) > 1 else None
     return Robot(layout=layouts[0].model_copy(update={"other": other}), findings=(*findings, *base))
-
-
-def _without_hand(
-    recordings: Sequence[Recording], hint: Layout, gripper: Finding, base: Sequence[Finding]
-) -> Robot:
-    """The robot where no number is known to be a gripper."""
-    layout, arm = _find_arm(recordings, hint, "", (), ())
-    return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *arm, *base))
 
 
 def find_layout(recording: Recording, hint: Layout | None = None) -> Layout:
@@ -255,21 +251,30 @@ def _find_arm(
     recordings: Sequence[Recording], layout: Layout, label: str, hand: Sequence[int], other: Sequence[int]
 ) -> tuple[Layout, list[Finding]]:
     """Complete position and vertical axis; the dimensions of the `hand` are no arm, nor of the `other`."""
-    position, vertical = layout.position, layout.vertical
+    position, vertical, axis = layout.position, layout.vertical, "named z"
     if position:
         confidence, reason = "given", "by --layout"
     else:
         source = "state" if recordings[0].state.shape[1] else "action"
         names, dims = names_of(recordings[0], source), values_of(recordings[0], source).shape[1]
+        dead = {i for i in range(dims) if not any(np.ptp(values_of(r, source)[:, i]) for r in recordings)}
+        names = tuple(_RATE.sub("", name) if i in layout.summed else name for i, name in enumerate(names))
         of_hand = (hand, other) if layout.source == source else ((), ())
         base = {*(layout.base if layout.base_source == source else ()), *find_speeds(recordings)}
         position, named = find_position(names, dims, of_hand[0], base, of_hand[1])
+        if {*position} <= dead and len(dead) < dims:
+            position, named = find_position(names, dims, of_hand[0], base | dead, of_hand[1])
         confidence: Confidence = "likely"
         reason = "named x, y and z"
         if named is None:
             reason = "the arm's joints, by their names" if names else "all the rest"
+            are_numbered = len({re.sub(r"\d+", "", name) for name in names}) <= 1
+            if hand and are_numbered and (third := _find_height(recordings, layout, position)):
+                position, named = (third - 2, third - 1, third), third
+                reason, axis = "without names", "alone of all numbers"
         vertical = named if vertical is None else vertical
     place = _finding(f"{label}position", position, confidence, reason)
+    sure: Confidence = "certain" if axis == "named z" else "likely"
     height = f"{label}vertical"
     is_given = layout.vertical is not None
     layout = layout.model_copy(update={"position": position, "vertical": vertical})
@@ -282,12 +287,29 @@ def _find_arm(
         layout = layout.model_copy(update={"vertical": None})
         return layout, [place, _finding(height, None, "likely", _DOWNWARDS)]
     if ups <= 4 * downs:
-        return layout, [place, _finding(height, vertical, "likely", "named z")]
+        return layout, [place, _finding(height, vertical, "likely", axis)]
     columns = [values_of(recording, "body")[:, list(position)] for recording in recordings]
     if confidence == "likely" and not layout.summed and are_places(columns):
-        place = _finding(place.field, position, "certain", f"{reason}, and z agrees")
-    reason = f"named z, and it rises between taking and leaving a thing {times_text(ups)}"
-    return layout, [place, _finding(height, vertical, "certain", reason)]
+        place = _finding(place.field, position, sure, f"{reason}, and z agrees")
+    reason = f"{axis}, and it rises between taking and leaving a thing {times_text(ups)}"
+    return layout, [place, _finding(height, vertical, sure, reason)]
+
+
+def _find_height(recordings: Sequence[Recording], layout: Layout, dims: Sequence[int]) -> int | None:
+    """The only one of `dims` that goes one way with a thing and back: with each lift several joints do, and
+    of a pose the height. It comes after x and y."""
+    some = recordings[:: -(-len(recordings) // _LOOKED)]
+    ways = {
+        i: _lifts(some, layout.model_copy(update={"position": (i - 2, i - 1, i), "vertical": i}))
+        for i in dims
+        if {i - 2, i - 1} <= {*dims} and any(arm_moves(values_of(r, "body")[:, [i]]) for r in some)
+    }
+    lifted = [i for i, way in ways.items() if max(way) >= max(_LIFTS[0], 4 * min(way) + 1)]
+    return (
+        lifted[0]
+        if len(lifted) == 1 and ways[lifted[0]][0] > max(_LIFTS[1] - 1, ways[lifted[0]][1])
+        else None
+    )
 
 
 def _lifts(recordings: Sequence[Recording], layout: Layout) -> tuple[int, int]:

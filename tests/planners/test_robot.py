@@ -553,13 +553,24 @@ def test_a_scaled_angle_that_passes_the_end_of_a_turn_is_no_command_to_close():
     assert (robot.layout.gripper, robot.layout.closed, robot.unknown) == ((6,), "high", ())
 
 
+@pytest.mark.parametrize(
+    ("name", "gripper", "height"), [("droid_new_setup", "6", 2), ("g1_inspire", "20:26", None)]
+)
+def test_of_a_pose_without_names_one_number_rises_with_things_and_of_joints_several_do(name, gripper, height):
+    source = Source.open(DATA / "real" / name)
+    unnamed = [replace(r, state_names=(), action_names=()) for r in map(source.episode, source.indices)]
+    layout = infer_robot(unnamed, Layout.parse(f"gripper={gripper}")).layout
+    assert layout.vertical == height
+    assert height is None or layout.position == (0, 1, 2)
+
+
 def test_of_a_hand_with_fingers_the_closed_end_is_asked_for_and_not_which_hand_it_is():
-    """Fingers do not all go between two levels. A scaled idle hand tells nothing of the other."""
+    """Fingers do not all go between two levels. Neither end is told by one motion like a carry in five."""
     source = Source.open(DATA / "real/g1_inspire")
     recordings = [*map(source.episode, source.indices)]
     bare = [Made(r.state, r.state[:, :0], r.state_names, (), r.fps) for r in recordings]
     assert [f.field for f in infer_robot(bare).unknown] == ["closed"]
-    assert [f.field for f in infer_robot(scaled(recordings)).unknown] == ["right closed"]
+    assert [f.field for f in infer_robot(scaled(recordings)).unknown] == ["right closed", "left closed"]
 
 
 def test_quaternions_that_change_their_sign_do_not_jump():
@@ -585,6 +596,11 @@ def test_noise_around_a_value_is_summed_by_nobody():
 def test_speeds_beside_their_places_are_no_part_of_the_arm():
     both = [made(np.hstack([v, np.gradient(v, axis=0)])) for v in (joints(w[:, :3]) for w in ways())]
     assert infer_robot(both).layout.position == tuple(range(5))
+    names = ("x_vel", "y_vel", "z_vel", "gripper", "status")
+    rates = [
+        made(np.hstack([changes(w[:, :3]), w[:, 3:4], np.ones((len(w), 1))]), names=names) for w in ways()
+    ]
+    assert infer_robot(rates).layout.position == (0, 1, 2)
 
 
 def test_a_joint_that_is_like_a_gripper_is_asked_for_with_the_number_that_should_be_one():
