@@ -210,6 +210,16 @@ class TaskExamples:
             refusal=self._refusal(found),
         )
 
+    def found_by_others(self, example: int) -> tuple[list[int], list[int], list[list[float]]]:
+        """Find the boundaries of an example by the others.
+
+        Returns:
+            For each boundary the sample where it is labelled, where the others have it, and their votes.
+        """
+        others = [other for other in range(len(self.examples)) if other != example]
+        found = self._find(self._rows[example], others)
+        return self._marks[example], found.samples, found.projections
+
     @cached_property
     def measurement(self) -> Measurement:
         """Number of boundaries that are found again, of each example by the others."""

@@ -100,7 +100,7 @@ def score_carried(recorded: Path, count: int) -> list[EpisodeScore]:
             rows = csv.writer(file)
             rows.writerow(("episode", "name", "start_frame", "end_frame"))
             for index in labelled:
-                rows.writerows((index, *step) for step in _true_steps(truth.episodes[index], truth.fps))
+                rows.writerows((index, *step) for step in true_steps(truth.episodes[index], truth.fps))
         summary = annotate(source, out, episodes=others, examples=table, examples_anyway=True)
         asked = not all(measured.enough for measured in summary.measured)
         return [replace(score, asked=asked) for score in _scores(truth, out, summary, others)]
@@ -113,7 +113,7 @@ def _scores(truth: TaskTruth, out: Path, summary: Summary, episodes: Sequence[in
     return [score_episode(a, tasks()[t.task], t, truth.fps) for a, t in zip(found, true, strict=True)]
 
 
-def _true_steps(episode: RecordingTruth, fps: float) -> Iterator[tuple[str, int, int]]:
+def true_steps(episode: RecordingTruth, fps: float) -> Iterator[tuple[str, int, int]]:
     """Name the steps between an episode's contacts, as a person would who sees it."""
     touches = contacts(episode, fps)
     nouns = {body: noun for noun, body in reversed(tasks()[episode.task].objects.items())}

@@ -1,0 +1,370 @@
+"""Labels that do not fit the others: of the same instruction, of the dataset, and what the instruction says.
+
+Nothing is learned in advance. What most labelled episodes have in common is looked for in each of them.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+from itertools import pairwise
+from typing import Literal, get_args
+
+import numpy as np
+
+from goalreel.planners.examples.carry import RATE, TOLERANCE_S, Example, TaskExamples, shape
+from goalreel.planners.examples.hand_cues import Cues
+from goalreel.planners.examples.slots import find_slots, replaced, words
+from goalreel.planners.kinematic.clauses import read, split_return
+
+type Fault = Literal["wrong object", "swapped", "cut shifted", "merged", "split", "invented"]
+FAULTS: tuple[Fault, ...] = get_args(Fault.__value__)
+
+_MOST = 10
+"""Episodes with which each one is compared."""
+_FEWEST = 3
+_AGREE = 0.6
+"""Share of the other episodes that have the same steps, before one with others is suspected."""
+_USUAL = 0.85
+"""Share of the labels that have something in common, before one without it is suspected."""
+_NEAR = 0.75
+"""Share of the boundaries that go with an act of the hand, before another one is suspected."""
+_TIMES = 4.0
+"""A boundary is elsewhere if it is so many times further away than is usual, and by more than TOLERANCE_S."""
+_EDGE_S = 0.3
+"""Seconds around a boundary in which an act of the hand may belong to either step."""
+_NEAR_S = 3.0
+"""Seconds around a boundary in which acts of the hand are looked for."""
+_SAID = 0.7
+"""A word names a thing if so many of the labels with it are of instructions with it."""
+
+
+@dataclass(frozen=True)
+class Suspicion:
+    """A label that may be wrong."""
+
+    episode: int
+    """Its place in the list of examples."""
+    step: int
+    fault: Fault
+    why: str
+    sure: float
+    """0 to 1; it orders suspicions, and is no probability."""
+
+
+@dataclass(frozen=True)
+class _Expected:
+    """A step that is expected, or any number of steps about a thing."""
+
+    words: tuple[str, ...]
+    text: str
+    is_open: bool = False
+
+
+def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Suspicion]:
+    """Look for labels that do not fit, at most one suspicion a label, the surest first.
+
+    Args:
+        examples: labelled episodes of one robot.
+        cues: sees the hand close and open.
+    """
+    found: dict[tuple[int, int], Suspicion] = {}
+    groups = _groups(examples)
+    by_clauses = _by_instructions(examples)
+    every = [
+        *(by_clauses if by_clauses is not None else _by_things(examples)),
+        *_by_repeats(examples),
+        *(s for group in groups for s in _by_others(examples, group)),
+        *(_by_hand(examples, cues) if cues else ()),
+    ]
+    for one in every:
+        key = (one.episode, one.step)
+        if key not in found or found[key].sure < one.sure:
+            found[key] = one
+    return sorted(found.values(), key=lambda one: (-one.sure, one.episode, one.step))
+
+
+def _groups(examples: Sequence[Example]) -> list[list[tuple[int, list[int]]]]:
+    """Episodes of each instruction with those they are compared with: of words alike if there are few."""
+    by_text = defaultdict[str, list[int]](list)
+    for at, example in enumerate(examples):
+        by_text[" ".join(words(example.instruction))].append(at)
+    groups = list[list[tuple[int, list[int]]]]()
+    for text, own in by_text.items():
+        serving = own
+        if len(own) <= _FEWEST:
+            serving = [
+                at for other, those in by_text.items() if find_slots(other, text) is not None for at in those
+            ]
+        groups.append([(at, _spread([o for o in serving if o != at])) for at in own])
+    return groups
+
+
+def _spread(places: Sequence[int]) -> list[int]:
+    return list(places[:: max(1, -(-len(places) // _MOST))])
+
+
+def _tokens(text: str) -> tuple[str, ...]:
+    return tuple(words(text))
+
+
+def _by_others(examples: Sequence[Example], group: Sequence[tuple[int, list[int]]]) -> Iterator[Suspicion]:
+    """Compare the steps of each episode, and where they begin, with those of the others."""
+    task: dict[tuple[int, ...], TaskExamples] = {}
+    away: list[tuple[int, int, float, float]] = []
+    for at, others in group:
+        if len(others) < _FEWEST:
+            continue
+        own = examples[at]
+        slots = {o: find_slots(examples[o].instruction, own.instruction) or {} for o in others}
+        named = {o: tuple(replaced(s, slots[o]).name for s in examples[o].steps) for o in others}
+        (usual, count), *_ = Counter(named.values()).most_common(1)
+        agree = count / len(others)
+        names = tuple(step.name for step in own.steps)
+        if agree >= _AGREE and count >= _FEWEST - 1:
+            expected = [_Expected(_tokens(name), name) for name in usual]
+            for step, fault, why in differences(names, expected):
+                yield Suspicion(at, step, fault, f"{why}, as {count} of {len(others)} like it", agree)
+        same = [o for o in others if len(named[o]) == len(names) and shape(examples[o]) == shape(own)]
+        if len(same) >= _FEWEST - 1 and len(names) > 1:
+            away += _away(examples, at, same, task)
+    for step in {step for _, step, _, _ in away}:
+        those = [one for one in away if one[1] == step]
+        usual_s = float(np.median([abs(one[2]) for one in those]))
+        for at, _, seconds, votes in those:
+            if abs(seconds) > max(TOLERANCE_S, _TIMES * usual_s) and votes >= _AGREE:
+                why = f"{_later(seconds)} where the other episodes have it"
+                yield Suspicion(at, step, "cut shifted", why, votes * (1 - TOLERANCE_S / 2 / abs(seconds)))
+
+
+def _later(seconds: float) -> str:
+    return f"begins {abs(seconds):.1f} s {'after' if seconds > 0 else 'before'}"
+
+
+def _away(
+    examples: Sequence[Example], at: int, others: Sequence[int], tasks: dict[tuple[int, ...], TaskExamples]
+) -> Iterator[tuple[int, int, float, float]]:
+    """(episode, step that begins there, seconds from where the others have it, share of them that agree)."""
+    ids = tuple(sorted((at, *others)))
+    task = tasks.setdefault(ids, TaskExamples([examples[i] for i in ids]))
+    marks, places, projections = task.found_by_others(ids.index(at))
+    steps = {start: number for number, (start, _) in enumerate(shape(examples[at]))}
+    for number, (mark, place, votes) in enumerate(zip(marks, places, projections, strict=True), 1):
+        seconds = (mark - place) / RATE
+        far = [abs(v - mark) > TOLERANCE_S * RATE and (v < mark) == (place < mark) for v in votes]
+        yield at, steps.get(number, len(steps) - 1), seconds, float(np.mean(far))
+
+
+def differences(names: Sequence[str], expected: Sequence[_Expected]) -> list[tuple[int, Fault, str]]:
+    """(step, fault, why) for the fewest changes that turn the expected steps into `names`."""
+    tokens = [_tokens(name) for name in names]
+    n, m = len(tokens), len(expected)
+    cost = np.full((n + 1, m + 1), np.inf)
+    cost[0, 0] = 0.0
+    back: dict[tuple[int, int], tuple[int, int]] = {}
+
+    def reach(i: int, j: int, before: tuple[int, int], price: float) -> None:
+        if (total := cost[before] + price) < cost[i, j] - 1e-9:
+            cost[i, j], back[i, j] = total, before
+
+    for i in range(n + 1):
+        for j in range(m + 1):
+            if i and j:
+                reach(i, j, (i - 1, j - 1), _unlike(tokens[i - 1], expected[j - 1]))
+            if i > 1 and j > 1 and tokens[i - 1] != tokens[i - 2]:
+                crossed = _unlike(tokens[i - 1], expected[j - 2]) + _unlike(tokens[i - 2], expected[j - 1])
+                if not crossed:
+                    reach(i, j, (i - 2, j - 2), 0.5)
+            if i:  # a step too many; any number of steps is what an open one expects
+                is_open = j > 0 and expected[j - 1].is_open
+                reach(i, j, (i - 1, j), _unlike(tokens[i - 1], expected[j - 1]) if is_open else 0.7)
+            if j:
+                reach(i, j, (i, j - 1), 0.0 if expected[j - 1].is_open else 0.7)
+    found: list[tuple[int, Fault, str]] = []
+    i, j = n, m
+    while (i, j) in back:
+        before = back[i, j]
+        way = (i - before[0], j - before[1])
+        step = min(max(i - 1, 0), n - 1)
+        is_open = j > 0 and expected[j - 1].is_open
+        if (way == (1, 1) or (way == (1, 0) and is_open)) and _unlike(tokens[step], expected[j - 1]):
+            found.append((step, "wrong object", f'"{names[step]}" and not "{expected[j - 1].text}"'))
+        elif way == (2, 2):
+            found.append((step, "swapped", f'"{names[step]}" comes before "{names[step - 1]}"'))
+            found.append((step - 1, "swapped", f'"{names[step - 1]}" comes after "{names[step]}"'))
+        elif way == (1, 0) and not is_open:
+            near = tokens[max(0, step - 1) : step] + tokens[step + 1 : step + 2]
+            is_split = tokens[step] in near
+            found.append((step, "split" if is_split else "invented", f'no "{names[step]}" is expected here'))
+        elif way == (0, 1) and not is_open:
+            found.append((step, "merged", f'there is no "{expected[j - 1].text}" here'))
+        i, j = before
+    return found[::-1]
+
+
+def _unlike(tokens: Sequence[str], expected: _Expected) -> float:
+    if expected.is_open:
+        return 0.0 if set(expected.words) <= set(tokens) else 0.5
+    if tuple(tokens) == expected.words:
+        return 0.0
+    ratio = SequenceMatcher(None, tokens, expected.words, autojunk=False).ratio()
+    return 0.2 + 1.2 * (1 - ratio)
+
+
+def _by_instructions(examples: Sequence[Example]) -> list[Suspicion] | None:
+    """Compare steps with the clauses of the instruction; None unless most episodes have a step for each."""
+    pairs: list[tuple[int, list[tuple[int, Fault, str]]]] = []
+    for at, example in enumerate(examples):
+        clauses = read(split_return(example.instruction)[0])
+        if not clauses or not all(clause.understood for clause in clauses):
+            continue
+        expected = [
+            _Expected(() if c.several or c.unordered else _tokens(c.object), c.name, is_open=True)
+            if c.kind == "many" or c.unordered
+            else _Expected(_tokens(c.state), c.name)
+            for c in clauses
+        ]
+        states = [step.instruction for step in example.steps]
+        pairs.append((at, differences(states, expected)))
+    agree = sum(not found for _, found in pairs) / max(1, len(pairs))
+    if agree < _AGREE:
+        return None
+    return [
+        Suspicion(at, step, fault, f"{why}, by the instruction", agree)
+        for at, found in pairs
+        for step, fault, why in found
+    ]
+
+
+def _by_things(examples: Sequence[Example]) -> Iterator[Suspicion]:
+    """Find words that name a thing which the instruction does not name."""
+    said, seen = Counter[str](), Counter[str]()
+    asked = [set(words(example.instruction)) for example in examples]
+    labels = [[set(words(step.name)) for step in example.steps] for example in examples]
+    every = set[str]().union(*asked)
+    for own, steps in zip(asked, labels, strict=True):
+        used = set[str]().union(*steps)
+        seen.update(used)
+        said.update(used & own)
+    for at, (own, steps) in enumerate(zip(asked, labels, strict=True)):
+        used = set[str]().union(*steps)
+        odd: dict[int, list[str]] = {}
+        for step, its in enumerate(steps):
+            for word in sorted(its - own):
+                others = seen[word] - 1
+                if said[word] >= _SAID * others if others else word in every or _closed(seen):
+                    odd.setdefault(step, []).append(word)
+        if odd and len(odd) <= max(1, len(steps) // 2):
+            for step, unsaid in odd.items():
+                why = f'says "{", ".join(unsaid)}", and the instruction does not'
+                yield Suspicion(at, step, "wrong object", why, 0.7)
+
+
+def _closed(seen: Mapping[str, int]) -> bool:
+    """Tell if nearly all words of labels are used in several episodes."""
+    return len(seen) > 0 and sum(count > 1 for count in seen.values()) >= _USUAL * len(seen)
+
+
+def _by_repeats(examples: Sequence[Example]) -> Iterator[Suspicion]:
+    """Find a step that has the name of the one before it, where this is rare."""
+    pairs = [
+        (at, i, a.name == b.name)
+        for at, e in enumerate(examples)
+        for i, (a, b) in enumerate(pairwise(e.steps))
+    ]
+    if sum(same for *_, same in pairs) <= (1 - _USUAL) * len(pairs):
+        for at, step, same in pairs:
+            if same:
+                yield Suspicion(at, step + 1, "split", "has the name of the step before it", 0.9)
+
+
+def _by_hand(examples: Sequence[Example], cues: Cues) -> Iterator[Suspicion]:
+    """Compare how often the hand closes and opens in a step, and how far from its beginning."""
+    acts = [list(cues(example)) for example in examples]
+    for kind in ("closed", "opened"):
+        frames = [np.array([f for f, k in its if k == kind]) for its in acts]
+        yield from _by_counts(examples, frames, kind)
+    yield from _by_offsets(examples, acts)
+
+
+def _by_counts(examples: Sequence[Example], acts: Sequence[np.ndarray], kind: str) -> Iterator[Suspicion]:
+    rows: list[tuple[int, int, int, int]] = []
+    for at, (example, frames) in enumerate(zip(examples, acts, strict=True)):
+        edge = _EDGE_S * example.fps
+        for step, segment in enumerate(example.segments):
+            start = segment.start if step else -1e9
+            end = segment.end if step < len(example.segments) - 1 else 1e9
+            least = int(((frames >= start + edge) & (frames < end - edge)).sum())
+            most = int(((frames >= start - edge) & (frames < end + edge)).sum())
+            rows.append((at, step, least, most))
+    by_name = defaultdict[str, list[tuple[int, int, int, int]]](list)
+    for row in rows:
+        by_name[examples[row[0]].steps[row[1]].name].append(row)
+    for at, step, least, most in rows:
+        for those in (by_name[examples[at].steps[step].name], rows):
+            others = [r for r in those if r[0] != at]
+            if len(others) <= _FEWEST:
+                continue
+            shares = {n: _share([a <= n <= b for _, _, a, b in others]) for n in range(4)}
+            usual = max(shares, key=lambda n: shares[n])
+            certain = float(np.mean([a == usual == b for _, _, a, b in others]))
+            if shares[usual] >= _USUAL and certain >= _AGREE:
+                if not least <= usual <= most:
+                    verb = "closes" if kind == "closed" else "opens"
+                    times = least if least > usual else most
+                    why = f"the hand {verb} {times} times in it, and {usual} in others"
+                    yield Suspicion(
+                        at, step, "merged" if least > usual else "invented", why, shares[usual] * 0.8
+                    )
+                break
+
+
+def _share(are_so: Sequence[bool]) -> float:
+    """Share of which something is so, nearer to a half where there are few."""
+    return (sum(are_so) + 1) / (len(are_so) + 2)
+
+
+def _by_offsets(
+    examples: Sequence[Example], acts: Sequence[Sequence[tuple[int, str]]]
+) -> Iterator[Suspicion]:
+    """Find boundaries that are elsewhere than usual, by the acts of the hand."""
+    rows: list[tuple[int, int, dict[str, float]]] = []
+    for at, (example, its) in enumerate(zip(examples, acts, strict=True)):
+        for step, segment in enumerate(example.segments[1:], 1):
+            away = {
+                kind: min(
+                    ((segment.start - f) / example.fps for f, k in its if k == kind), key=abs, default=np.inf
+                )
+                for kind in ("closed", "opened")
+            }
+            rows.append((at, step, away))
+    by_names = defaultdict[tuple[str, str], list[tuple[int, int, dict[str, float]]]](list)
+    for row in rows:
+        steps = examples[row[0]].steps
+        by_names[steps[row[1] - 1].name, steps[row[1]].name].append(row)
+    if max(map(len, by_names.values()), default=0) <= _FEWEST:
+        by_names = {("", ""): rows}
+    for those in by_names.values():
+        if len(those) <= _FEWEST:
+            continue
+        spreads = {}
+        for kind in ("closed", "opened"):
+            values = np.array([row[2][kind] for row in those])
+            middle = float(np.median(values))
+            if np.mean(np.abs(values) < _NEAR_S) >= _AGREE and np.isfinite(middle):
+                spreads[kind] = (float(np.median(np.abs(values - middle))), middle)
+        if not spreads:
+            continue
+        kind = min(spreads, key=lambda k: spreads[k])
+        usual, middle = spreads[kind]
+        limit = max(TOLERANCE_S, _TIMES * usual)
+        near = _share([abs(row[2][kind] - middle) <= limit for row in those])
+        if near < _NEAR or usual > TOLERANCE_S:
+            continue
+        for at, step, away in those:
+            seconds = away[kind] - middle
+            if abs(seconds) > limit:
+                why = f"begins {abs(away[kind]):.1f} s from where the hand {kind}, and others {middle:.1f} s"
+                yield Suspicion(
+                    at, step, "cut shifted", why, float(near) * (1 - TOLERANCE_S / 2 / abs(seconds))
+                )
