@@ -163,10 +163,11 @@ def labelled(
 
 def inexact(steps: list[Named], most: int, rng: random.Random) -> list[Named]:
     """Move boundaries by up to `most` frames, as people's are."""
-    for i, ((name, start, end), (after, begin, last)) in enumerate(pairwise(steps)):
+    for i in range(len(steps) - 1):
+        (name, start, end), (after, begin, last) = steps[i : i + 2]
         moved = end + rng.randint(-most, most)
         if end == begin and start < moved < last:
-            steps[i : i + 2] = [(name, steps[i][1], moved), (after, moved, last)]
+            steps[i : i + 2] = [(name, start, moved), (after, moved, last)]
     return steps
 
 

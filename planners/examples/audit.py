@@ -4,7 +4,7 @@ Nothing is learned in advance. What most labelled episodes have in common is loo
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import pairwise
@@ -13,7 +13,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from goalreel.planners.examples.carry import RATE, TOLERANCE_S, Example, TaskExamples, shape
-from goalreel.planners.examples.hand_cues import Cues
+from goalreel.planners.examples.hand_cues import Cue, Cues
 from goalreel.planners.examples.slots import find_slots, replaced, words
 from goalreel.planners.kinematic.clauses import read, split_return
 
@@ -33,8 +33,6 @@ _TIMES = 4.0
 """A boundary is elsewhere if it is so many times further away than is usual, and by more than TOLERANCE_S."""
 _EDGE_S = 0.3
 """Seconds around a boundary in which an act of the hand may belong to either step."""
-_NEAR_S = 3.0
-"""Seconds around a boundary in which acts of the hand are looked for."""
 _SAID = 0.7
 """A word names a thing if so many of the labels with it are of instructions with it."""
 
@@ -69,13 +67,17 @@ def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Su
         cues: sees the hand close and open.
     """
     found: dict[tuple[int, int], Suspicion] = {}
-    groups = _groups(examples)
+    by_text = defaultdict[str, list[int]](list)
+    for at, example in enumerate(examples):
+        by_text[" ".join(words(example.instruction))].append(at)
+    alone = [at for own in by_text.values() if len(own) <= _FEWEST for at in own]
     by_clauses = _by_instructions(examples)
     every = [
-        *(by_clauses if by_clauses is not None else _by_things(examples)),
+        *(_by_things(examples) if by_clauses is None else by_clauses),
         *_by_repeats(examples),
-        *(s for group in groups for s in _by_others(examples, group)),
-        *(_by_hand(examples, cues) if cues else ()),
+        *(one for text in by_text for one in _by_names(examples, text, by_text)),
+        *(one for own in by_text.values() if len(own) > _FEWEST for one in _by_places(examples, own)),
+        *(_by_hand(examples, cues, alone) if cues else ()),
     ]
     for one in every:
         key = (one.episode, one.step)
@@ -84,75 +86,62 @@ def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Su
     return sorted(found.values(), key=lambda one: (-one.sure, one.episode, one.step))
 
 
-def _groups(examples: Sequence[Example]) -> list[list[tuple[int, list[int]]]]:
-    """Episodes of each instruction with those they are compared with: of words alike if there are few."""
-    by_text = defaultdict[str, list[int]](list)
-    for at, example in enumerate(examples):
-        by_text[" ".join(words(example.instruction))].append(at)
-    groups = list[list[tuple[int, list[int]]]]()
-    for text, own in by_text.items():
-        serving = own
-        if len(own) <= _FEWEST:
-            serving = [
-                at for other, those in by_text.items() if find_slots(other, text) is not None for at in those
-            ]
-        groups.append([(at, _spread([o for o in serving if o != at])) for at in own])
-    return groups
-
-
-def _spread(places: Sequence[int]) -> list[int]:
-    return list(places[:: max(1, -(-len(places) // _MOST))])
-
-
 def _tokens(text: str) -> tuple[str, ...]:
     return tuple(words(text))
 
 
-def _by_others(examples: Sequence[Example], group: Sequence[tuple[int, list[int]]]) -> Iterator[Suspicion]:
-    """Compare the steps of each episode, and where they begin, with those of the others."""
-    task: dict[tuple[int, ...], TaskExamples] = {}
-    away: list[tuple[int, int, float, float]] = []
-    for at, others in group:
-        if len(others) < _FEWEST:
+def _others(at: int, places: Iterable[int]) -> list[int]:
+    """At most _MOST other episodes, evenly spread."""
+    others = [other for other in places if other != at]
+    return others[:: max(1, -(-len(others) // _MOST))]
+
+
+def _by_names(
+    examples: Sequence[Example], text: str, by_text: Mapping[str, Sequence[int]]
+) -> Iterator[Suspicion]:
+    """Compare the steps of each episode with those of most others, of words alike if there are few."""
+    texts = by_text if len(by_text[text]) <= _FEWEST else [text]
+    slots = {other: found for other in texts if (found := find_slots(other, text)) is not None}
+    named = {
+        at: tuple(replaced(step, found).name for step in examples[at].steps)
+        for other, found in slots.items()
+        for at in by_text[other]
+    }
+    for at in by_text[text]:
+        if len(others := _others(at, named)) < _FEWEST:
             continue
-        own = examples[at]
-        slots = {o: find_slots(examples[o].instruction, own.instruction) or {} for o in others}
-        named = {o: tuple(replaced(s, slots[o]).name for s in examples[o].steps) for o in others}
-        (usual, count), *_ = Counter(named.values()).most_common(1)
-        agree = count / len(others)
-        names = tuple(step.name for step in own.steps)
-        if agree >= _AGREE and count >= _FEWEST - 1:
+        ((usual, count),) = Counter(named[other] for other in others).most_common(1)
+        if count >= max(_AGREE * len(others), _FEWEST - 1):
             expected = [_Expected(_tokens(name), name) for name in usual]
-            for step, fault, why in differences(names, expected):
-                yield Suspicion(at, step, fault, f"{why}, as {count} of {len(others)} like it", agree)
-        same = [o for o in others if len(named[o]) == len(names) and shape(examples[o]) == shape(own)]
-        if len(same) >= _FEWEST - 1 and len(names) > 1:
-            away += _away(examples, at, same, task)
-    for step in {step for _, step, _, _ in away}:
-        those = [one for one in away if one[1] == step]
-        usual_s = float(np.median([abs(one[2]) for one in those]))
-        for at, _, seconds, votes in those:
-            if abs(seconds) > max(TOLERANCE_S, _TIMES * usual_s) and votes >= _AGREE:
-                why = f"{_later(seconds)} where the other episodes have it"
+            for step, fault, why in differences(named[at], expected):
+                why = f"{why}, by {count} of {len(others)} others"
+                yield Suspicion(at, step, fault, why, count / len(others))
+
+
+def _by_places(examples: Sequence[Example], own: Sequence[int]) -> Iterator[Suspicion]:
+    """Find boundaries that the other episodes of the instruction with as many steps have elsewhere."""
+    tasks: dict[tuple[int, ...], TaskExamples] = {}
+    away = defaultdict[int, list[tuple[int, float, float]]](list)
+    for at in own:
+        steps = shape(examples[at])
+        same = _others(at, [other for other in own if shape(examples[other]) == steps])
+        if len(same) < _FEWEST - 1:
+            continue
+        ids = tuple(sorted((at, *same)))
+        if ids not in tasks:
+            tasks[ids] = TaskExamples([examples[i] for i in ids])
+        begins = {start: number for number, (start, _) in enumerate(steps)}
+        for number, (mark, place, votes) in enumerate(tasks[ids].found_by_others(ids.index(at)), 1):
+            seconds = (mark - place) / RATE
+            far = [abs(v - mark) > TOLERANCE_S * RATE and (v < mark) == (place < mark) for v in votes]
+            away[begins.get(number, len(steps) - 1)].append((at, seconds, float(np.mean(far))))
+    for step, those in away.items():
+        limit = max(TOLERANCE_S, _TIMES * float(np.median([abs(seconds) for _, seconds, _ in those])))
+        for at, seconds, votes in those:
+            if abs(seconds) > limit and votes >= _AGREE:
+                where = f"{abs(seconds):.1f} s {'after' if seconds > 0 else 'before'}"
+                why = f"begins {where} where the other episodes have it"
                 yield Suspicion(at, step, "cut shifted", why, votes * (1 - TOLERANCE_S / 2 / abs(seconds)))
-
-
-def _later(seconds: float) -> str:
-    return f"begins {abs(seconds):.1f} s {'after' if seconds > 0 else 'before'}"
-
-
-def _away(
-    examples: Sequence[Example], at: int, others: Sequence[int], tasks: dict[tuple[int, ...], TaskExamples]
-) -> Iterator[tuple[int, int, float, float]]:
-    """(episode, step that begins there, seconds from where the others have it, share of them that agree)."""
-    ids = tuple(sorted((at, *others)))
-    task = tasks.setdefault(ids, TaskExamples([examples[i] for i in ids]))
-    marks, places, projections = task.found_by_others(ids.index(at))
-    steps = {start: number for number, (start, _) in enumerate(shape(examples[at]))}
-    for number, (mark, place, votes) in enumerate(zip(marks, places, projections, strict=True), 1):
-        seconds = (mark - place) / RATE
-        far = [abs(v - mark) > TOLERANCE_S * RATE and (v < mark) == (place < mark) for v in votes]
-        yield at, steps.get(number, len(steps) - 1), seconds, float(np.mean(far))
 
 
 def differences(names: Sequence[str], expected: Sequence[_Expected]) -> list[tuple[int, Fault, str]]:
@@ -278,13 +267,13 @@ def _by_repeats(examples: Sequence[Example]) -> Iterator[Suspicion]:
                 yield Suspicion(at, step + 1, "split", "has the name of the step before it", 0.9)
 
 
-def _by_hand(examples: Sequence[Example], cues: Cues) -> Iterator[Suspicion]:
-    """Compare how often the hand closes and opens in a step, and how far from its beginning."""
-    acts = [list(cues(example)) for example in examples]
+def _by_hand(examples: Sequence[Example], cues: Cues, alone: Sequence[int]) -> Iterator[Suspicion]:
+    """Compare how often the hand closes and opens in a step and, in those that stand `alone`, when."""
+    acts = [cues(example) for example in examples]
     for kind in ("closed", "opened"):
         frames = [np.array([f for f, k in its if k == kind]) for its in acts]
         yield from _by_counts(examples, frames, kind)
-    yield from _by_offsets(examples, acts)
+    yield from _by_offsets(examples, {at: acts[at] for at in alone})
 
 
 def _by_counts(examples: Sequence[Example], acts: Sequence[np.ndarray], kind: str) -> Iterator[Suspicion]:
@@ -324,47 +313,25 @@ def _share(are_so: Sequence[bool]) -> float:
     return (sum(are_so) + 1) / (len(are_so) + 2)
 
 
-def _by_offsets(
-    examples: Sequence[Example], acts: Sequence[Sequence[tuple[int, str]]]
-) -> Iterator[Suspicion]:
-    """Find boundaries that are elsewhere than usual, by the acts of the hand."""
-    rows: list[tuple[int, int, dict[str, float]]] = []
-    for at, (example, its) in enumerate(zip(examples, acts, strict=True)):
-        for step, segment in enumerate(example.segments[1:], 1):
-            away = {
-                kind: min(
-                    ((segment.start - f) / example.fps for f, k in its if k == kind), key=abs, default=np.inf
-                )
-                for kind in ("closed", "opened")
-            }
-            rows.append((at, step, away))
-    by_names = defaultdict[tuple[str, str], list[tuple[int, int, dict[str, float]]]](list)
-    for row in rows:
-        steps = examples[row[0]].steps
-        by_names[steps[row[1] - 1].name, steps[row[1]].name].append(row)
-    if max(map(len, by_names.values()), default=0) <= _FEWEST:
-        by_names = {("", ""): rows}
-    for those in by_names.values():
-        if len(those) <= _FEWEST:
+def _by_offsets(examples: Sequence[Example], acts: Mapping[int, Sequence[Cue]]) -> Iterator[Suspicion]:
+    """Find boundaries that are elsewhere than usual, by the acts of the hand in the episodes of `acts`."""
+    for kind in ("closed", "opened"):
+        rows = [
+            (at, step, min(((segment.start - f) / examples[at].fps for f, k in its if k == kind), key=abs))
+            for at, its in acts.items()
+            if any(k == kind for _, k in its)
+            for step, segment in enumerate(examples[at].segments[1:], 1)
+        ]
+        if not rows:
             continue
-        spreads = {}
-        for kind in ("closed", "opened"):
-            values = np.array([row[2][kind] for row in those])
-            middle = float(np.median(values))
-            if np.mean(np.abs(values) < _NEAR_S) >= _AGREE and np.isfinite(middle):
-                spreads[kind] = (float(np.median(np.abs(values - middle))), middle)
-        if not spreads:
-            continue
-        kind = min(spreads, key=lambda k: spreads[k])
-        usual, middle = spreads[kind]
+        middle = float(np.median([seconds for *_, seconds in rows]))
+        usual = float(np.median([abs(seconds - middle) for *_, seconds in rows]))
         limit = max(TOLERANCE_S, _TIMES * usual)
-        near = _share([abs(row[2][kind] - middle) <= limit for row in those])
+        near = _share([abs(seconds - middle) <= limit for *_, seconds in rows])
         if near < _NEAR or usual > TOLERANCE_S:
             continue
-        for at, step, away in those:
-            seconds = away[kind] - middle
-            if abs(seconds) > limit:
-                why = f"begins {abs(away[kind]):.1f} s from where the hand {kind}, and others {middle:.1f} s"
-                yield Suspicion(
-                    at, step, "cut shifted", why, float(near) * (1 - TOLERANCE_S / 2 / abs(seconds))
-                )
+        for at, step, seconds in rows:
+            if (away := abs(seconds - middle)) > limit:
+                where = f"{abs(seconds):.1f} s {'after' if seconds > 0 else 'before'} the hand has {kind}"
+                why = f"begins {where}, and others {middle:.1f} s"
+                yield Suspicion(at, step, "cut shifted", why, near * (1 - TOLERANCE_S / 2 / away))

@@ -210,15 +210,14 @@ class TaskExamples:
             refusal=self._refusal(found),
         )
 
-    def found_by_others(self, example: int) -> tuple[list[int], list[int], list[list[float]]]:
+    def found_by_others(self, example: int) -> list[tuple[int, int, list[float]]]:
         """Find the boundaries of an example by the others.
 
         Returns:
-            For each boundary the sample where it is labelled, where the others have it, and their votes.
+            For each the sample where it is labelled, where the others have it together, and each of them.
         """
-        others = [other for other in range(len(self.examples)) if other != example]
-        found = self._find(self._rows[example], others)
-        return self._marks[example], found.samples, found.projections
+        found = self._find(self._rows[example], [o for o in range(len(self.examples)) if o != example])
+        return list(zip(self._marks[example], found.samples, found.projections, strict=False))
 
     @cached_property
     def measurement(self) -> Measurement:
