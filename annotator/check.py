@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.annotator.audit import Audit, audit_labels
 from goalreel.annotator.examples import by_instruction, to_label
 from goalreel.annotator.policy import PolicyInputs, policy_inputs
 from goalreel.annotator.questions.question import find_question, with_picture
@@ -67,6 +68,8 @@ class CheckReport(BaseModel):
     """Instruction -> the episodes to label first, whose steps are then carried over to the others of it."""
     policy: PolicyInputs | None = None
     """The view of a policy, where one was named."""
+    audit: Audit | None = None
+    """Labels that may be wrong, where they were looked for."""
 
     def count(self, level: Literal["broken", "warning", "note"]) -> int:
         """Count the issues of one level."""
@@ -81,6 +84,7 @@ def check(
     camera: str | None = None,
     steps: Steps | Path | str | None = None,
     policy: str | None = None,
+    audit: bool = False,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CheckReport:
     """Report what goalreel understands of a dataset, and what is broken in it. It is only read.
@@ -99,11 +103,12 @@ def check(
         camera: camera of the goal images, as `Options.camera`.
         steps: as `Options.steps`.
         policy: a checkpoint's folder, or a type of lerobot's, that is to be trained on the dataset.
+        audit: also look for spoiled labels in those that the dataset has.
         progress: called with a stage's name, the amount that is done, and the total.
 
     Raises:
         InputError: the layout or the steps cannot be read, or does not fit the dataset, or `policy` is none.
-        DatasetError: there is no such episode or camera.
+        DatasetError: there is no such episode or camera, or no label to audit.
     """
     hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
     try:
@@ -134,7 +139,9 @@ def check(
     camera = goal_camera(robot, source)
     if question := find_question(robot, layout):
         issues.append(warning("robot", f"annotate asks: {with_picture(question, source, robot, camera)}"))
-    report = report.model_copy(update={"camera": camera, "robot": robot.findings, "issues": tuple(issues)})
+    audited = audit_labels(source, selected, robot.layout) if audit else None
+    found = {"camera": camera, "robot": robot.findings, "issues": tuple(issues), "audit": audited}
+    report = report.model_copy(update=found)
     return _with_motion(report, source, selected, robot, spelled, progress)
 
 

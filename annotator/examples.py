@@ -134,14 +134,22 @@ def _of_labels(dataset: Source, *, apart: bool) -> Iterator[Example]:
             f"{dataset.root}: no episode has sub-task labels, and goalreel has not annotated it"
         )
     for index in labelled:
-        episode = dataset.episode(index)
-        (plan,) = RowsPlanner({episode.id: episode}).plan(
-            [Task(id=episode.id, instruction=episode.instruction)]
-        )
-        if isinstance(plan, Failure):
-            raise DatasetError(f"{dataset.root}: {plan.message}")
-        pieces = list(zip(plan.steps, plan.segments or (), strict=True))
-        yield as_example(episode, episode.instruction, pieces, ROWS, str(dataset.root), apart=apart)
+        yield label_example(dataset, index, apart=apart)
+
+
+def label_example(dataset: Source, index: int, *, apart: bool = False) -> Example:
+    """The episode with the sub-task labels that it has; `apart` as for `as_example`.
+
+    Raises:
+        DatasetError: there are none, or they overlap or lie outside.
+    """
+    episode = dataset.episode(index)
+    task = Task(id=episode.id, instruction=episode.instruction)
+    (plan,) = RowsPlanner({episode.id: episode}).plan([task])
+    if isinstance(plan, Failure):
+        raise DatasetError(f"{dataset.root}: {plan.message}")
+    pieces = list(zip(plan.steps, plan.segments or (), strict=True))
+    return as_example(episode, episode.instruction, pieces, ROWS, str(dataset.root), apart=apart)
 
 
 def _of_table(path: Path, source: Source) -> Iterator[Example]:

@@ -26,13 +26,16 @@ EPILOG = (
     "`sampled`, `named`, `silent` (episodes whose words and motion were compared, will be named, will "
     "have no names), `reasons`, why and how many, and `readings`, objects with `instruction`, "
     "`episodes`, `clauses` and `is_read`, and `to_label`, instructions with the episodes to label first; "
-    "`policy`, with `--policy`: `policy`, `inputs`, `unseen`, `arguments` and `words`. "
+    "`policy`, with `--policy`: `policy`, `inputs`, `unseen`, `arguments` and `words`; `audit`, with "
+    "`--audit`: `episodes` and `labels` (how many), `faults` (how many of each), `unread` and `findings`, "
+    "objects with `episode`, `step`, `name`, `start_s`, `end_s`, `fault`, `why` and `sure`. "
     "With `--fix`, all of it is about the copy, and "
     "`mended` holds a line for each thing that was mended.\n\n"
     "Examples:\n\n"
     "- `goalreel check droid`\n\n"
     "- `goalreel check droid --episodes 0-99 --layout gripper=6,closed=high`\n\n"
     "- `goalreel check droid-goals --policy outputs/train/checkpoints/last/pretrained_model`\n\n"
+    "- `goalreel check droid-goals --audit`\n\n"
     "- `goalreel check droid --json`\n\n"
     "- `goalreel check droid --fix --out droid-mended`"
 )
@@ -78,6 +81,9 @@ def check(
             metavar="CHECKPOINT|TYPE", help="Also say what this policy of lerobot would see of the dataset."
         ),
     ] = None,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Also look for spoiled labels in those that the dataset has.")
+    ] = False,
     json_output: Json = False,
 ) -> None:
     """Say what goalreel understands of a dataset, and what is wrong with it."""
@@ -103,6 +109,7 @@ def check(
                 camera=camera,
                 steps=steps,
                 policy=policy,
+                audit=audit,
                 progress=progress,
             )
         if write_steps:
@@ -136,6 +143,7 @@ def _show(report: "CheckReport") -> None:
         else [],
         "Episodes": [],
         "Instructions": [],
+        "Labels": [],
         "Policy": [],
     }
     if (seen := report.policy) is not None:
@@ -156,6 +164,11 @@ def _show(report: "CheckReport") -> None:
     for text, (first, *others) in report.to_label.items():
         line = f'to label "{text}": episode {first} first, then {" and ".join(map(str, others))}'
         rows["Instructions"].append(("", line))
+    if (audit := report.audit) is not None:
+        found = ", ".join(f"{fault} {count}" for fault, count in audit.faults.items())
+        counts = f"{audit.labels} in {audit.episodes} episodes, {len(audit.findings)} of them may be wrong"
+        rows["Labels"].append(("", f"{counts}: {found}" if found else counts))
+        rows["Labels"] += [("warning", line) for line in (*map(str, audit.findings), *audit.unread)]
     for issue in _shown(report.issues):
         rows[issue.group].append((issue.level, issue.text))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -75,7 +75,11 @@ def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Su
     every = [
         *(_by_things(examples) if by_clauses is None else by_clauses),
         *_by_repeats(examples),
-        *(one for text in by_text for one in _by_names(examples, text, by_text)),
+        *(
+            one
+            for text in by_text
+            for one in _by_names(examples, text, by_text, with_alike=by_clauses is None)
+        ),
         *(one for own in by_text.values() if len(own) > _FEWEST for one in _by_places(examples, own)),
         *(_by_hand(examples, cues, alone) if cues else ()),
     ]
@@ -97,10 +101,10 @@ def _others(at: int, places: Iterable[int]) -> list[int]:
 
 
 def _by_names(
-    examples: Sequence[Example], text: str, by_text: Mapping[str, Sequence[int]]
+    examples: Sequence[Example], text: str, by_text: Mapping[str, Sequence[int]], *, with_alike: bool
 ) -> Iterator[Suspicion]:
-    """Compare the steps of each episode with those of most others, of words alike if there are few."""
-    texts = by_text if len(by_text[text]) <= _FEWEST else [text]
+    """Compare the steps of each episode with those of most others, also of words alike if there are few."""
+    texts = by_text if with_alike and len(by_text[text]) <= _FEWEST else [text]
     slots = {other: found for other in texts if (found := find_slots(other, text)) is not None}
     named = {
         at: tuple(replaced(step, found).name for step in examples[at].steps)
@@ -113,9 +117,17 @@ def _by_names(
         ((usual, count),) = Counter(named[other] for other in others).most_common(1)
         if count >= max(_AGREE * len(others), _FEWEST - 1):
             expected = [_Expected(_tokens(name), name) for name in usual]
-            for step, fault, why in differences(named[at], expected):
+            found = differences(named[at], expected)
+            if named[at] in (named[other] for other in others) or _goes_another_way(found):
+                continue
+            for step, fault, why in found:
                 why = f"{why}, by {count} of {len(others)} others"
                 yield Suspicion(at, step, fault, why, count / len(others))
+
+
+def _goes_another_way(found: Sequence[tuple[int, Fault, str]]) -> bool:
+    """Tell whether several steps are too many or too few, as where something is tried again."""
+    return sum(fault in ("merged", "split", "invented") for _, fault, _ in found) > 1
 
 
 def _by_places(examples: Sequence[Example], own: Sequence[int]) -> Iterator[Suspicion]:
@@ -131,9 +143,15 @@ def _by_places(examples: Sequence[Example], own: Sequence[int]) -> Iterator[Susp
         if ids not in tasks:
             tasks[ids] = TaskExamples([examples[i] for i in ids])
         begins = {start: number for number, (start, _) in enumerate(steps)}
-        for number, (mark, place, votes) in enumerate(tasks[ids].found_by_others(ids.index(at)), 1):
-            seconds = (mark - place) / RATE
-            far = [abs(v - mark) > TOLERANCE_S * RATE and (v < mark) == (place < mark) for v in votes]
+        for number, found in enumerate(tasks[ids].found_by_others(ids.index(at)), 1):
+            seconds, mark = (found.mark - found.place) / RATE, found.mark
+            is_before = found.place < mark
+            far = [
+                abs(place - mark) > TOLERANCE_S * RATE and (place < mark) == is_before
+                for place in found.projections
+            ]
+            if found.unlike < 1:  # a long way round, to where it does look like theirs
+                far = [False]
             away[begins.get(number, len(steps) - 1)].append((at, seconds, float(np.mean(far))))
     for step, those in away.items():
         limit = max(TOLERANCE_S, _TIMES * float(np.median([abs(seconds) for _, seconds, _ in those])))

@@ -157,6 +157,18 @@ class Carried:
 
 
 @dataclass(frozen=True)
+class Elsewhere:
+    """A boundary of an example, and where the others have it, in samples."""
+
+    mark: int
+    place: int
+    projections: list[float]
+    """Where each of the others has it."""
+    unlike: float
+    """How much less the moment of the mark is like theirs than the place is, as a ratio."""
+
+
+@dataclass(frozen=True)
 class _Found:
     """The boundaries of an episode, in samples, and what speaks for them."""
 
@@ -210,14 +222,20 @@ class TaskExamples:
             refusal=self._refusal(found),
         )
 
-    def found_by_others(self, example: int) -> list[tuple[int, int, list[float]]]:
-        """Find the boundaries of an example by the others.
-
-        Returns:
-            For each the sample where it is labelled, where the others have it together, and each of them.
-        """
-        found = self._find(self._rows[example], [o for o in range(len(self.examples)) if o != example])
-        return list(zip(self._marks[example], found.samples, found.projections, strict=False))
+    def found_by_others(self, example: int) -> "list[Elsewhere]":
+        """Find the boundaries of an example by the others, which have as many."""
+        others = [other for other in range(len(self.examples)) if other != example]
+        found = self._find(self._rows[example], others)
+        weight = relevance([self._rows[o] for o in others], [self._marks[o] for o in others])
+        places: list[Elsewhere] = []
+        for at, (mark, place) in enumerate(zip(self._marks[example], found.samples, strict=False)):
+            patterns = [_around(self._rows[o] * weight, np.array([self._marks[o][at]])) for o in others]
+            around = _around(self._rows[example] * weight, np.array([mark, place]))
+            here, there = np.mean(
+                [np.sqrt(((around - p) ** 2).sum(axis=2)).mean(axis=1) for p in patterns], axis=0
+            )
+            places.append(Elsewhere(mark, place, found.projections[at], float(here / max(there, 1e-9))))
+        return places
 
     @cached_property
     def measurement(self) -> Measurement:

@@ -1,0 +1,166 @@
+"""`goalreel check --audit`: spoiled labels are found among those that a dataset has."""
+
+import json
+import shutil
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from support.cli import fails, goalreel, invoke
+from support.faults import DATA, TASKS, both, column, info, table
+from support.recordings import make_dataset
+from support.robots import pick_and_place
+
+import goalreel as api
+
+SPEEDS = (8, 10, 12, 9, 11, 10)
+LABELS = ("reach for the cup", "put the cup in the box", "go home")
+COLOURS = ("red", "blue", "green", "grey", "black", "white", "brown", "pink")
+
+
+def cuts(fps):
+    """Frames at which the hand has closed, has opened, and the recording ends."""
+    ends = 1 + np.cumsum([max(2, round(s * fps)) for s in (1, 0.6, 0.4, 0.6, 1.2, 0.6, 0.4, 0.5, 0.8, 0.5)])
+    return [int(ends[i]) for i in (2, 6, 9)]
+
+
+def states(fps):
+    return pick_and_place(np.random.default_rng(fps), fps)[:, :4]
+
+
+@pytest.fixture(scope="module")
+def cups(tmp_path_factory):
+    """Six episodes of one instruction, without labels."""
+    root = tmp_path_factory.mktemp("audit") / "cups"
+    return make_dataset(
+        root, states=list(map(states, SPEEDS)), cameras=("front",), task="put the cup in the box"
+    )
+
+
+@pytest.fixture(scope="module")
+def blocks(tmp_path_factory):
+    """Eight episodes of two sub-tasks, each of an instruction of its own, and not two of words alike."""
+    root = tmp_path_factory.mktemp("audit") / "blocks"
+    twice = [np.vstack([states(n), states(n + 20)[: cuts(n + 20)[2]]]) for n in range(10, 18)]
+    make_dataset(root, states=twice, cameras=("front",))
+    tasks = [", then ".join(steps) for steps in map(asked, range(8))]
+    counted = column(DATA, "task_index", lambda _: [i for i, rows in enumerate(twice) for _ in rows])
+    named = table(TASKS, lambda _: pa.table({"task_index": range(8), "task": tasks}))
+    both(both(counted, named), info(lambda i: i.update(total_tasks=8)))(root)
+    return root
+
+
+def asked(episode):
+    first, second = COLOURS[episode], COLOURS[(episode + 3) % 8]
+    return f"put the {first} block in the {second} bowl", f"put the {second} block on the {first} plate"
+
+
+def write(root, labels):
+    """Write labels as lerobot's annotation tool does: episode -> (name, start, end) in frames."""
+    spans = {
+        str(e): {"subtasks": [{"label": n, "start": a / 10, "end": b / 10} for n, a, b in steps]}
+        for e, steps in labels.items()
+    }
+    (root / "meta/lerobot_annotations.json").write_text(json.dumps({"episodes": spans}))
+
+
+def of_cups():
+    return {
+        e: [(name, *span) for name, span in zip(LABELS, pairwise([0, *cuts(fps)]), strict=True)]
+        for e, fps in enumerate(SPEEDS)
+    }
+
+
+def audited(root, tmp_path, labels):
+    copy = shutil.copytree(root, tmp_path / "data")
+    write(copy, labels)
+    result = invoke("check", copy, "--audit", "--json")
+    assert result.exit_code == 0, result.stderr
+    return json.loads(result.stdout)["audit"]
+
+
+def wrong(steps):
+    steps[1] = ("put the pan in the box", *steps[1][1:])
+
+
+def swapped(steps):
+    (a, *first), (b, *second) = steps[:2]
+    steps[:2] = [(b, *first), (a, *second)]
+
+
+def shifted(steps):
+    (a, start, end), (b, _, last) = steps[:2]
+    steps[:2] = [(a, start, end + 15), (b, end + 15, last)]
+
+
+def merged(steps):
+    steps[:2] = [(steps[0][0], 0, steps[1][2])]
+
+
+def split(steps):
+    name, start, end = steps[1]
+    steps[1:2] = [(name, start, start + 12), (name, start + 12, end)]
+
+
+def invented(steps):
+    name, start, end = steps[0]
+    steps[:1] = [(name, start, end - 8), ("wipe the table", end - 8, end)]
+
+
+FAULTS = {
+    "wrong object": wrong,
+    "swapped": swapped,
+    "cut shifted": shifted,
+    "merged": merged,
+    "split": split,
+    "invented": invented,
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_spoiled_label_is_found_among_those_of_its_instruction(fault, cups, tmp_path):
+    labels = of_cups()
+    FAULTS[fault](labels[2])
+    audit = audited(cups, tmp_path, labels)
+    assert {found["episode"] for found in audit["findings"]} == {2}
+    assert audit["findings"][0]["fault"] == fault
+    assert (audit["episodes"], audit["faults"][fault]) == (6, 2 if fault == "swapped" else 1)
+
+
+def test_true_labels_are_silent(cups, tmp_path):
+    audit = audited(cups, tmp_path, of_cups())
+    assert (audit["labels"], audit["findings"], audit["faults"]) == (18, [], {})
+
+
+def test_a_label_is_compared_with_the_instruction_and_the_hand_where_no_other_is_alike(blocks, tmp_path):
+    labels = {}
+    for e in range(8):
+        middle, end = cuts(10 + e)[2], cuts(10 + e)[2] + cuts(30 + e)[2]
+        labels[e] = [(asked(e)[0], 0, middle), (asked(e)[1], middle, end)]
+    clean = audited(blocks, tmp_path / "clean", labels)
+    assert clean["findings"] == []
+    swapped(labels[1])
+    shifted(labels[3])
+    merged(labels[5])
+    split(labels[6])
+    audit = audited(blocks, tmp_path, labels)
+    found = {(f["episode"], f["fault"]) for f in audit["findings"]}
+    assert {(1, "swapped"), (3, "cut shifted"), (5, "merged"), (6, "split")} <= found
+    assert {episode for episode, _ in found} == {1, 3, 5, 6}
+
+
+def test_the_table_names_each_label_and_what_cannot_be_read(cups, tmp_path):
+    root, labels = shutil.copytree(cups, tmp_path / "data"), of_cups()
+    assert "no episode has sub-task labels" in fails("check", root, "--audit")
+    split(labels[2])
+    labels[4][1] = (labels[4][1][0], 5, labels[4][1][2])
+    write(root, labels)
+    said = " ".join(goalreel("check", root, "--audit").split())
+    assert "16 in 5 episodes, 1 of them may be wrong: split 1" in said
+    assert 'episode 2, step 2 "put the cup in the box", 4.0-6.4 s: split: ' in said
+    assert "episode 4: the sub-tasks" in said
+    report = api.check(root, audit=True)
+    assert report.audit is not None
+    assert [found.fault for found in report.audit.findings] == ["split"]
+    assert api.check(root).audit is None
