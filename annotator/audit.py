@@ -37,7 +37,7 @@ class LabelFinding(BaseModel):
 
 
 class Audit(BaseModel):
-    """What `goalreel check --audit` finds."""
+    """Findings of `goalreel check --audit`."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -47,7 +47,7 @@ class Audit(BaseModel):
     findings: tuple[LabelFinding, ...] = ()
     """The surest first, one a label."""
     unread: tuple[str, ...] = ()
-    """Why episodes with labels are left out, one line each."""
+    """Reasons to leave out episodes with labels, one line each."""
 
     @computed_field
     @property

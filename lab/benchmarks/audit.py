@@ -1,6 +1,6 @@
 """Spoiled labels that `goalreel check --audit` finds, and true ones that it takes for spoiled.
 
-    python lab/benchmarks/audit.py --half report --data FOLDER --json
+    python lab/benchmarks/audit.py --half again --data recordings --json
 
 True labels of the tabletop (60 recordings a half), of ten tasks of Meta-World a half (8 recordings each) and
 of the real recordings are spoiled, and all of a set is audited; a task is a set. A simulator's boundaries
@@ -38,6 +38,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
@@ -73,14 +74,17 @@ def main(argv: Sequence[str] | None = None) -> None:
     """Parse, measure, print."""
     parser = argument_parser(__doc__)
     parser.add_argument("--half", choices=("choose", "report", "again"), default="choose")
-    parser.add_argument("--data", type=Path, required=True, help="recordings; those that miss are made")
+    parser.add_argument("--data", type=Path, help="keep simulated recordings in this folder")
     parser.add_argument("--draws", type=int, default=20)
     parser.add_argument("--episodes", type=int, default=60, help="of the tabletop")
     parser.add_argument("--tasks", type=int, default=10, help="of Meta-World")
-    options = parse(parser, argv, draws=1, episodes=6, tasks=1)
+    options = parse(parser, argv, draws=1, episodes=6, tasks=0)
     quiet()
     counts = Counter[tuple[str, str, str]]()
-    for name, examples, cues in sets(options.half, options.data, options.episodes, options.tasks):
+    with TemporaryDirectory() as workshop:
+        data = options.data or Path(workshop)
+        every = list(sets(options.half, data, options.episodes, options.tasks))
+    for name, examples, cues in every:
         for draw in range(options.draws):
             score(
                 name,

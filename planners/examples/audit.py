@@ -200,13 +200,17 @@ def differences(names: Sequence[str], expected: Sequence[_Expected]) -> list[tup
             found.append((step, "swapped", f'"{names[step]}" comes before "{names[step - 1]}"'))
             found.append((step - 1, "swapped", f'"{names[step - 1]}" comes after "{names[step]}"'))
         elif way == (1, 0) and not is_open:
-            near = tokens[max(0, step - 1) : step] + tokens[step + 1 : step + 2]
-            is_split = tokens[step] in near
+            is_split = _is_repeated(tokens, step)
+            step += is_split and tokens[step] == (*tokens, ())[step + 1]  # the later one is too many
             found.append((step, "split" if is_split else "invented", f'no "{names[step]}" is expected here'))
         elif way == (0, 1) and not is_open:
             found.append((step, "merged", f'there is no "{expected[j - 1].text}" here'))
         i, j = before
     return found[::-1]
+
+
+def _is_repeated(steps: Sequence[object], step: int) -> bool:
+    return steps[step] in (*steps[max(0, step - 1) : step], *steps[step + 1 : step + 2])
 
 
 def _unlike(tokens: Sequence[str], expected: _Expected) -> float:
@@ -320,9 +324,9 @@ def _by_counts(examples: Sequence[Example], acts: Sequence[np.ndarray], kind: st
                     verb = "closes" if kind == "closed" else "opens"
                     times = least if least > usual else most
                     why = f"the hand {verb} {times} times in it, and {usual} in others"
-                    yield Suspicion(
-                        at, step, "merged" if least > usual else "invented", why, shares[usual] * 0.8
-                    )
+                    is_split = _is_repeated([other.name for other in examples[at].steps], step)
+                    fault: Fault = "merged" if least > usual else "split" if is_split else "invented"
+                    yield Suspicion(at, step, fault, why, shares[usual] * 0.8)
                 break
 
 

@@ -163,9 +163,9 @@ class Elsewhere:
     mark: int
     place: int
     projections: list[float]
-    """Where each of the others has it."""
+    """Its place by each of the others."""
     unlike: float
-    """How much less the moment of the mark is like theirs than the place is, as a ratio."""
+    """Distance of the moment at the mark from theirs, by that of the place."""
 
 
 @dataclass(frozen=True)
