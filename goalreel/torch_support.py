@@ -65,6 +65,9 @@ def _one_thread() -> Iterator[None]:
 
 Quantize = Literal["fp8", "nf4"]
 
+BYTES: dict[Quantize, float] = {"fp8": 1.0, "nf4": 0.5}
+"""Bytes of a quantised weight; scales come on top, and embeddings stay as they are."""
+
 
 def quantization_config(kind: str, library: Literal["transformers", "diffusers"], dtype: str) -> Any:
     """Make the configuration for a library's `from_pretrained`; `dtype` is torch's name of what computes.

@@ -48,6 +48,7 @@ MAX_SHOWN = 4_000
 EPILOG = (
     "Examples:\n\n"
     "- `goalreel doctor`\n\n"
+    "- `goalreel doctor --models klein-24gb --gpu 24`\n\n"
     "- `goalreel doctor --models klein --frame frame.png --instruction 'open the drawer'`"
 )
 
@@ -66,6 +67,14 @@ def doctor(
         Path | None, typer.Option(help="With --models: the picture to ask about. [default: a drawn scene]")
     ] = None,
     instruction: Annotated[str | None, typer.Option(help="With --models: the instruction.")] = None,
+    gpu: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            help="With --models: ask nothing; only say whether the models fit into this many GB.",
+            metavar="GB",
+        ),
+    ] = None,
     out: Annotated[
         Path, typer.Option(help="With --models: folder for the answers. No keys are written there.")
     ] = Path("goalreel-doctor"),
@@ -73,10 +82,12 @@ def doctor(
 ) -> None:
     """Check what is installed, and print the commands that install what is missing."""
     with one_line_errors():
-        if models is None and (frame or instruction or choice.overrides):
+        if models is None and (frame or instruction or gpu or choice.overrides):
             raise InputError("these options need --models PRESET")
         if models is None:
             ok = _check_machine(json_output)
+        elif gpu is not None:
+            ok = _check_memory(models, choice.overrides, gpu, json_output)
         else:
             ok = _check_models(models, choice.overrides, frame, instruction, out, json_output)
         raise typer.Exit(0 if ok else 1)
@@ -327,10 +338,16 @@ def _check_models(
     from goalreel.cli.console import print_json
     from goalreel.image import Image
     from goalreel.models import presets
+    from goalreel.models.memory import gpu_gb, memory_of
 
     if instruction is not None:
         check_instruction(instruction)
     names = presets.load(preset, **overrides)
+    try:
+        memory = memory_of(names)
+        typer.echo(memory.line(gpu_gb()), err=json_output)
+    except InputError:  # the role whose name is wrong says so below
+        memory = None
     task = trial_task(Image.of(frame) if frame else None, instruction)
 
     def show(role: "RoleTrial") -> None:
@@ -340,10 +357,24 @@ def _check_models(
     result = try_models(names, task, show)
     record = save_trial(result, out)
     if json_output:
-        print_json(record)
+        print_json({**record, "memory": memory and memory.as_json(gpu_gb())})
     else:
         typer.echo(f"Raw replies and pictures: {out}")
     return result.usable
+
+
+def _check_memory(preset: str, overrides: Mapping[str, Any], size_gb: float, json_output: bool) -> bool:
+    """Print whether the models of a preset fit on a GPU of `size_gb`; return False if not, or if unknown."""
+    from goalreel.cli.console import print_json
+    from goalreel.models import presets
+    from goalreel.models.memory import memory_of
+
+    memory = memory_of(presets.load(preset, **overrides))
+    if json_output:
+        print_json({"memory": memory.as_json(size_gb)})
+    else:
+        typer.echo(memory.line(size_gb))
+    return memory.fits(size_gb)
 
 
 def _lines(role: "RoleTrial", place: str) -> list[str]:

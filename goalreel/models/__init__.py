@@ -6,5 +6,5 @@ presets            YAML files that name a planner, an editor and a critic
 journal            answers on disk, so that a killed run asks no model twice
 model_set          the three models together, where their answers come from, and middleware around them
 load               load(preset): the three models, as a ModelSet; or one by its name
-scorers            scorers of pictures by name
+scorers, memory    scorers of pictures by name; what a preset's models take on a GPU
 """

@@ -5,31 +5,30 @@ The page shows which presets cannot be used here, and why. Nothing is loaded, fe
 
 import asyncio
 import threading
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from starlette.exceptions import HTTPException
 
-from goalreel.checkpoints import located
-from goalreel.editors.catalogue import catalogue
 from goalreel.errors import InputError, UserError, first_line
-from goalreel.extras import absent, is_installed
+from goalreel.extras import absent
 from goalreel.http.probe import probe
 from goalreel.models import presets
 from goalreel.models.load import check_references, kinds_of
+from goalreel.models.memory import gpu_gb, memory_of
 from goalreel.models.names import ModelName
 from goalreel.models.presets import LoopOptions, Preset
-from goalreel.models.registry import chats, find
 from goalreel.serving.loading import build_models
 from goalreel.serving.service import Service
 from goalreel.serving.settings import Models
-from goalreel.torch_support import free_memory, has_gpu
+from goalreel.torch_support import free_memory
 from goalreel.types import ROLES, Role
 
 RETRY_SECONDS = 10
+CPU_GB = 2.0
+"""Models of this process that take more, in GB of 10^9 bytes, are not run without a GPU."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +58,7 @@ def studio_presets(started: Preset, started_models: Models) -> list[StudioPreset
     for name in presets.names():
         preset = presets.read(name)
         shown = {role: _shown(preset.model_name(role)) for role in ROLES}
-        build = partial(_build, name)
+        build = partial(_build, name, started)
         problem = partial(_problem, build)
         if preset == started:
             build, problem = lambda: (started_models, started), lambda: None
@@ -72,63 +71,45 @@ def _shown(model: ModelName) -> str:
     return model.plain() if model.nameless else model.brief()
 
 
-def _build(name: str) -> tuple[Models, LoopOptions]:
+def _build(name: str, started: Preset) -> tuple[Models, LoopOptions]:
     """Build the models of a preset beside those of the start.
 
     Raises:
-        UserError: it leaves a model open, reads recordings, or has no weights or no GPU here.
+        UserError: it leaves a model open, reads recordings, has no weights here, or does not fit.
         ModuleNotFoundError: a package is missing.
     """
     preset = presets.load(name)
     kinds_of(preset, recordings=False)
     check_references(preset.references, preset.model_name("editor"))
-    _check_weights(name, preset)
+    _check_memory(name, preset, started)
     return build_models(preset.planner, preset.critic, preset.editor, loading=True), preset
 
 
-def _check_weights(name: str, preset: Preset) -> None:
-    """Check that the weights of a preset are here, and a GPU for those that do not come with goalreel.
+def _check_memory(name: str, preset: Preset, started: Preset) -> None:
+    """Check that the weights are on this machine and fit beside the models of the start.
 
     Raises:
-        InputError: they are not.
+        InputError: they do not.
     """
-    sources = {role: list(_weights(role, preset.model_name(role))) for role in ROLES}
-    away = [role for role, wanted in sources.items() if not all(_is_here(*source) for source in wanted)]
-    if away:
+    memory = memory_of(preset)
+    needed = memory.together_gb
+    away = [m.role for m in memory.models if m.weights_gb is None or m.origin == "published"]
+    if needed is None or away:
         raise InputError(
             f"the weights of {' and '.join(away)} are not on this machine: "
             f"`goalreel doctor --models {name}` fetches them"
         )
-    if (
-        any(not Path(source).is_dir() for wanted in sources.values() for source, _ in wanted)
-        and not has_gpu()
-    ):
-        raise InputError("it needs a GPU, and there is none here")
-
-
-def _weights(role: Role, name: ModelName) -> Iterator[tuple[str, str]]:
-    """Yield folder or repository of each model that runs in this process, and the name of a file in it."""
-    if name.parts:
-        for part in name.parts:
-            yield from _weights(role, part)
+    if not needed:
         return
-    kind = find(role, name)
-    if kind.asks_chat:
-        yield from _weights(role, name.inner)
-    elif kind.shared and kind.name in {chat.name for chat in chats}:
-        yield located(name.target), "config.json"
-    elif kind.shared:
-        yield located(name.target if name.kind else catalogue()[name.target].repository), "model_index.json"
-
-
-def _is_here(source: str, file: str) -> bool:
-    if Path(source).is_dir():
-        return True
-    if not is_installed("huggingface_hub"):
-        return False
-    from huggingface_hub import try_to_load_from_cache
-
-    return isinstance(try_to_load_from_cache(source, file), str)
+    size, start_gb = gpu_gb(), memory_of(started).together_gb or 0.0
+    if size is None:
+        if needed > CPU_GB:
+            raise InputError(f"it needs a GPU of {needed:.1f} GB, and there is none here")
+    elif needed + start_gb > size:
+        raise InputError(
+            f"it needs {needed:.1f} GB of GPU memory; of {size:.1f} GB, "
+            f"the models of the start take {start_gb:.1f}"
+        )
 
 
 def _problem(build: Callable[[], tuple[Models, LoopOptions]]) -> str | None:
