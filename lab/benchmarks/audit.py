@@ -24,7 +24,7 @@ After the first run of `report` its false alarms were looked at: tasks that are 
 changed for them is reported on `again`: the next test seeds, and the ten tasks of Meta-World's third split;
 its real recordings are those of `report`.
 
-Keys of --json: `rows`, each with
+Keys of --json: `half`, and `rows`, each with
     set, fault        "all" for all sets, all faults
     found, spoiled    episodes (counts), and `right`, those of them whose kind is right too
     alarms, true      steps named and all steps in episodes that are not spoiled (counts)
