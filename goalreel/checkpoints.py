@@ -12,8 +12,9 @@ NAMES = ("nano-critic", "nano-editor", "nano-planner")
 def _folder() -> Path:
     """The folder of the checkpoints: that of the checkout, or of the installed distribution."""
     beside = Path(__file__).parents[1] / "nano/goalreel_nano"
-    spec = None if beside.is_dir() else find_spec("goalreel_nano")
-    return Path(spec.origin).parent if spec and spec.origin else beside
+    spec = find_spec("goalreel_nano")  # a folder of data, without code
+    installed = list(spec.submodule_search_locations or ()) if spec else []
+    return beside if beside.is_dir() or not installed else Path(installed[0])
 
 
 NANO = _folder()

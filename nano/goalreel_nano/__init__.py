@@ -1,1 +1,0 @@
-"""The nano checkpoints of goalreel, a folder each, with its model card."""
