@@ -33,7 +33,7 @@ class LabelFinding(BaseModel):
 
     def __str__(self) -> str:
         span = f"{self.start_s:.1f}-{self.end_s:.1f} s"
-        return f'episode {self.episode}, step {self.step} "{self.name}", {span}: {self.fault}: {self.why}'
+        return f'episode {self.episode}, step {self.step + 1} "{self.name}", {span}: {self.fault}: {self.why}'
 
 
 class Audit(BaseModel):
@@ -47,7 +47,7 @@ class Audit(BaseModel):
     findings: tuple[LabelFinding, ...] = ()
     """The surest first, one a label."""
     unread: tuple[str, ...] = ()
-    """Reasons to leave out episodes with labels, one line each."""
+    """Reasons to leave out episodes, one line each; or why there is nothing to audit."""
 
     @computed_field
     @property
@@ -58,24 +58,24 @@ class Audit(BaseModel):
 
 
 def audit_labels(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
-    """Compare the sub-task labels of the selected episodes with each other, their words and their motion.
-
-    Raises:
-        DatasetError: none of them has labels.
-    """
-    labelled = sorted({i for indices in find_labels(source, selected).values() for i in indices})
-    if not labelled:
-        raise DatasetError(f"{source.root}: no episode has sub-task labels: there is nothing to audit")
+    """Compare the sub-task labels of the selected episodes with each other, their words and their motion."""
+    labelled = {i for indices in find_labels(source, selected).values() for i in indices}
     examples: dict[int, Example] = {}
     unread: list[str] = []
-    for index in labelled:
+    for index in selected:
         try:
-            examples[index] = label_example(source, index)
+            source.episode(index)
+            if index in labelled:
+                examples[index] = label_example(source, index)
         except DatasetError as e:
-            unread.append(str(e))
+            unread.append(str(e).removeprefix(f"{source.root}: "))
+    if not labelled and not unread:
+        unread.append("no episode has sub-task labels: there is nothing to audit")
     findings: list[LabelFinding] = []
+    indices = [*examples]
     for found in suspicions([*examples.values()], cues_of(layout)):
-        index, example = [*examples.items()][found.episode]
+        index = indices[found.episode]
+        example = examples[index]
         segment = example.segments[found.step]
         findings.append(
             LabelFinding(

@@ -108,7 +108,7 @@ def check(
 
     Raises:
         InputError: the layout or the steps cannot be read, or does not fit the dataset, or `policy` is none.
-        DatasetError: there is no such episode or camera, or no label to audit.
+        DatasetError: there is no such episode or camera.
     """
     hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
     try:
@@ -134,7 +134,8 @@ def check(
         policy=seen,
     )
     if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
-        return report
+        not_audited = Audit(episodes=0, labels=0, unread=("not audited: there is no camera, or no number",))
+        return report.model_copy(update={"audit": not_audited}) if audit else report
     robot = read_robot(source, hint, camera)
     camera = goal_camera(robot, source)
     if question := find_question(robot, layout):

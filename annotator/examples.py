@@ -141,7 +141,7 @@ def label_example(dataset: Source, index: int, *, apart: bool = False) -> Exampl
     """The episode with the sub-task labels that it has; `apart` as for `as_example`.
 
     Raises:
-        DatasetError: there are none, or they overlap or lie outside.
+        DatasetError: there are none, or they overlap.
     """
     episode = dataset.episode(index)
     task = Task(id=episode.id, instruction=episode.instruction)

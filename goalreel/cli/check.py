@@ -168,7 +168,9 @@ def _show(report: "CheckReport") -> None:
         found = ", ".join(f"{fault} {count}" for fault, count in audit.faults.items())
         counts = f"{audit.labels} in {audit.episodes} episodes, {len(audit.findings)} of them may be wrong"
         rows["Labels"].append(("", f"{counts}: {found}" if found else counts))
-        rows["Labels"] += [("", line) for line in (*map(str, audit.findings), *audit.unread)]
+        rows["Labels"] += [("", line) for line in (*map(str, audit.findings), *audit.unread[:_READINGS])]
+        if rest := audit.unread[_READINGS:]:
+            rows["Labels"].append(("", f"{len(rest)} more episodes are left out: --json lists them"))
     for issue in _shown(report.issues):
         rows[issue.group].append((issue.level, issue.text))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -7,7 +7,7 @@
     flux2-klein-4b@FOLDER     no KIND: an entry of the editors' catalogue, or a model of fixed rules
     DRAW+EDIT                 two editors: one draws first pictures, the other edits
 
-A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints that come with goalreel, such as
+A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints of goalreel-nano, such as
 `hf:nano-planner` (see `goalreel.checkpoints`).
 """
 

@@ -22,6 +22,8 @@ FAULTS: tuple[Fault, ...] = get_args(Fault.__value__)
 
 _MOST = 10
 """Episodes with which each one is compared."""
+_TEXTS = 200
+"""Instructions among which those with words alike are looked for."""
 _FEWEST = 3
 _AGREE = 0.6
 """Share of the other episodes that have the same steps, before one with others is suspected."""
@@ -104,7 +106,8 @@ def _by_names(
     examples: Sequence[Example], text: str, by_text: Mapping[str, Sequence[int]], *, with_alike: bool
 ) -> Iterator[Suspicion]:
     """Compare the steps of each episode with those of most others, also of words alike if there are few."""
-    texts = by_text if with_alike and len(by_text[text]) <= _FEWEST else [text]
+    alike = [*by_text][:: -(-len(by_text) // _TEXTS)] if with_alike and len(by_text[text]) <= _FEWEST else []
+    texts = dict.fromkeys([text, *alike])
     slots = {other: found for other in texts if (found := find_slots(other, text)) is not None}
     named = {
         at: tuple(replaced(step, found).name for step in examples[at].steps)
@@ -308,18 +311,21 @@ def _by_counts(examples: Sequence[Example], acts: Sequence[np.ndarray], kind: st
             least = int(((frames >= start + edge) & (frames < end - edge)).sum())
             most = int(((frames >= start - edge) & (frames < end + edge)).sum())
             rows.append((at, step, least, most))
-    by_name = defaultdict[str, list[tuple[int, int, int, int]]](list)
-    for row in rows:
-        by_name[examples[row[0]].steps[row[1]].name].append(row)
+    tallies = defaultdict[tuple[str | None, int | None], np.ndarray](lambda: np.zeros((3, 4), int))
     for at, step, least, most in rows:
-        for those in (by_name[examples[at].steps[step].name], rows):
-            others = [r for r in those if r[0] != at]
-            if len(others) <= _FEWEST:
+        may = [least <= n <= most for n in range(4)]
+        exactly = [least == n == most for n in range(4)]
+        for name in (examples[at].steps[step].name, None):
+            for episode in (at, None):
+                tallies[name, episode] += np.array([may, exactly, [True] * 4])
+    for at, step, least, most in rows:
+        for name in (examples[at].steps[step].name, None):
+            may, exactly, (count, *_) = tallies[name, None] - tallies[name, at]
+            if count <= _FEWEST:
                 continue
-            shares = {n: _share([a <= n <= b for _, _, a, b in others]) for n in range(4)}
-            usual = max(shares, key=lambda n: shares[n])
-            certain = float(np.mean([a == usual == b for _, _, a, b in others]))
-            if shares[usual] >= _USUAL and certain >= _AGREE:
+            shares = [_share(number, count) for number in may]
+            usual = shares.index(max(shares))
+            if shares[usual] >= _USUAL and exactly[usual] / count >= _AGREE:
                 if not least <= usual <= most:
                     verb = "closes" if kind == "closed" else "opens"
                     times = least if least > usual else most
@@ -330,9 +336,9 @@ def _by_counts(examples: Sequence[Example], acts: Sequence[np.ndarray], kind: st
                 break
 
 
-def _share(are_so: Sequence[bool]) -> float:
-    """Share of which something is so, nearer to a half where there are few."""
-    return (sum(are_so) + 1) / (len(are_so) + 2)
+def _share(number: int, count: int) -> float:
+    """Share of `number` in `count`, nearer to a half where there are few."""
+    return float((number + 1) / (count + 2))
 
 
 def _by_offsets(examples: Sequence[Example], acts: Mapping[int, Sequence[Cue]]) -> Iterator[Suspicion]:
@@ -349,7 +355,7 @@ def _by_offsets(examples: Sequence[Example], acts: Mapping[int, Sequence[Cue]]) 
         middle = float(np.median([seconds for *_, seconds in rows]))
         usual = float(np.median([abs(seconds - middle) for *_, seconds in rows]))
         limit = max(TOLERANCE_S, _TIMES * usual)
-        near = _share([abs(seconds - middle) <= limit for *_, seconds in rows])
+        near = _share(sum(abs(seconds - middle) <= limit for *_, seconds in rows), len(rows))
         if near < _NEAR or usual > TOLERANCE_S:
             continue
         for at, step, seconds in rows:

@@ -343,10 +343,12 @@ def _hold(cycle: Cycle, motion: ArmMotion) -> Cycle:
     if cycle.grasp - start >= motion.fps / 3:
         speed = np.diff(motion.closed[start : cycle.grasp + 1])
         fastest = int(speed.argmax())
-        stop = start + fastest + int((speed[fastest:] < _STOPS * speed[fastest]).argmax())
-        before, after = motion.path[cycle.grasp] - motion.path[[stop, cycle.contact]]
-        if np.linalg.norm(after) > np.linalg.norm(before):
-            cycle = replace(cycle, grasp=start, contact=stop)
+        slow = np.flatnonzero(speed[fastest:] < _STOPS * speed[fastest])
+        if len(slow):  # else the hand closes ever faster
+            stop = start + fastest + int(slow[0])
+            before, after = motion.path[cycle.grasp] - motion.path[[stop, cycle.contact]]
+            if np.linalg.norm(after) > np.linalg.norm(before):
+                cycle = replace(cycle, grasp=start, contact=stop)
     if motion.height is None:
         return cycle
     closing = motion.closed[cycle.grasp : cycle.contact + 1]
