@@ -176,7 +176,7 @@ NANO_TASKS = {
 
 
 @pytest.mark.lab
-@pytest.mark.skipif(not NANO.is_dir(), reason="no goalreel/checkpoints/nano in this checkout")
+@pytest.mark.skipif(not NANO.is_dir(), reason="goalreel-nano is not installed")
 def test_served_elsewhere_nano_confirms_no_task_in_which_nothing_moved():
     """An operator takes every step for done. The limit of what it can judge comes from its server."""
     preset, sim = presets.load("nano"), parameters(seed=900_010, size=SIZE, port=0)

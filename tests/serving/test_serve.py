@@ -265,9 +265,18 @@ def test_health_says_when_a_model_is_stuck_and_how_long_its_queue_is(models):
 
 def test_a_model_both_planner_and_critic_has_one_worker():
     chat = EchoChat()
-    with talking(Models(planner=chat, critic=chat)) as client:
-        assert content(say(client, "p", "planner")) == "p"
-        assert content(say(client, "c", "critic")) == "c"
+    both = Models(planner=chat, critic=chat)
+    with talking(both, batch_size=1) as client, ThreadPoolExecutor(2) as pool:
+        chat.gate.clear()
+        asked = [pool.submit(say, client, role, role) for role in ("planner", "critic")]
+
+        def queue() -> tuple[int, int]:
+            planner = client.get("/health").json()["models"]["planner"]
+            return planner["waiting"], planner["under_way"]
+
+        until(lambda: queue() == (1, 1))
+        chat.gate.set()
+        assert [content(future.result()) for future in asked] == ["planner", "critic"]
         assert message_of(client.post("/edit", json={"prompt": "x"})) == "this server has no editor"
 
 

@@ -35,7 +35,8 @@ class CriticProcess:
         """Have it run, if it does not."""
         if self._process is None or self._process.process.poll() is not None:
             self._process = it = Other("-m", "support.critic_process", self._port)
-            self._port = until(lambda: [w for w in it.lines if w.isdigit()])[0]
+            until(lambda: it.process.poll() is not None or any(w.isdigit() for w in it.lines), 300)
+            self._port = next(w for w in it.lines if w.isdigit())
 
     def kill(self) -> None:
         self._process.stop(SIGKILL)

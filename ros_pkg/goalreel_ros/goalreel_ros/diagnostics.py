@@ -30,7 +30,8 @@ def diagnose(
     )
     of_task = task(progress, refusal, engine.cue_state, engine.examination)
     if rivals:
-        of_task = WARN, rivals, of_task[2]
+        level, text, values = of_task
+        of_task = WARN, f"{rivals}; {text}" if level == WARN else rivals, values
     statuses = {"camera": camera, "models": of_models, "task": of_task}
     return DiagnosticArray(
         header=at,
