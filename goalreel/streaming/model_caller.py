@@ -42,6 +42,8 @@ COOL_DOWN = 10.0
 """Seconds for which a task does not call a model again that could not be called."""
 PICTURES_ALONE = "it looks at pictures alone: nobody compared the live frame with the words"
 """The reason why a critic of picture checks takes nothing for done."""
+PATIENCE = 1.0
+"""Seconds within which a retry that helps is not told: the goal would be published anew each time."""
 MAX_ABANDONED = 4
 """Limit of a model's calls under way that nobody waits for. Until one ends, no other begins."""
 
@@ -213,9 +215,10 @@ class ModelCaller:
         return reason if time.monotonic() - since < COOL_DOWN else None
 
     def retry_reason(self, stage: Stage) -> str:
-        """Say why a model's call under way is made once more; empty where none is."""
-        problems = (call.abort.problem for asked, call in self._pending if asked == stage)
-        return next(filter(None, problems), "")
+        """Say why a model's call that takes longer than PATIENCE is made once more; empty where none is."""
+        since = time.monotonic() - PATIENCE
+        calls = (call for asked, call in self._pending if asked == stage and call.start < since)
+        return next((call.abort.problem for call in calls if call.abort.problem), "")
 
     def forget_failures(self) -> None:
         """Call every model again, at a new order: what failed before it may have been mended."""

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from goalreel_lab.metaworld.run import _true_steps
+from goalreel_lab.metaworld.run import true_steps
 from goalreel_lab.metaworld.score import Annotation, NamedStep, judge, make_report, score_episode
 from goalreel_lab.metaworld.tasks import TaskSpec, split_tasks, tasks
 from goalreel_lab.metaworld.truth import (
@@ -212,14 +212,14 @@ def test_the_split_is_fixed():
 def test_a_labelled_recording_has_the_steps_between_its_contacts():
     truth = recording({"obj": body(touched=((10, 15), (25, 60))), "door": body()})
     truth = truth.model_copy(update={"task": "shelf-place-v3"})
-    names = [name for name, *_ in _true_steps(truth, FPS)]
+    names = [name for name, *_ in true_steps(truth, FPS)]
     assert names == [
         "reach for the block",
         "touch the block",
         "reach for the block",
         "put the block on the shelf",
     ]
-    assert [cut for _, cut, _ in _true_steps(truth, FPS)] == [0, 10, 15, 25]
+    assert [cut for _, cut, _ in true_steps(truth, FPS)] == [0, 10, 15, 25]
 
 
 @pytest.mark.process
