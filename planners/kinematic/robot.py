@@ -305,11 +305,10 @@ def _find_height(recordings: Sequence[Recording], layout: Layout, dims: Sequence
         if {i - 2, i - 1} <= {*dims} and any(arm_moves(values_of(r, "body")[:, [i]]) for r in some)
     }
     lifted = [i for i, way in ways.items() if max(way) >= max(_LIFTS[0], 4 * min(way) + 1)]
-    return (
-        lifted[0]
-        if len(lifted) == 1 and ways[lifted[0]][0] > max(_LIFTS[1] - 1, ways[lifted[0]][1])
-        else None
-    )
+    if len(lifted) != 1:
+        return None
+    ups, downs = ways[lifted[0]]
+    return lifted[0] if ups >= _LIFTS[1] and ups > downs else None
 
 
 def _lifts(recordings: Sequence[Recording], layout: Layout) -> tuple[int, int]:

@@ -258,8 +258,7 @@ class NodeEntities:
             group = MutuallyExclusiveCallbackGroup()
             self.actions = Actions(node, self.submit, self.outputs, self.now, group)
             undo.callback(self.actions.destroy)
-            engine = lambda: self.engine if self.active else None  # noqa: E731
-            services = Services(node, engine, self.submit, self.outputs.jpegs, self.now, group)
+            services = Services(node, self._active_engine, self.submit, self.outputs.jpegs, self.now, group)
             undo.callback(services.destroy)
             self._subscribe(node, undo, group)
             self._create_reports(node, undo)
@@ -328,6 +327,9 @@ class NodeEntities:
             self._log.warning(self._rivals)
         report = diagnose(self._name, at, camera, self.engine, self._refusal, self._rivals)
         self._diagnostics.publish(report)
+
+    def _active_engine(self) -> Engine | None:
+        return self.engine if self.active else None
 
     def _live_frame(self) -> Frame | None:
         """The newest camera frame; None where it is too old or cannot be read."""

@@ -66,7 +66,8 @@ class World:
     """
 
     def __init__(self, seed: int, size: int = 256) -> None:
-        self.episode, self.size = sample_episode(seed), size
+        self.episode = sample_episode(seed)
+        self.size = size
         scene = self.episode.scene
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="tabletop")
         self._snapshots: OrderedDict[bytes, TableSnapshot] = OrderedDict()
