@@ -5,7 +5,6 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from functools import partial
 from queue import SimpleQueue
 
 
@@ -20,7 +19,12 @@ def call_in_thread[Item, Result](
     A call that hangs holds up nobody, not even the end of the program.
     """
 
-    work = partial(_put_result, call, item, results)
+    def work() -> None:
+        try:
+            results.put((item, call(item)))
+        except BaseException as e:  # noqa: BLE001  (whoever reads `results` raises it)
+            results.put((item, e))
+
     threading.Thread(target=work, name=name, daemon=True).start()
 
 
@@ -55,14 +59,3 @@ def prefetch[Item, Result](
             yield futures.popleft().result()
     finally:
         pool.shutdown(cancel_futures=True)
-
-
-def _put_result[Item, Result](
-    call: Callable[[Item], Result], item: Item, results: "SimpleQueue[tuple[Item, Result | BaseException]]"
-) -> None:
-    try:
-        result = call(item)
-    except BaseException as e:  # noqa: BLE001  (whoever reads `results` raises it)
-        results.put((item, e))
-    else:
-        results.put((item, result))

@@ -6,14 +6,13 @@ import hashlib
 import json
 import logging
 import os
-import re
 import secrets
 import shutil
 import stat
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import cache, lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +20,6 @@ from goalreel.errors import DatasetError, InputError
 
 TMP = ".goalreel-tmp-"
 _LOCK = TMP + "lock"
-_WRITER = re.compile(re.escape(TMP) + r"([0-9a-f]{8})-([0-9]{1,9})-[0-9a-f]{8}-")
-"""Beginning of the name of a half-written file: the machine and the process that write it."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_OFFERED = {errno.ENOSYS, errno.ENOTSUP, errno.EINVAL, errno.ENOLCK, errno.EPERM, errno.EACCES}
 """Errors of file systems without locks, links, times or a way to wait for the disk, such as FUSE."""
@@ -111,9 +108,8 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[Path]:
         DatasetError: the disk is full; nothing is left behind.
     """
     folder = path.parent.absolute()  # pyarrow takes a relative path with a colon for an address
-    _remove_dead(folder)
     # Two runs may write the same picture at once, on two machines.
-    tmp = folder / f"{TMP}{_here()}-{os.getpid()}-{secrets.token_hex(4)}-{path.name[-40:]}"
+    tmp = folder / f"{TMP}{secrets.token_hex(8)}-{path.name[-40:]}"
     with disk(path):
         if path.exists():
             check_file(path)  # else a device would be replaced
@@ -127,31 +123,6 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[Path]:
                 _sync(path.parent)
         finally:
             tmp.unlink(missing_ok=True)
-
-
-@lru_cache(4096)
-def _remove_dead(folder: Path) -> None:
-    """Remove from a folder, once, the half-written files of processes of this machine that were killed."""
-    for path in folder.glob(TMP + "*"):
-        if (match := _WRITER.match(path.name)) and match[1] == _here():
-            try:
-                os.kill(int(match[2]), 0)
-            except ProcessLookupError:
-                path.unlink(missing_ok=True)
-            except OSError:  # it is another user's
-                continue
-
-
-@cache
-def _here() -> str:
-    """Name this machine since its start, and the table of processes that this one sees of it."""
-    facts = [os.uname().nodename]
-    with suppress(OSError):
-        facts += [
-            Path("/proc/sys/kernel/random/boot_id").read_text(),
-            str(Path("/proc/self/ns/pid").readlink()),
-        ]
-    return digest(*facts)[:8]
 
 
 @contextmanager
@@ -206,33 +177,23 @@ def link_or_copy(source: Path, target: Path) -> None:
 
     A symbolic link, as in a Hugging Face cache, is followed: the target never dangles.
     """
-    _transfer(source, target, os.link)
+    copy(source, target, link=True)
 
 
-def copy(source: Path, target: Path) -> None:
-    """Copy with its times; a copy of the same size and time is taken as done."""
-    _transfer(source, target, _copy)
-
-
-def _transfer(source: Path, target: Path, make: Callable[[Path, Path], object]) -> None:
+def copy(source: Path, target: Path, *, link: bool = False) -> None:
+    """Copy with its times and rights; a copy of the same size and time is taken as done."""
     real = source.resolve()
     stamps = [(s.st_size, s.st_mtime_ns) for s in (real.stat(), target.stat())] if target.is_file() else []
     if stamps and stamps[0] == stamps[1]:
         return
     with atomic(target) as tmp:
-        try:
-            make(real, tmp)
-        except OSError:
-            if make is _copy:
-                raise
-            _copy(real, tmp)
-
-
-def _copy(source: Path, target: Path) -> None:
-    """Copy a file, and its times and rights where the file system lets it."""
-    shutil.copyfile(source, target)
-    with suppress(OSError):
-        shutil.copystat(source, target)
+        if link:
+            with suppress(OSError):
+                os.link(real, tmp)
+                return
+        shutil.copyfile(real, tmp)
+        with suppress(OSError):  # not every file system has times and rights
+            shutil.copystat(real, tmp)
 
 
 def files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
@@ -335,11 +296,6 @@ def cache_folder(name: str) -> Path:
 
 def digest(*parts: str | bytes) -> str:
     """SHA-256 of the parts in order, each with its length, as hex."""
-    return digest_all(parts)
-
-
-def digest_all(parts: Iterable[str | bytes]) -> str:
-    """Compute `digest` of parts that need not be in memory together."""
     sha = hashlib.sha256()
     for part in parts:
         data = part.encode() if isinstance(part, str) else part

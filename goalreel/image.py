@@ -25,6 +25,8 @@ SMALLEST, STRETCHED = 8, 2
 """A drawn picture has at least 1/SMALLEST of the sides that were asked for, and not STRETCHED times their
 aspect ratio. Models choose their size: a square for 16:9 and 512 pixels for 4K may be.
 """
+FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM", "TIFF", "AVIF", "JPEG2000", "TGA")
+"""Pillow's names of the formats that are read. An EPS would run a program; an icon holds another picture."""
 _DATA_URI = "data:image/png;base64,"
 MAX_PIXELS = 64_000_000
 MAX_ASPECT = 16
@@ -196,7 +198,8 @@ class Image:
         import PIL.Image
 
         if isinstance(picture, PIL.Image.Image):
-            with _readable(picture):
+            with _damage_is_told():
+                _check_memory(picture)
                 return cls(_pixels(picture))
         kind = f"{type(picture).__module__}.{type(picture).__qualname__}".removeprefix("builtins.")
         raise TypeError(f"a picture is a path, a NumPy array, a PIL image or a goalreel.Image, not {kind}")
@@ -212,7 +215,7 @@ class Image:
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
-        """Decode PNG, JPEG, WebP or another format that Pillow reads, as 8-bit RGB, turned upright.
+        """Decode a picture of one of `FORMATS` as 8-bit RGB, turned upright.
 
         Raises:
             InputError: it is no image, or is too large or too thin (see `check_picture_size`).
@@ -236,8 +239,8 @@ type PictureLike = Image | str | PathLike[str] | NDArray[np.uint8] | "PIL.Image.
 
 
 @contextmanager
-def open_picture(data: bytes, formats: tuple[str, ...] | None = None) -> Iterator["PIL.Image.Image"]:
-    """Open a picture of one of Pillow's `formats` (default: any) by its header, to look at it.
+def open_picture(data: bytes, formats: tuple[str, ...] = FORMATS) -> Iterator["PIL.Image.Image"]:
+    """Open a picture of one of Pillow's `formats` by its header, to look at it.
 
     Raises:
         InputError: it is damaged in whatever way, too large or too thin, then or while it is looked at.
@@ -246,36 +249,34 @@ def open_picture(data: bytes, formats: tuple[str, ...] | None = None) -> Iterato
 
     import PIL.Image
 
-    with _readable(None):
-        try:
-            opened = PIL.Image.open(io.BytesIO(data), formats=formats)
-        except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
-            raise InputError("not a readable image: of no known format") from e
-        except PIL.Image.DecompressionBombError as e:
-            raise InputError("an image of so many pixels is too large: send a smaller one") from e
-        with opened as picture, _readable(picture):
-            yield picture
+    with _damage_is_told(), PIL.Image.open(io.BytesIO(data), formats=formats) as picture:
+        _check_memory(picture)
+        yield picture
 
 
 @contextmanager
-def _readable(picture: "PIL.Image.Image | None") -> Iterator[None]:
-    """Weigh a picture before it is decoded, and call all that Pillow raises on it damage."""
+def _damage_is_told() -> Iterator[None]:
+    """Call all that Pillow raises damage."""
+    import PIL.Image
+
     try:
-        if picture is not None:
-            check_picture_size(*picture.size)
-            if picture.format == "EPS":  # Pillow would run Ghostscript on it
-                raise InputError("not a readable image: EPS is a program, so send PNG or JPEG")
-            if picture.format in ("ICNS", "ICO"):  # they hold another picture, of any size
-                raise InputError("not a readable image: an icon is no camera's picture, so send PNG or JPEG")
-            tiles = getattr(picture, "tile", None) or ()
-            depth = 2 if any("16" in str(tile[3]) for tile in tiles) else 1
-            if picture.width * picture.height * len(picture.getbands()) * depth > 4 * MAX_PIXELS:
-                raise InputError("an image of so many pixels of 16 bits is too large: send a smaller one")
         yield
     except InputError:
         raise
+    except PIL.Image.DecompressionBombError as e:
+        raise InputError("an image of so many pixels is too large: send a smaller one") from e
+    except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
+        raise InputError(f"not a readable image: send one of {', '.join(FORMATS)}") from e
     except Exception as e:
         raise InputError(f"not a readable image: {first_line(e)}") from e
+
+
+def _check_memory(picture: "PIL.Image.Image") -> None:
+    """Refuse a picture that is too large before it is decoded."""
+    check_picture_size(*picture.size)
+    depth = 2 if any("16" in str(tile[3]) for tile in getattr(picture, "tile", None) or ()) else 1
+    if picture.width * picture.height * len(picture.getbands()) * depth > 4 * MAX_PIXELS:
+        raise InputError("an image of so many pixels of 16 bits is too large: send a smaller one")
 
 
 def _pixels(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
@@ -360,7 +361,10 @@ def decode_raw(encoding: str, height: int, width: int, step: int, data: Buffer) 
             refuses, or fields that contradict one another; one line that says what to do.
     """
     if encoding not in ENCODINGS:
-        raise InputError(f"image encoding {encoding!r} {_advice(encoding)} ({', '.join(ENCODINGS)})")
+        raise InputError(
+            f"image encoding {encoding!r} is no colour or grey of 8 bits ({', '.join(ENCODINGS)}): "
+            "choose the camera's colour topic, behind image_proc's debayer node if it is a bayer one"
+        )
     if height < 1 or width < 1:
         raise InputError(f"an empty image of {width}x{height} pixels: check the camera driver")
     check_picture_size(width, height)
@@ -398,14 +402,3 @@ def decode_compressed(data: Buffer, form: str = "") -> Image:
         if picture.mode.startswith(("I", "F")):
             raise InputError("a compressed depth map is no picture: choose the camera's colour topic")
         return Image(_pixels(picture))
-
-
-def _advice(encoding: str) -> str:
-    """Say why an encoding is refused and what to choose instead."""
-    if encoding.startswith("bayer"):
-        return "is an undeveloped picture: run image_proc's debayer node and use its colour topic"
-    if encoding.startswith(("16", "32", "64")) or encoding.endswith("16"):
-        return "is a depth map or has more than 8 bits a channel: choose the camera's colour topic"
-    if encoding.startswith("8UC"):
-        return "leaves the order of colours open: let the camera driver name one of those known"
-    return "is not supported: convert it to one of those known"

@@ -6,6 +6,7 @@ it never calls a model, a file or a clock. Drivers decide how requests become mo
 
 import hashlib
 from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
 from typing import Any, Required, TypedDict
 
 from goalreel.image import Image, misshapen
@@ -103,18 +104,9 @@ def storyboard(
         if on_rejected == "stop" and done and not done[-1].usable:
             done.append(StoryboardStep(step=step, segment=segment))
             continue
-        references_shown = choose_references(references, pictures, image)
-        result = yield from render_step(
-            task,
-            index,
-            step,
-            segment,
-            image,
-            max_attempts,
-            keep,
-            references=references_shown,
-            background=background,
-        )
+        shown = choose_references(references, pictures, image)
+        drawing = StepDrawing(task, index, step, image, segment, shown, background)
+        result = yield from render_step(drawing, max_attempts, keep)
         done.append(result)
         if result.goal_image:
             image = result.goal_image
@@ -142,39 +134,36 @@ def choose_references(
     return others[:1] if references == "first" else others[:1] + others[1:][-MAX_REFERENCES + 1 :]
 
 
+@dataclass(frozen=True)
+class StepDrawing:
+    """All that is drawn from in every attempt at step `index` of a task."""
+
+    task: Task
+    index: int
+    step: Step
+    source: Image | None
+    segment: Segment | None = None
+    references: tuple[Image, ...] = ()
+    background: Background = "correct"
+
+
 def render_step(
-    task: Task,
-    index: int,
-    step: Step,
-    segment: Segment | None,
-    source: Image | None,
+    drawing: StepDrawing,
     max_attempts: int,
     keep: Keep = "best",
     *,
-    references: tuple[Image, ...] = (),
-    background: Background = "correct",
     on_attempt: Callable[[Attempt], object] = lambda attempt: None,
 ) -> Trajectory[StoryboardStep]:
     """Draw and judge one step, from its source image, at most `max_attempts` times (1 or more).
 
     `on_attempt` is called with each attempt when it has ended.
     """
-    if step.prompt is None:
+    step, segment, prompt = drawing.step, drawing.segment, drawing.step.prompt
+    if prompt is None:
         return StoryboardStep(step=step, segment=segment, status="text")
     attempts: list[Attempt] = []
-    prompt = step.prompt
     for number in range(max_attempts):
-        result = yield from attempt(
-            task,
-            index,
-            step,
-            segment,
-            source,
-            prompt,
-            number,
-            references=references,
-            background=background,
-        )
+        result = yield from attempt(drawing, prompt, number)
         attempts.append(result)
         on_attempt(result)
         if result.accepted:
@@ -190,24 +179,14 @@ def render_step(
     )
 
 
-def attempt(
-    task: Task,
-    index: int,
-    step: Step,
-    segment: Segment | None,
-    source: Image | None,
-    prompt: str,
-    number: int,
-    *,
-    references: tuple[Image, ...] = (),
-    background: Background = "correct",
-) -> Trajectory[Attempt]:
-    """Draw a step once from `source` by `prompt`, and judge the picture; attempts are numbered from 0.
+def attempt(drawing: StepDrawing, prompt: str, number: int) -> Trajectory[Attempt]:
+    """Draw a step once by `prompt`, and judge the picture; attempts are numbered from 0.
 
     A picture that is its own source, or whose background moved too far, is rejected before the Critic sees
     it. A recorded frame is not measured: a real camera may move. A picture of another shape than its source's
     is a failure.
     """
+    task, index, source, background = drawing.task, drawing.index, drawing.source, drawing.background
     seed = attempt_seed(task.seed, index, number)
     edit = Edit(
         task_id=task.id,
@@ -216,20 +195,20 @@ def attempt(
         image=source,
         prompt=prompt,
         seed=seed,
-        segment=segment,
-        references=references,
+        segment=drawing.segment,
+        references=drawing.references,
     )
     image = _expect(Image, (yield edit))
     made: dict[str, Any] = {"prompt": prompt, "seed": seed}
     if isinstance(image, Failure):
         return Attempt(**made, failure=image)
-    if source is not None and not image.recorded:
-        if problem := misshapen(image.size, source.size):
-            return Attempt(**made, failure=Failure(stage="edit", message=problem))
-        if image == source.resized(image.size):
-            same = Verdict(success=False, reasoning="Nothing was changed.", pictures_only=True)
-            return Attempt(**made, image=image, verdict=same)
-    if source is not None and background != "ignore" and not image.recorded:
+    edited = source is not None and not image.recorded
+    if edited and (problem := misshapen(image.size, source.size)):
+        return Attempt(**made, failure=Failure(stage="edit", message=problem))
+    if edited and image == source.resized(image.size):
+        same = Verdict(success=False, reasoning="Nothing was changed.", pictures_only=True)
+        return Attempt(**made, image=image, verdict=same)
+    if edited and background != "ignore":
         from goalreel.registration import register  # OpenCV, which few commands need
 
         measured, image = register(source, image, background)
@@ -243,9 +222,9 @@ def attempt(
         step=index,
         source=source,
         image=image,
-        instruction=step.instruction,
+        instruction=drawing.step.instruction,
         prompt=prompt,
-        first_prompt=step.prompt,
+        first_prompt=drawing.step.prompt,
     )
     verdict = _expect(Verdict, (yield candidate))
     if isinstance(verdict, Failure):

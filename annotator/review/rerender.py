@@ -10,7 +10,7 @@ from goalreel.datasets.corrections.state import Review
 from goalreel.drivers import run_trajectory
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
-from goalreel.loop import attempt
+from goalreel.loop import StepDrawing, attempt
 from goalreel.models.load import load
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
@@ -53,16 +53,11 @@ class Rerenderer:
             review = self._session.look(index).review
             place = review.place(step)
             edited, source = review.steps[place], self._source(index, review, place)
-            trajectory = attempt(
-                review.task,
-                place,
-                edited.step,
-                edited.segment,
-                source,
-                prompt,
-                len(edited.attempts),
-                background=self._models.provenance.preset.background,
+            background = self._models.provenance.preset.background
+            drawing = StepDrawing(
+                review.task, place, edited.step, source, edited.segment, background=background
             )
+            trajectory = attempt(drawing, prompt, len(edited.attempts))
             return run_trajectory(trajectory, self._models.ask)
         finally:
             self._lock.release()

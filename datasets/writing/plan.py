@@ -1,6 +1,5 @@
 """The plan of a build of OUT: its sources, its settings, and what each file is made from."""
 
-import itertools
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -17,7 +16,7 @@ from goalreel.datasets.writing.goals import Goals, read_goals, task_indices
 from goalreel.datasets.writing.layout import EpisodeClock, clocks
 from goalreel.datasets.writing.video import EncoderSettings, goal_encoder, recording_encoder
 from goalreel.errors import DatasetError
-from goalreel.files import digest_all
+from goalreel.files import digest
 from goalreel.settings import Settings
 from goalreel.subgoal_camera import LIVE_FORMS, SubGoalForm
 
@@ -127,7 +126,7 @@ class BuildPlan:
         tasks = sorted((name, self.tasks[name]) for name in texts & set(self.tasks))
         camera = [self.key, self.camera, self.size, self.form]
         how = [FORMAT, self.records.source, *camera, tuple(dict(self.text).values()), tasks]
-        return digest_all(itertools.chain([json.dumps([*how, list(parts)])], marks))
+        return digest(json.dumps([*how, list(parts)]), *marks)
 
     @classmethod
     def prepare(

@@ -83,7 +83,7 @@ def _record(
     from goalreel.tabletop.record import check_request, quiet
     from goalreel.tabletop.record import record as work
 
-    check_request(out, chosen, cameras, size)
+    check_request(chosen, cameras, size)
     quiet()
     with progress_bars() as progress:
         truth = work(

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from goalreel.drivers import advance
 from goalreel.image import Image
-from goalreel.loop import Trajectory, choose_references, render_step
+from goalreel.loop import StepDrawing, Trajectory, choose_references, render_step
 from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
@@ -128,17 +128,15 @@ class Renderer:
 
     def _trajectory(self, task: Task, index: int, images: list[Image]) -> Trajectory[StoryboardStep]:
         panel = self._live.board.steps[index]
-        return render_step(
+        drawing = StepDrawing(
             task,
             index,
             panel.step,
-            None,
             images[-1],
-            panel.max_attempts,
-            self._loop.get("keep", "best"),
             references=choose_references(self._loop.get("references", "none"), images, images[-1]),
             background=self._loop.get("background", "correct"),
         )
+        return render_step(drawing, panel.max_attempts, self._loop.get("keep", "best"))
 
     def _draw_early(self, task: Task, first: int, images: list[Image]) -> None:
         """Begin the next picture, of step `first` or later. Its source, the last seen, has no verdict."""

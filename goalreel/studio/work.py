@@ -16,7 +16,14 @@ from goalreel.claims import UNKNOWN
 from goalreel.drivers import advance
 from goalreel.errors import UserError, first_line
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, attempt_seed, choose_references, end_question, render_step
+from goalreel.loop import (
+    LoopArguments,
+    StepDrawing,
+    attempt_seed,
+    choose_references,
+    end_question,
+    render_step,
+)
 from goalreel.serving.service import ServedModels, Service
 from goalreel.studio.board import ModelWait, StudioBoard
 from goalreel.studio.events import (
@@ -143,7 +150,7 @@ class BoardWork:
             with self._waiting(ROLE_OF_STAGE[stage_of(request)], step, number):
                 return await models.ask(request)
 
-        await StepDrawing(self._board, place, models.loop, ask).run()
+        await StepWork(self._board, place, models.loop, ask).run()
 
     async def _judge_end(self, models: ServedModels) -> None:
         board, key = self._board, end_key(self._board.state)
@@ -172,7 +179,7 @@ class BoardWork:
         return ServedModels(self.service, self._threads, self._board.id)
 
 
-class StepDrawing:
+class StepWork:
     """The loop on one step, with what is known of it already."""
 
     def __init__(
@@ -193,16 +200,12 @@ class StepDrawing:
         """Draw and judge until the loop is done with the step."""
         step, loop, board = self._step, self._loop, self._board
         task, source, references = await asyncio.to_thread(self._pictures)
+        background = loop.get("background", "correct")
+        drawing = StepDrawing(task, self._place, step.step, source, None, references, background)
         rendering = render_step(
-            task,
-            self._place,
-            step.step,
-            None,
-            source,
+            drawing,
             board.state.max_attempts,
             loop.get("keep", "best"),
-            references=references,
-            background=loop.get("background", "correct"),
             # Perhaps in another thread: it is told when the loop goes on.
             on_attempt=lambda result: self._ended.append((self._number, result)),
         )

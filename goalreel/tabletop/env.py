@@ -54,14 +54,13 @@ class Tabletop:
     ((128, 128, 3), False)
     """
 
-    def __init__(self, scene: TabletopScene, shadows: bool = False) -> None:
+    def __init__(self, scene: TabletopScene) -> None:
         self.scene = scene
-        self.model = mujoco.MjModel.from_xml_string(build_xml(scene, shadows))
+        self.model = mujoco.MjModel.from_xml_string(build_xml(scene))
         self.data = mujoco.MjData(self.model)
         self.blocks = tuple(b.name for b in scene.blocks)
         self.bowls = tuple(b.name for b in scene.bowls)
         self._arm = Arm(self.model)
-        self._shadows = shadows
         self._renderer: mujoco.Renderer | None = None
         self._substeps = round(1 / CONTROL_HZ / self.model.opt.timestep)
         self._pads = {self.model.geom(f"finger_{side}").id for side in ("left", "right")}
@@ -190,8 +189,7 @@ class Tabletop:
             self._renderer = mujoco.Renderer(self.model, size, size)
         self._renderer.update_scene(self.data, camera=camera)
         flags = self._renderer.scene.flags
-        flags[mujoco.mjtRndFlag.mjRND_SHADOW] = self._shadows
-        flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
+        flags[mujoco.mjtRndFlag.mjRND_SHADOW] = flags[mujoco.mjtRndFlag.mjRND_REFLECTION] = 0
         return self._renderer.render()
 
     def close(self) -> None:

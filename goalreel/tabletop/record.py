@@ -54,11 +54,10 @@ def record(
     it, which the next one clears.
 
     Raises:
-        FileExistsError: `out` exists and is not an empty folder.
-        InputError: no seeds, or an unknown camera or one named twice, an odd size.
+        InputError: `out` is there and not empty, no seeds, an unknown camera or one named twice, an odd size.
         DatasetError: another run is at it, or the disk is full.
     """
-    check_request(out, seeds, cameras, size)
+    check_request(seeds, cameras, size)
     with atomic_folder(out) as workshop:
         root = workshop / "dataset"  # lerobot makes it
         dataset = LeRobotDataset.create(
@@ -93,12 +92,8 @@ def quiet() -> None:
     disable_progress_bars()
 
 
-def check_request(out: Path, seeds: Sequence[int], cameras: Sequence[str], size: int) -> None:
+def check_request(seeds: Sequence[int], cameras: Sequence[str], size: int) -> None:
     """Raise what `record` would, before anything is made."""
-    if out.exists() and (not out.is_dir() or any(out.iterdir())):
-        raise FileExistsError(
-            f"{out} already exists and is not empty: choose another folder, or remove it first"
-        )
     if not seeds:
         raise InputError("no seeds: ask for at least one episode")
     if unknown := [c for c in cameras if c not in CAMERAS]:

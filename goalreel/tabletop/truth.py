@@ -3,10 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import read_file
+from goalreel.settings import Frozen
 from goalreel.tabletop.mjcf import FIXED
 from goalreel.tabletop.scene import GoalKind
 from goalreel.tabletop.splits import Split, split_of
@@ -15,11 +16,7 @@ from goalreel.tabletop.variety import PLAIN, View
 FILE = Path("meta/tabletop.json")
 
 
-class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
-
-
-class TrueSegment(_Frozen):
+class TrueSegment(Frozen):
     """A sub-goal with its frames [start, end), counted within the episode, and whether it held at the end of
     them. `mission` counts the instruction's clauses: one clause ("sort the blocks") may have several
     sub-goals."""
@@ -34,7 +31,7 @@ class TrueSegment(_Frozen):
     mission: int
 
 
-class TrueEpisode(_Frozen):
+class TrueEpisode(Frozen):
     """`success`: at the episode's end every sub-goal holds. `missions`: kind of every clause."""
 
     seed: int
@@ -45,7 +42,7 @@ class TrueEpisode(_Frozen):
     success: bool
 
 
-class Truth(_Frozen):
+class Truth(Frozen):
     """Episode i of the dataset is `episodes[i]`; frame column `phase` indexes `phases`."""
 
     phases: tuple[str, ...]

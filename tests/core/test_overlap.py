@@ -1,4 +1,4 @@
-"""Models behind servers are asked while others are at work. Calls are held at gates, never timed."""
+"""The batch driver: any order of answers, models behind servers. Calls are held at gates, never timed."""
 
 import random
 import threading
@@ -83,8 +83,12 @@ def ordered(boards: list[Storyboard]) -> list[Storyboard]:
     remote=st.sets(st.sampled_from(ALL)),
     batch_size=st.integers(1, 8),
     in_flight=st.integers(1, 16),
+    max_attempts=st.integers(1, 5),
+    on_rejected=st.sampled_from(["stop", "continue"]),
 )
-def test_any_order_of_answers_gives_the_same_storyboards(salt, seed, n, remote, batch_size, in_flight):
+def test_any_order_of_answers_gives_the_same_storyboards(
+    salt, seed, n, remote, batch_size, in_flight, max_attempts, on_rejected
+):
     begun = 0
 
     def counted() -> Iterator[Task]:
@@ -96,15 +100,28 @@ def test_any_order_of_answers_gives_the_same_storyboards(salt, seed, n, remote, 
     with Gates(seed) as gates:
         model, got = Called(gates.hold, salt, fail_percent=15), []
         limits = Limits(batch_size, in_flight)
-        for board in run(counted(), model, model, model, max_attempts=3, limits=limits, remote=remote):
+        loop = {"max_attempts": max_attempts, "on_rejected": on_rejected}
+        for board in run(counted(), model, model, model, limits=limits, remote=remote, **loop):
             got.append(board)
             assert begun - len(got) < in_flight + batch_size
     one = Scripted(salt)
-    assert ordered(got) == list(run(tasks(n), one, one, one, max_attempts=3, limits=Limits(1, 1)))
+    assert ordered(got) == list(run(tasks(n), one, one, one, limits=Limits(1, 1), **loop))
     assert all(size <= batch_size for sizes in model.calls.values() for size in sizes)
-    assert {stage: sum(sizes) for stage, sizes in model.calls.items()} == {
-        stage: sum(sizes) for stage, sizes in one.calls.items()
-    }
+    attempts = [a for b in got for s in b.steps for a in s.attempts]
+    judged = sum(a.image is not None for a in attempts)
+    for calls in (model.calls, one.calls):
+        assert [sum(calls[stage]) for stage in ALL] == [n, len(attempts), judged]
+    for step in (s for b in got for s in b.steps if s.status not in ("accepted", "skipped")):
+        assert len(step.attempts) == max_attempts
+
+
+def test_requests_of_one_kind_go_out_together():
+    model = Scripted(0, fail_percent=0)
+    assert len(list(run(tasks(32), model, model, model, max_attempts=3, limits=Limits(16, 32)))) == 32
+    assert model.calls["plan"] == [16, 16]
+    assert sum(model.calls["edit"]) > 8 * len(model.calls["edit"])
+    with pytest.raises(ValueError, match="at least 1"):
+        Limits(batch_size=0)
 
 
 def test_remote_models_go_on_while_a_local_one_works():
@@ -164,13 +181,14 @@ def test_whoever_has_the_most_steps_left_goes_first():
     assert [len(b.steps) for b in ordered(got)] == [1, 2, 3, 4]
 
 
-def test_a_dead_server_costs_its_batch_only():
+@pytest.mark.parametrize("remote", [(), ALL])
+def test_a_dead_model_costs_its_batch_only(remote):
     def before(stage: Stage, ids: list[str]) -> None:
         if stage == "edit" and ids == ["t0"]:
             raise BackendError("connection refused")
 
     model = Called(before)
-    boards = run(tasks(3), model, model, model, max_attempts=1, limits=Limits(1, 3), remote=ALL)
+    boards = run(tasks(3), model, model, model, max_attempts=1, limits=Limits(1, 3), remote=remote)
     by_id = {b.task.id: b for b in boards}
     assert by_id["t0"].steps[0].attempts[0].failure == Failure(stage="edit", message="connection refused")
     assert all(s.status != "failed" for t in ("t1", "t2") for s in by_id[t].steps)
@@ -213,14 +231,15 @@ def test_finished_storyboards_come_before_the_error():
         next(boards)
 
 
-def test_a_server_that_miscounts_is_refused():
+@pytest.mark.parametrize("remote", [(), ALL])
+def test_a_model_that_miscounts_is_refused(remote):
     class Short(Called):
         def judge(self, candidates):
             return super().judge(candidates)[:-1]
 
     model = Short(lambda stage, ids: None)
     with pytest.raises(ValueError, match="judge: 1 requests but 0 answers"):
-        list(run(tasks(1), model, model, model, max_attempts=1, remote=ALL))
+        list(run(tasks(1), model, model, model, max_attempts=1, remote=remote))
 
 
 def test_who_stops_early_does_not_wait_for_a_call_that_hangs():

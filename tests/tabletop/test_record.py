@@ -160,7 +160,7 @@ def test_a_bad_request_is_refused_in_one_line(tmp_path, change, says):
 
 def test_an_existing_folder_is_not_touched_and_seeds_end_with_their_split(tmp_path):
     (tmp_path / "mine").write_text("precious")
-    assert "not empty" in fails("tabletop", "record", "--episodes", "1", "--out", tmp_path)
+    assert "is there already" in fails("tabletop", "record", "--episodes", "1", "--out", tmp_path)
     assert [p.name for p in tmp_path.iterdir()] == ["mine"]
     said = fails("tabletop", "record", "--episodes", "3", "--first", "899999", "--out", "x")
     assert said == "goalreel: split train has 900000 seeds, asked for 899999 .. 900002"
