@@ -1,12 +1,10 @@
 """The review page over HTTP: all routes behind the authorization.
 
-Pictures have an ETag, so that a browser fetches the same one once.
+Frames have an ETag, so that a browser fetches the same one once.
 """
 
 import socket
-from collections.abc import Callable
 from contextlib import suppress
-from functools import lru_cache
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
@@ -20,23 +18,19 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, JSONResponse, Response
 
 from goalreel import __version__
-from goalreel.annotator.report.cards import jpeg
 from goalreel.annotator.review.acts import Act, Acts
 from goalreel.annotator.review.queue import ListQuery
-from goalreel.annotator.review.rerender import Busy, Rerenderer
-from goalreel.annotator.review.session import HISTORY, Json, ReviewSession, history_view
+from goalreel.annotator.review.session import Json, ReviewSession
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
 from goalreel.boards.log import ConflictError
-from goalreel.boards.step import Phrase, StepId, Who
+from goalreel.boards.step import Who
 from goalreel.datasets.corrections import events
-from goalreel.datasets.corrections.reviews import Reviewed
 from goalreel.datasets.info_file import is_outside
 from goalreel.datasets.video import video_index
 from goalreel.errors import DatasetError, InputError, UserError, first_line
 from goalreel.files import digest
 from goalreel.http.server import BoundedServer
-from goalreel.models.model_set import ModelSet
 from goalreel.settings import Frozen
 from goalreel.types import Text
 
@@ -44,23 +38,18 @@ STATIC = Path(str(files(__package__))) / "static"
 CLOSE_SECONDS = 2
 """Time for requests under way when the server ends."""
 WIDEST = 1920
-KEPT = 4096
-"""JPEGs kept, of some 5 to 50 kB each."""
 
-api = APIRouter(prefix="/api")
-pages = APIRouter()
+router = APIRouter()
 
 
-def create_review(session: ReviewSession, access: Access, models: ModelSet | None = None) -> FastAPI:
-    """Build the application. `models` render again; None takes those of the dataset's annotation."""
+def create_review(session: ReviewSession, access: Access) -> FastAPI:
+    """Build the application."""
     app = FastAPI(
         title="goalreel review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
     )
-    app.state.session, app.state.rendering = session, Rerenderer(session, models)
+    app.state.session = session
     app.state.acts = Acts(session)
-    app.state.frames = FrameStore(session)
-    app.include_router(pages)
-    app.include_router(api)
+    app.include_router(router)
     mount_page(app, "review", STATIC)
     app.exception_handler(HTTPException)(_http)
     app.exception_handler(RequestValidationError)(_invalid)
@@ -78,44 +67,12 @@ def serve_review(app: FastAPI, listening: socket.socket) -> None:
         server.run(sockets=[listening])
 
 
-class FrameStore:
-    """Exact frames of the recordings, by our own decoder: a browser seeks to about the right place."""
-
-    def __init__(self, session: ReviewSession) -> None:
-        self._session = session
-        self.jpeg = lru_cache(KEPT)(self._jpeg)
-
-    def mark(self, index: int, camera: str) -> str:
-        """Tell the file with a camera's frames from others, and from itself after a change."""
-        path = self._session.video(index, camera) or self._session.source.data_path(index)
-        try:
-            status = path.stat()
-        except OSError:  # who decodes it says so
-            return str(path)
-        return f"{path} {status.st_mtime_ns} {status.st_size}"
-
-    def _jpeg(self, mark: str, index: int, camera: str, frame: int, width: int) -> bytes:
-        return jpeg(self._session.episode(index).frames(camera, [frame])[0], width)
-
-
-class Seen(Frozen):
-    """A request of a person who has seen a revision of an episode."""
+class ChangeRequest(Frozen):
+    """A change of a person who has seen a revision of an episode."""
 
     revision: Annotated[int, Field(ge=0)]
     by: Who
-
-
-class ChangeRequest(Seen):
-    """A change of an episode."""
-
     event: Annotated[events.PageCorrection, Field(discriminator="kind")]
-
-
-class RenderRequest(Seen):
-    """Another picture of a step, from a person's prompt."""
-
-    step: StepId
-    prompt: Phrase
 
 
 class ActRequest(Frozen):
@@ -132,17 +89,12 @@ async def _session(request: Request) -> ReviewSession:
     return request.app.state.session
 
 
-async def _rendering(request: Request) -> Rerenderer:
-    return request.app.state.rendering
-
-
 async def _acts(request: Request) -> Acts:
     return request.app.state.acts
 
 
 type OpenSession = Annotated[ReviewSession, Depends(_session)]
 type OpenActs = Annotated[Acts, Depends(_acts)]
-type Rendering = Annotated[Rerenderer, Depends(_rendering)]
 type Filters = Annotated[ListQuery, Query()]
 
 
@@ -155,60 +107,49 @@ async def _check_index(session: OpenSession, index: Annotated[int, InPath(ge=0, 
 type EpisodeIndex = Annotated[int, Depends(_check_index)]
 
 
-@api.get("/dataset")
-def dataset(session: OpenSession, rendering: Rendering) -> Json:
+@router.get("/api/dataset")
+def dataset(session: OpenSession) -> Json:
     """Describe what all episodes share."""
-    return session.dataset(rendering.can_render)
+    return session.dataset()
 
 
-@api.get("/episodes")
+@router.get("/api/episodes")
 async def episodes(session: OpenSession, query: Filters) -> Response:
     """List a page of the episodes, without a thread, for which a search would wait behind pictures."""
-    return _json(session.rows(query), 200)
+    return _json(session.rows(query))
 
 
-@api.get("/tasks")
+@router.get("/api/tasks")
 def tasks(acts: OpenActs) -> list[Json]:
     """Say of each instruction how far its episodes are labelled, and what can be done."""
     return acts.tasks()
 
 
-@api.get("/turns")
+@router.get("/api/turns")
 def turns(session: OpenSession, query: Filters) -> Json:
     """Say what undo and redo of a person would do, in whatever episode that is."""
     return session.queue.turns(query.by)
 
 
-@api.get("/acts")
+@router.get("/api/acts")
 def progress(acts: OpenActs) -> tuple[int, int]:
     """Tell how many episodes the act in progress has carried steps over to, and how many it is for."""
     return acts.progress
 
 
-@api.post("/acts")
+@router.post("/api/acts")
 def act(acts: OpenActs, request: ActRequest) -> Json:
     """Act on many episodes; what the answer tells is on the disk."""
     return {"told": acts.do(**dict(request)), "tasks": acts.tasks()}
 
 
-@api.get("/episodes/{index}")
+@router.get("/api/episodes/{index}")
 def episode(session: OpenSession, index: EpisodeIndex, query: Filters) -> Json:
     """Describe an episode as it is now."""
     return session.view(index, session.look(index), query)
 
 
-@api.get("/episodes/{index}/history")
-def history(
-    session: OpenSession,
-    index: EpisodeIndex,
-    offset: Annotated[int, Query(ge=0)] = 0,
-    limit: Annotated[int, Query(ge=1, le=200)] = HISTORY,
-) -> Json:
-    """List a page of the history of an episode, which ends before its `offset` newest changes."""
-    return history_view(session.look(index), offset, limit)
-
-
-@api.post("/episodes/{index}/events")
+@router.post("/api/episodes/{index}/events")
 def change(
     session: OpenSession, acts: OpenActs, index: EpisodeIndex, request: ChangeRequest, query: Filters
 ) -> Response:
@@ -220,49 +161,26 @@ def change(
     if event.kind == "frame" and event.camera not in session.cameras:
         raise HTTPException(422, f"there is no camera {event.camera}")
 
-    def work() -> Reviewed:
-        row = session.queue[index]
-        if event.kind in ("undo", "redo") and event.of:
-            act = row.act if event.kind == "undo" else row.undone
-            if act and act.by == request.by:
-                acts.do(event.kind, row.instruction, request.by)
-                return session.look(index)
-        return session.change(index, request.revision, request.by, event)
-
-    return _respond(session, index, query, work)
-
-
-@api.post("/episodes/{index}/render")
-def render(
-    session: OpenSession, rendering: Rendering, index: EpisodeIndex, request: RenderRequest, query: Filters
-) -> Response:
-    """Render and judge a step again: as `change`, and 503 while another picture is rendered."""
-
-    def work() -> Reviewed:
-        session.look(index).replay.check(request.revision)
-        attempt = rendering.render(index, request.step, request.prompt)
-        return session.add(index, request.by, request.step, attempt)
-
+    row = session.queue[index]
+    turn = event.kind if event.kind in ("undo", "redo") and event.of else None
+    act = None if turn is None else row.act if turn == "undo" else row.undone
     try:
-        return _respond(session, index, query, work)
-    except Busy as e:
-        raise HTTPException(503, "another picture is being made: ask again when it is there") from e
-
-
-def _respond(session: ReviewSession, index: int, query: ListQuery, work: Callable[[], Reviewed]) -> Response:
-    """Answer with the episode after `work`, or, with 409, after the change that came first."""
-    try:
-        return _json(session.view(index, work(), query), 200)
+        if turn and act and act.by == request.by:
+            acts.do(turn, row.instruction, request.by)
+            reviewed = session.look(index)
+        else:
+            reviewed = session.change(index, request.revision, request.by, event)
     except ConflictError as e:
         now = session.view(index, session.look(index), query)
         return _json({"detail": str(e), "by": e.by, "state": now}, 409)
+    return _json(session.view(index, reviewed, query))
 
 
-def _json(answer: Json, status: int) -> Response:
+def _json(answer: Json, status: int = 200) -> Response:
     return Response(to_json(answer, inf_nan_mode="null"), status, media_type="application/json")
 
 
-@pages.get("/frames/{index}/{camera}/{frame}.jpg")
+@router.get("/frames/{index}/{camera}/{frame}.jpg")
 def one_frame(
     request: Request,
     session: OpenSession,
@@ -274,23 +192,26 @@ def one_frame(
     """Serve a frame with its longest side at most `width` pixels."""
     if camera not in session.cameras or frame >= session.queue[index].frames:
         raise HTTPException(404, f"no frame {frame} of {camera} in episode {index}")
-    store: FrameStore = request.app.state.frames
-    mark = store.mark(index, camera)
-    tag = digest(mark, f"{index} {camera} {frame} {width}")
-    return _tagged(request, tag, "image/jpeg", lambda: store.jpeg(mark, index, camera, frame, width))
+    mark = session.mark(index, camera)
+    headers = {"ETag": f'"{digest(mark, f"{index} {camera} {frame} {width}")}"'}
+    if request.headers.get("if-none-match") == headers["ETag"]:
+        return Response(status_code=304, headers=headers)
+    data = session.jpeg(mark, index, camera, frame, width)
+    return Response(data, media_type="image/jpeg", headers=headers)
 
 
-@pages.get("/pictures/{folder}/{name}.png")
-def stored_picture(request: Request, session: OpenSession, folder: str, name: str) -> Response:
-    """Serve a picture that is no frame of a recording."""
+@router.get("/pictures/{folder}/{name}.png")
+def stored_picture(session: OpenSession, folder: str, name: str) -> Response:
+    """Serve a picture that is no frame of a recording, and that never changes."""
     try:
         data = session.reviews.records.png(f"images/{folder}/{name}.png")
     except (ValueError, OSError) as e:
         raise HTTPException(404, "no such picture") from e
-    return _tagged(request, name, "image/png", lambda: data)
+    headers = {"Cache-Control": "private, max-age=31536000, immutable"}
+    return Response(data, media_type="image/png", headers=headers)
 
 
-@pages.get("/video/{index}/{camera}")
+@router.get("/video/{index}/{camera}")
 def video(session: OpenSession, index: EpisodeIndex, camera: str) -> Response:
     """Serve the file that shows an episode, in the ranges that the browser asks for.
 
@@ -303,13 +224,6 @@ def video(session: OpenSession, index: EpisodeIndex, camera: str) -> Response:
                 video_index(path)
             return FileResponse(path, media_type="video/mp4")
     raise HTTPException(404, f"no video of {camera} in episode {index}")
-
-
-def _tagged(request: Request, tag: str, kind: str, data: Callable[[], bytes]) -> Response:
-    headers = {"ETag": f'"{tag}"'}
-    if request.headers.get("if-none-match") == headers["ETag"]:
-        return Response(status_code=304, headers=headers)
-    return Response(data(), media_type=kind, headers=headers)
 
 
 async def _http(_: Request, error: HTTPException) -> Response:

@@ -8,13 +8,10 @@ the same during a review.
 """
 
 import math
-import sys
-from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
-from itertools import pairwise
+from datetime import datetime
 from statistics import median
 from threading import Lock
 from types import MappingProxyType
@@ -32,8 +29,6 @@ from goalreel.progress import OnProgress
 from goalreel.settings import Frozen
 from goalreel.types import Segment, Storyboard, StoryboardStep, Word
 
-BREAK = timedelta(minutes=10)
-"""A longer time without a verdict is a break, which does not count as work."""
 NAMES = 200
 ENOUGH = 8
 """A name with fewer lengths has no unusual ones."""
@@ -43,20 +38,6 @@ SURE = 0.9
 """The Critic is sure at this probability or above."""
 _MIN_DEVIATION = 0.1
 """The least typical deviation: a robot that repeats itself to the frame has hardly any."""
-
-
-class Progress(NamedTuple):
-    """The state of a review, and the person's time, from the logs."""
-
-    reviewed: int
-    unseen: int
-    """Episodes that were judged without looking; they are not among the reviewed ones."""
-    in_doubt: int
-    """Episodes with a reason for doubt that nobody who looked has accepted or rejected."""
-    an_hour: float | None
-    """Verdicts of people who looked; None for fewer than two."""
-    spent_s: float
-    left_s: float | None
 
 
 class Turn(NamedTuple):
@@ -122,8 +103,6 @@ class QueueRow:
     """The makers of the words of its present steps, and who checked them."""
     verdict: Opinion | None = None
     by: str | None = None
-    judged: datetime | None = None
-    """None of a verdict without looking."""
     unseen: bool = False
     revision: int = 0
     labelled: datetime | None = None
@@ -142,8 +121,6 @@ class QueueRow:
     """The change that each person would take back here, and the one they would make again."""
     moved: tuple[int, ...] = ()
     """Frames from each boundary that was carried over to the nearest one that a person left or made."""
-    times: tuple[datetime, ...] = ()
-    """The person's own changes."""
 
     @property
     def sure(self) -> bool:
@@ -189,58 +166,47 @@ class ReviewQueue:
         self._reviews, self._unmoved, self.examination = reviews, unmoved, examination
         self._facts: dict[int, EpisodeFacts] = {}
         self._rows: dict[int, QueueRow] = {}
-        self._names = Counter[str]()
-        self._changes = 0
         self._lock = Lock()
         """Two people may change two episodes at once."""
-        self._texts: dict[int, str] = {}
-        """The words of each row that a search looks through."""
-        self._progress: tuple[int, Progress] | None = None
-        """The progress after so many changes."""
         reviewed = set(reviews.episodes())
         for done, (episode, frames) in enumerate(sorted(lengths.items()), start=1):
             board = reviews.records.original(episode)
-            self._facts[episode] = facts(board, unmoved(episode, board))
-            # Most words occur in many episodes: each text is in memory once.
-            names = tuple(sys.intern(step.step.name) for step in board.steps)
-            self._names.update(names)
-            instruction, words = sys.intern(board.task.instruction), sys.intern(_words(board))
+            names, worth = tuple(step.step.name for step in board.steps), worst_word(board, examination)
             self._rows[episode] = QueueRow(
-                episode, instruction, frames, names, worst_word(board, examination), Priority(), words
+                episode, board.task.instruction, frames, names, worth, Priority(), _words(board)
             )
             if episode in reviewed:
-                look = reviews.look(episode, frames)
-                corrected = reviews.corrected(look.review)
-                self.update(episode, look, corrected)
-                if look.review.corrected or look.review.refused:
-                    self._facts[episode] = facts(corrected, refused=look.review.refused)
+                self._read(episode)
+            else:
+                self._facts[episode] = facts(board, unmoved(episode, board))
             progress("read", done, len(lengths))
         self._order()
 
+    def _read(self, episode: int) -> None:
+        """Take what people have said and changed."""
+        look = self._reviews.look(episode, self._rows[episode].frames)
+        board, unmoved = self._reviews.corrected(look.review), 0
+        self.update(episode, look, board)
+        if not (look.review.corrected or look.review.refused):
+            board = self._reviews.records.original(episode)
+            unmoved = self._unmoved(episode, board)
+        self._facts[episode] = facts(board, unmoved, look.review.refused)
+
     def _order(self) -> None:
         for episode, doubt in priorities(self._facts).items():
-            row = self._rows[episode] = replace(self._rows[episode], doubt=doubt)
-            self._texts[episode] = row.text
+            self._rows[episode] = replace(self._rows[episode], doubt=doubt)
         by_doubt = sorted(self._rows.values(), key=lambda row: (-row.doubt.value, row.episode))
         doubted = (row.episode for row in by_doubt)
         self._orders = {
             name: {episode: place for place, episode in enumerate(order)}
             for name, order in (("doubt", doubted), ("index", self._rows))
         }
-        self._changes += 1
 
     def weigh(self, episodes: Iterable[int]) -> None:
         """Order all episodes anew after an act on some."""
         labelled = {row.episode for row in self.rows() if row.labelled}
         for episode in sorted(labelled.union(episodes)):
-            look = self._reviews.look(episode, self._rows[episode].frames)
-            board = self._reviews.corrected(look.review)
-            self.update(episode, look, board)
-            unmoved = 0
-            if not (look.review.corrected or look.review.refused):
-                board = self._reviews.records.original(episode)
-                unmoved = self._unmoved(episode, board)
-            self._facts[episode] = facts(board, unmoved, look.review.refused)
+            self._read(episode)
         self._order()
 
     def __contains__(self, episode: object) -> bool:
@@ -258,10 +224,6 @@ class ReviewQueue:
             old = self._rows[episode]
             row = _row(replace(old, word=worst_word(board, self.examination)), reviewed, board)
             self._rows[episode] = row
-            self._texts[episode] = row.text
-            if row.names != old.names:
-                self._names = self._names + Counter(row.names) - Counter(old.names)
-            self._changes += 1
 
     def rows(self) -> list[QueueRow]:
         """All rows, by number."""
@@ -281,8 +243,9 @@ class ReviewQueue:
         """The rows that are asked for, in order, on whatever page."""
         rows = (self._rows[episode] for episode in self._orders[query.order])
         found = [row for row in rows if row.has_status(query.status)]
-        for term in query.q.lower().split():
-            found = [row for row in found if term in self._texts[row.episode]]
+        if terms := query.q.lower().split():
+            texts = ((row, row.text) for row in found)
+            found = [row for row, text in texts if all(term in text for term in terms)]
         return found
 
     def neighbours(self, episode: int, query: ListQuery) -> tuple[int | None, int | None]:
@@ -291,10 +254,10 @@ class ReviewQueue:
         After the last episode the queue starts again.
         """
         place, rows = self._orders[query.order], self.select(query)
-        at = bisect_left(rows, place[episode], key=lambda row: place[row.episode])
-        circle = (rows[other] for other in (*range(at, len(rows)), *range(at)))
+        before = [row for row in rows if place[row.episode] < place[episode]]
+        circle = [*rows[len(before) :], *before]
         following = (row.episode for row in circle if row.verdict is None and row.episode != episode)
-        return rows[at - 1].episode if at else None, next(following, None)
+        return before[-1].episode if before else None, next(following, None)
 
     def turns(self, by: str) -> dict[str, dict[str, Any] | None]:
         """Describe what undo and redo of a person would do, in whatever episode that is."""
@@ -310,40 +273,23 @@ class ReviewQueue:
 
     def names(self) -> list[str]:
         """The step names of the dataset, the most frequent first, at most NAMES."""
-        return [name for name, _ in self._names.most_common(NAMES)]
+        counts = Counter(name for row in self.rows() for name in row.names)
+        return [name for name, _ in counts.most_common(NAMES)]
 
-    def progress(self) -> Progress:
-        """The number of episodes with a verdict, with looking and without, and the person's time."""
-        changes, rows = self._changes, self.rows()
-        if self._progress is not None and self._progress[0] == changes:
-            return self._progress[1]
+    def progress(self) -> dict[str, int]:
+        """Count the episodes with a verdict, with looking and without, and those in doubt."""
+        rows = self.rows()
         unseen = sum(row.unseen for row in rows)
         given = sum(row.verdict is not None for row in rows)
-        an_hour = pace([row.judged for row in rows if row.judged is not None])
-        times = sorted(time for row in rows for time in row.times)
-        gaps = (second - first for first, second in pairwise(times))
-        spent = sum((gap for gap in gaps if gap <= BREAK), timedelta()).total_seconds()
-        left = 3600 * (len(rows) - given) / an_hour if an_hour else None
-        found = Progress(given - unseen, unseen, sum(row.in_doubt for row in rows), an_hour, spent, left)
-        self._progress = changes, found
-        return found
-
-
-def pace(times: Sequence[datetime]) -> float | None:
-    """Verdicts an hour since the last long break; None for fewer than two."""
-    latest = sorted(times)
-    for at in range(len(latest) - 1, 0, -1):
-        if latest[at] - latest[at - 1] > BREAK:
-            latest = latest[at:]
-            break
-    worked = sum((second - first for first, second in pairwise(latest)), timedelta())
-    return (len(latest) - 1) / (worked / timedelta(hours=1)) if worked else None
+        return {
+            "reviewed": given - unseen,
+            "unseen": unseen,
+            "in_doubt": sum(row.in_doubt for row in rows),
+        }
 
 
 def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
     review, done = reviewed.review, reviewed.replay.done
-    judged = next((entry.at for entry in reversed(done) if isinstance(entry.change, GiveVerdict)), None)
-    own = [entry.at for entry in reviewed.replay.lines if entry.person and not act_of(entry)]
     carried = _carried(reviewed)
     moved: list[int] = []
     if carried and review.labelled:
@@ -358,7 +304,6 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         words=_words(board),
         verdict=review.verdict,
         by=review.by,
-        judged=None if review.verdict is None or review.unseen else judged,
         unseen=review.unseen,
         revision=reviewed.revision,
         labelled=done[-1].at if done and review.labelled else None,
@@ -369,7 +314,6 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         undone=_of_act(back, last) if last and back else None,
         own=_own(reviewed),
         moved=tuple(moved),
-        times=tuple(own),
     )
 
 
@@ -389,16 +333,11 @@ def _own(reviewed: Reviewed) -> dict[str, tuple[Turn | None, Turn | None]]:
 
 
 def _of_act(entry: LogEntry, last: LogEntry) -> OfAct | None:
-    refused = isinstance(entry.change, CarrySteps) and entry.change.refused is not None
-    return OfAct(name, last.at, last.by, refused) if (name := act_of(entry)) else None
-
-
-def act_of(entry: LogEntry) -> str | None:
-    """Name the act on many episodes that a change is part of; None for one of its own."""
-    if isinstance(entry.change, CarrySteps):
-        return entry.change.act
-    if isinstance(entry.change, GiveVerdict) and entry.change.unseen:
-        return entry.change.act or "accept"
+    change = entry.change
+    if isinstance(change, CarrySteps):
+        return OfAct(change.act, last.at, last.by, change.refused is not None)
+    if isinstance(change, GiveVerdict) and change.unseen:
+        return OfAct(change.act or "accept", last.at, last.by, refused=False)
     return None
 
 
@@ -440,7 +379,7 @@ def facts(board: Storyboard, unmoved: int = 0, refused: str | None = None) -> Ep
     if unmoved:
         where = "a boundary" if unmoved == 1 else f"{unmoved} boundaries"
         claims.append((1 - 0.8**unmoved, f"{where} where the motion shows none"))
-    lengths = tuple((sys.intern(name), s.end - s.start) for name, s in spans if s is not None)
+    lengths = tuple((name, s.end - s.start) for name, s in spans if s is not None)
     return EpisodeFacts(tuple(claims), lengths)
 
 

@@ -4,19 +4,17 @@ The log of corrections (`goalreel.datasets.corrections`) holds all state that ou
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
 from goalreel.annotator.options import Options
-from goalreel.annotator.report.cards import claim_lines, late
+from goalreel.annotator.report.cards import claim_lines, jpeg, late
 from goalreel.annotator.review.curves import candidates, curves
 from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, unmoved
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
-from goalreel.boards.log import ConflictError
 from goalreel.boards.step import FRAME
 from goalreel.claims import CARRIED
 from goalreel.critics.examiner import read_examination, word
@@ -50,8 +48,10 @@ CACHE_SIZE = 16
 """Episodes whose numbers are cached."""
 PICTURE_WIDTH = 480
 """Width in pixels of a goal image that is a frame of the recording."""
-HISTORY = 20
-"""Changes in an answer."""
+KEPT = 4096
+"""JPEGs kept, of some 5 to 50 kB each."""
+HISTORY = 200
+"""Changes in an answer, the newest."""
 
 
 class ReviewSession:
@@ -70,6 +70,7 @@ class ReviewSession:
         self.layout = stored_layout(source, settings)
         self.episode: Callable[[int], Episode] = lru_cache(CACHE_SIZE)(source.episode)
         """Opens a recorded episode; it raises DatasetError where that cannot be read."""
+        self.jpeg = lru_cache(KEPT)(self._jpeg)
         self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), self.layout))
         self._events = lru_cache(CACHE_SIZE)(lambda index: candidates(self.episode(index), self.layout))
 
@@ -97,14 +98,13 @@ class ReviewSession:
         queue = ReviewQueue(reviews, selected, progress, _unmoved_counter(recorded, records), examination)
         return cls(dataset, recorded, reviews, queue, reviewer)
 
-    def dataset(self, can_render: bool) -> Json:
+    def dataset(self) -> Json:
         """Describe what all episodes share."""
         return {
             "name": self._name,
             "fps": self.source.fps,
             "cameras": self.cameras,
             "episodes": len(self.queue),
-            "can_render": can_render,
             "names": self.queue.names(),
             "reviewer": self._reviewer,
             "examination": self.examination.line if self.examination else None,
@@ -114,7 +114,7 @@ class ReviewSession:
         """List a page of the episodes."""
         selected = self.queue.select(query)
         rows = [self._row(row) for row in selected[query.offset : query.offset + query.limit]]
-        return {"total": len(selected), "rows": rows} | self.queue.progress()._asdict()
+        return {"total": len(selected), "rows": rows} | self.queue.progress()
 
     def look(self, index: int) -> Reviewed:
         """Read an episode as it is now.
@@ -155,20 +155,6 @@ class ReviewSession:
             raise InputError(f"episode {episode} has no steps to copy")
         return tuple(taken)
 
-    def add(self, index: int, by: str, step: str, attempt: Attempt) -> Reviewed:
-        """Add an attempt of models to the present state of an episode.
-
-        Rendering takes long, so other changes may have come in between: they stay.
-
-        Raises:
-            InputError: the step no longer exists.
-            DatasetError: as `look`, or the disk is full.
-        """
-        while True:
-            now = self.look(index)
-            with suppress(ConflictError):
-                return self.reviews.render(index, now.review.length, now.revision, by, step, [attempt])
-
     def video(self, index: int, camera: str) -> Path | None:
         """Find the video file of an episode, which may hold others too; None for a camera stored as pictures.
 
@@ -183,6 +169,16 @@ class ReviewSession:
         except KeyError as e:
             raise DatasetError(f"{self.source.root}: no video of {camera} in episode {index}") from e
 
+    def mark(self, index: int, camera: str) -> str:
+        """Tell the file with a camera's frames from others, and from itself after a change."""
+        path = self.video(index, camera) or self.source.data_path(index)
+        status = path.stat()
+        return f"{path} {status.st_mtime_ns} {status.st_size}"
+
+    def _jpeg(self, mark: str, index: int, camera: str, frame: int, width: int) -> bytes:
+        """The exact frame of a recording, by our own decoder: a browser seeks to about the right place."""
+        return jpeg(self.episode(index).frames(camera, [frame])[0], width)
+
     def view(self, index: int, reviewed: Reviewed, query: ListQuery) -> Json:
         """Describe an episode, and its neighbours in the list from which it was chosen."""
         review = reviewed.review
@@ -192,7 +188,8 @@ class ReviewSession:
         previous, following = self.queue.neighbours(index, query)
         steps = zip(review.steps, board.steps, strict=True)
         looked = review.looked
-        return history_view(reviewed) | {
+        history = reviewed.replay.history(partial(describe, names=reviewed.names))
+        return {
             "episode": index,
             "revision": reviewed.revision,
             "instruction": review.task.instruction,
@@ -201,6 +198,8 @@ class ReviewSession:
             "length": row.frames,
             "doubt": row.doubt.value,
             "reasons": row.doubt.reasons,
+            "changes": len(history),
+            "history": history[-HISTORY:],
             "cameras": [self._camera(index, key) for key in self.cameras],
             "curves": self._curves(index),
             "events": self._events(index),
@@ -249,13 +248,6 @@ class ReviewSession:
             start = float(self.source.rows.of(index)[f"videos/{key}/from_timestamp"])
         end = start + self.queue[index].frames / self.source.fps
         return {"key": key, "video": video, "from_s": start, "to_s": end}
-
-
-def history_view(reviewed: Reviewed, offset: int = 0, limit: int = HISTORY) -> Json:
-    """List the last changes, leaving out the `offset` newest; `changes` counts all of them."""
-    told = partial(describe, names=reviewed.names)
-    lines = reviewed.replay.history(told, offset=offset, limit=limit)
-    return {"changes": len(reviewed.replay.changes), "history": lines}
 
 
 def _step(episode: int, step: ReviewStep, corrected: StoryboardStep, accepted: bool) -> Json:

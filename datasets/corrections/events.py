@@ -154,7 +154,7 @@ class BlankGoal(Frozen):
 
 
 class AddRendering(Frozen):
-    """Attempts that the run's own editor and critic made of a person's prompt; none is chosen yet."""
+    """Attempts of models by a person's prompt, as logs of earlier pages have them; none is chosen yet."""
 
     kind: Literal["render"] = "render"
     step: StepId

@@ -1,19 +1,18 @@
 """Reviewing the episodes of one OUT: looking, changing, and what it comes to."""
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from goalreel.boards.log import ReadLog, Replay
-from goalreel.boards.step import stand_in
 from goalreel.claims import attributed
 from goalreel.datasets.corrections import logged_episodes
 from goalreel.datasets.corrections.board import corrected
-from goalreel.datasets.corrections.events import AddRendering, BeginLog, Correction, LogEntry
+from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry
 from goalreel.datasets.corrections.state import Review, after
 from goalreel.datasets.records import Records
-from goalreel.types import Attempt, Storyboard
+from goalreel.types import Storyboard
 
 LOGS = 16
 """Logs that are held in memory, so that of a long one only new lines are read."""
@@ -24,7 +23,7 @@ _COUNTED: Mapping[str, str] = {
     **{"insert": "step inserted", "delete": "step deleted", "rename": "words set", "outcome": "outcome set"},
     **{"describe": "detail set", "copy": "steps copied", "carry": "steps carried over"},
     **dict.fromkeys(("choose", "frame", "blank"), "goal image chosen"),
-    **{"issue": "issue flagged or mended", "accept": "step accepted", "render": "picture drawn"},
+    **{"issue": "issue flagged or mended", "accept": "step accepted"},
 }
 _VERDICT = {"accept": "accepted", "reject": "rejected", "unsure": "left unsure"}
 
@@ -101,31 +100,18 @@ class Reviews:
             DatasetError: as `look`, or the disk is full.
         """
         with self.records.reviewing():
-            return self._change(episode, length, revision, by, change)
-
-    def render(
-        self, episode: int, length: int, revision: int, by: str, step: str, attempts: Sequence[Attempt]
-    ) -> Reviewed:
-        """Add attempts of another prompt, with their pictures, as `change` does."""
-        with self.records.reviewing():
-            images = [a.image and stand_in(self.records.store(a.image)) for a in attempts]
-            pairs = zip(attempts, images, strict=True)
-            stored = tuple(attempt.model_copy(update={"image": image}) for attempt, image in pairs)
-            return self._change(episode, length, revision, by, AddRendering(step=step, attempts=stored))
-
-    def _change(self, episode: int, length: int, revision: int, by: str, change: Correction) -> Reviewed:
-        base, file = self.records.begin_log(episode, length), self.records.corrections(episode)
-        log = file.read(self._logs.get(episode))
-        if not log.replay.is_saved(revision, by, change):
-            lines, at = log.replay.lines, datetime.now(UTC)
-            follows = bool(lines) and log.replay.state.record == base.record
-            new = [change] if follows else [base, change]
-            entries = [
-                LogEntry(revision=number, at=at, by=by, change=item)
-                for number, item in enumerate(new, start=len(lines) + 1)
-            ]
-            log = file.append(log, entries)
-        return self._reviewed(episode, log, base)
+            base, file = self.records.begin_log(episode, length), self.records.corrections(episode)
+            log = file.read(self._logs.get(episode))
+            if not log.replay.is_saved(revision, by, change):
+                lines, at = log.replay.lines, datetime.now(UTC)
+                follows = bool(lines) and log.replay.state.record == base.record
+                new = [change] if follows else [base, change]
+                entries = [
+                    LogEntry(revision=number, at=at, by=by, change=item)
+                    for number, item in enumerate(new, start=len(lines) + 1)
+                ]
+                log = file.append(log, entries)
+            return self._reviewed(episode, log, base)
 
     def _reviewed(self, episode: int, log: ReadLog[LogEntry, Review], base: BeginLog) -> Reviewed:
         if not log.replay.lines:

@@ -20,15 +20,6 @@ from goalreel.image import Image
 
 MAX_BYTES = 64_000_000
 """The limit of one log; tens of thousands of changes."""
-STATES = 500
-"""Lines whose states are kept, so that undo does not begin with the first line."""
-
-
-class Change(Protocol):
-    """A person's change."""
-
-    @property
-    def kind(self) -> str: ...
 
 
 class Line(Protocol):
@@ -39,7 +30,7 @@ class Line(Protocol):
     @property
     def at(self) -> datetime: ...
     @property
-    def person(self) -> tuple[str, Change] | None:
+    def person(self) -> tuple[str, Any] | None:
         """The person and their change; None for a fact."""
         ...
 
@@ -70,41 +61,27 @@ class Replay[E: Line, S]:
         """The changes that stand, by number."""
         self.undone: list[E] = []
         """The changes that were taken back, and can be made again, the last one last."""
-        self._standing: set[int] = set()
-        """The numbers of the lines in `done`."""
         self._states: list[S] = []
+        """The state after each line."""
 
     @property
     def state(self) -> S:
         """The state after the last line; there is at least one."""
         return self._states[-1]
 
-    @property
-    def changes(self) -> list[E]:
-        """All changes of people but undo and redo, in order, whether they stand or not."""
-        return [line for line in self.lines if line.person and line.person[1].kind not in ("undo", "redo")]
-
-    def history(
-        self, describe: Callable[[Any], str], *, offset: int = 0, limit: int | None = None
-    ) -> list[dict[str, Any]]:
-        """List the changes in the words of `describe`; those that were taken back are marked.
-
-        The `offset` newest are left out, and all before the last `limit` of the others.
-        """
-        changes = self.changes
-        end = max(0, len(changes) - offset)
-        start = 0 if limit is None else max(0, end - limit)
-        lines = [(line, line.person) for line in changes[start:end]]
+    def history(self, describe: Callable[[Any], str]) -> list[dict[str, Any]]:
+        """List all changes but undo and redo in the words of `describe`; those taken back are marked."""
+        standing = {line.number for line in self.done}
         return [
             {
                 "number": line.number,
                 "at": line.at,
-                "by": person[0],
-                "words": describe(person[1]),
-                "undone": line.number not in self._standing,
+                "by": line.person[0],
+                "words": describe(line.person[1]),
+                "undone": line.number not in standing,
             }
-            for line, person in lines
-            if person is not None
+            for line in self.lines
+            if line.person and not isinstance(line.person[1], UndoChange | RedoChange)
         ]
 
     def added(self, lines: Sequence[E]) -> "Replay[E, S]":
@@ -114,8 +91,8 @@ class Replay[E: Line, S]:
             InputError, ValueError: a change does not fit, or there is nothing to undo or redo.
         """
         after = Replay(self._apply)
-        after.lines, after.done, after.undone = [*self.lines], [*self.done], [*self.undone]
-        after._standing, after._states = {*self._standing}, [*self._states]
+        after.lines, after._states = [*self.lines], [*self._states]
+        after.done, after.undone = [*self.done], [*self.undone]
         for line in lines:
             after._add(line)
         return after
@@ -133,7 +110,7 @@ class Replay[E: Line, S]:
             for kind, line in found.items()
         }
 
-    def is_saved(self, seen: int, by: str, change: Change) -> bool:
+    def is_saved(self, seen: int, by: str, change: Any) -> bool:
         """Tell whether the change of somebody who has seen `seen` lines is here: its answer was lost.
 
         An undo or redo that names its line rests on no other line.
@@ -144,42 +121,26 @@ class Replay[E: Line, S]:
         if isinstance(change, UndoChange | RedoChange) and change.of is not None:
             over = self.undone if isinstance(change, UndoChange) else self.done
             return change.of in (line.number for line in over)
-        if self._first_after(seen) == (by, change):
-            return True
-        self.check(seen)
-        return False
-
-    def check(self, seen: int) -> None:
-        """Check that nobody has changed anything since there were `seen` lines.
-
-        Raises:
-            ConflictError: somebody has, or lines that were seen are gone.
-        """
-        first = self._first_after(seen)
-        if first is not None or seen > len(self.lines):
+        first = next((line.person for line in self.lines[seen:] if line.person is not None), None)
+        if first is None and seen <= len(self.lines):
+            return False
+        if first != (by, change):
             raise ConflictError(first[0] if first else "nobody")
-
-    def _first_after(self, seen: int) -> tuple[str, Change] | None:
-        return next((line.person for line in self.lines[seen:] if line.person is not None), None)
+        return True
 
     def _add(self, line: E) -> None:
         self.lines.append(line)
         by, change = line.person or ("", None)
         if isinstance(change, UndoChange | RedoChange):
-            line = self._turned(by, change)
-            try:
-                self._fold(line.number)
-            except InputError as e:
-                raise InputError(f"later changes rest on that one: {e}") from e
+            self._turn(by, change)
             return
         if change is not None:
             self.done.append(line)
-            self._standing.add(line.number)
             self.undone = [other for other in self.undone if other.person and other.person[0] != by]
-        self._fold(line.number)
+        self._states.append(self._apply(self._states[-1] if self._states else None, line))
 
-    def _turned(self, by: str, change: "UndoChange | RedoChange") -> E:
-        """Take back, or make again, a person's own change."""
+    def _turn(self, by: str, change: UndoChange | RedoChange) -> None:
+        """Take back, or make again, a person's own change, and make the states from there on anew."""
         undo = isinstance(change, UndoChange)
         line = self.own(by, redo=not undo)
         if line is None:
@@ -190,19 +151,15 @@ class Replay[E: Line, S]:
         out[:] = [other for other in out if other is not line]
         into.append(line)
         self.done.sort(key=lambda other: other.number)
-        self._standing ^= {line.number}
-        return line
-
-    def _fold(self, number: int) -> None:
-        """Make the states from line `number` on anew."""
-        kept = number - 1 - (len(self.lines) - 1 - len(self._states))
-        first = number - 1 if kept > 0 else 0
-        self._states = self._states[: max(kept, 0)]
-        for line in self.lines[first:]:
-            state = self._states[-1] if self._states else None
-            stands = line.person is None or line.number in self._standing
-            self._states.append(self._apply(state, line) if stands or state is None else state)
-        del self._states[:-STATES]
+        standing = {other.number for other in self.done}
+        first = line.number - 1
+        del self._states[first:]
+        try:
+            for other in self.lines[first:]:
+                stands = other.person is None or other.number in standing
+                self._states.append(self._apply(self.state, other) if stands else self.state)
+        except InputError as e:
+            raise InputError(f"later changes rest on that one: {e}") from e
 
 
 @dataclass(frozen=True)

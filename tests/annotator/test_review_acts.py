@@ -159,8 +159,6 @@ def test_a_few_labels_are_carried_over_and_what_is_sure_is_accepted_and_taken_ba
     assert (listing["reviewed"], listing["unseen"]) == (2, 4)
     unseen = page.get("/api/episodes", params={"status": "unseen"}).json()["rows"]
     assert {row["episode"] for row in unseen} == {0, 7, 8, 9}
-    assert min(listing["spent_s"], listing["left_s"]) > 0
-    assert listing["an_hour"] > 100, "of what somebody looked at"
     assert (task(page)["labelled"], task(page)["last_count"]) == (5, 4)
     assert task(page)["last"].startswith("accept")
     change(page, 9, kind="undo")

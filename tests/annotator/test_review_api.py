@@ -4,8 +4,6 @@ import csv
 import json
 import shutil
 import socket
-import threading
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -13,9 +11,7 @@ from fastapi.testclient import TestClient
 from support.cli import fails, goalreel
 from support.recordings import storyboard
 from support.review import LOOKED
-from support.scripted_models import Scripted
 
-from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.annotator.review.app import create_review
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.web.auth import MAX_BODY, Access
@@ -23,8 +19,7 @@ from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
-from goalreel.models.model_set import ModelSet
-from goalreel.types import Edit, Failure
+from goalreel.types import Failure
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
 EPISODES = {
@@ -46,8 +41,8 @@ def out(made, tmp_path):
     return shutil.copytree(made, tmp_path / "out")
 
 
-def client(out, models: ModelSet | None = None, access: Access | None = None) -> TestClient:
-    app = create_review(ReviewSession.open(out, reviewer="root"), access or Access(), models)
+def client(out, access: Access | None = None) -> TestClient:
+    app = create_review(ReviewSession.open(out, reviewer="root"), access or Access())
     return TestClient(app, base_url="http://127.0.0.1:8090", follow_redirects=False)
 
 
@@ -83,7 +78,6 @@ def test_the_dataset_is_described_and_the_list_ordered_searched_filtered_and_pag
         "fps": 10,
         "cameras": [FRONT, WRIST],
         "episodes": 3,
-        "can_render": False,
         "names": ["reach the block", "grasp the block", "put it in the bowl"],
         "reviewer": "root",
         "examination": None,
@@ -371,7 +365,6 @@ def test_who_comes_second_is_shown_what_was_first(page, out):
         ({"kind": "rename", "step": "0", "name": "n", "prompt": "\x1b[2J"}, "control character U+001B"),
         ({"kind": "rename", "step": "0", "name": "\x1c"}, "white space"),
         ({"kind": "render", "step": "0", "attempts": []}, "kind"),
-        ({"kind": "begin"}, "kind"),
         ({"kind": "redo"}, "nothing"),
         ({"kind": "frame", "step": "1", "camera": "observation.state", "frame": 5}, "there is no camera"),
     ],
@@ -398,111 +391,19 @@ def test_the_frame_that_moves_along_is_nobodys_choice(page):
     assert step["attempts"][0]["picture"].startswith(f"/frames/0/{FRONT}/2.jpg")
 
 
-def test_an_answer_does_not_grow_with_the_log_and_the_history_comes_in_pages(page, out):
+def test_the_history_is_told_and_a_damaged_log_is_named(page, out):
     name = {"kind": "rename", "step": "0"}
-    short = [page.get("/api/episodes/0")]
-    done(page, 0, *({**name, "name": f"name {n:03}"} for n in range(25)))
-    short.append(page.get("/api/episodes/0"))
-    done(page, 0, *({**name, "name": f"name {n:03}"} for n in range(25, 70)), {"kind": "undo"})
-    long = page.get("/api/episodes/0")
-    assert len(long.content) < len(short[1].content) + 100
-    episode = long.json()
-    assert (episode["changes"], len(episode["history"])) == (70, 20)
-    assert [line["undone"] for line in episode["history"]][-2:] == [False, True]
-    pages = [
-        page.get("/api/episodes/0/history", params={"offset": offset}).json()["history"]
-        for offset in (60, 40, 20, 0)
+    episode = done(page, 0, *({**name, "name": f"name {n}"} for n in range(3)), {"kind": "undo"})
+    assert episode["changes"] == 3
+    assert [(line["words"], line["undone"]) for line in episode["history"]] == [
+        ("words set to “name 0”", False),
+        ("words set to “name 1”", False),
+        ("words set to “name 2”", True),
     ]
-    assert [len(lines) for lines in pages] == [10, 20, 20, 20]
-    assert pages[-1] == episode["history"]
-    told = [line["words"] for lines in pages for line in lines]
-    assert told == [f"words set to “name {n:03}”" for n in range(70)]
-    assert page.get("/api/episodes/0/history", params={"offset": 99}).json() == {"changes": 70, "history": []}
     log = next((out / FOLDER / "corrections").rglob("*.jsonl"))
     log.write_bytes(b"what\n" + log.read_bytes())
     damaged = page.get("/api/episodes/0")
     assert (damaged.status_code, "is damaged" in damaged.json()["detail"]) == (500, True)
-
-
-class Studio(Scripted):
-    """A scripted editor that keeps what it was asked, and may be held."""
-
-    def __init__(self) -> None:
-        super().__init__(salt=1, fail_percent=0)
-        self.asked: list[Edit] = []
-        self.reached, self.open = threading.Event(), threading.Event()
-        self.open.set()
-
-    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        self.asked += edits
-        self.reached.set()
-        assert self.open.wait(60)
-        drawn = zip(super().edit(edits), edits, strict=True)
-        return [p.resized(e.image.size) if isinstance(p, Image) and e.image else p for p, e in drawn]
-
-
-def rendered(page: TestClient, index: int = 2, step: str = "2", prompt: str = "draw it"):
-    revision = page.get(f"/api/episodes/{index}").json()["revision"]
-    asked = {"revision": revision, "by": "ann", "step": step, "prompt": prompt}
-    return page.post(f"/api/episodes/{index}/render", json=asked)
-
-
-def test_a_step_is_rendered_again_from_the_goal_before_it(out):
-    studio = Studio()
-    page = client(out, ModelSet(studio, studio, studio))
-    assert page.get("/api/dataset").json()["can_render"]
-    answer = rendered(page)
-    assert answer.status_code == 200
-    step = answer.json()["steps"][2]
-    assert (step["chosen"], len(step["attempts"]), step["attempts"][1]["prompt"]) == (0, 2, "draw it")
-    assert step["attempts"][1]["outcome"] in ("accepted", "rejected")
-    assert page.get(step["attempts"][1]["picture"]).status_code == 200
-    edit = studio.asked[0]
-    assert (edit.step, edit.attempt, edit.segment.start, edit.segment.end) == (2, 1, 8, 12)
-    records = Records(out / FOLDER, source="")
-    assert edit.image == records.image(records.original(2).steps[1].goal_image.frame)
-    assert done(page, 2, {"kind": "choose", "step": "2", "attempt": 1})["steps"][2]["chosen"] == 1
-
-
-def test_one_picture_is_made_at_a_time_and_stays_with_what_was_changed_meanwhile(out):
-    studio = Studio()
-    page = client(out, ModelSet(studio, studio, studio))
-    stale = page.get("/api/episodes/2").json()["revision"]
-    done(page, 2, {"kind": "merge", "step": "0"})
-    old = {"revision": stale, "by": "ann", "step": "2", "prompt": "p"}
-    assert page.post("/api/episodes/2/render", json=old).status_code == 409
-    assert studio.asked == []
-    studio.open.clear()
-    answers = []
-    first = threading.Thread(target=lambda: answers.append(rendered(page)), daemon=True)
-    first.start()
-    assert studio.reached.wait(60)
-    busy = rendered(page, step="0")
-    done(page, 2, {"kind": "move", "step": "2", "edge": "end", "frame": 11})
-    studio.open.set()
-    first.join(60)
-    assert (busy.status_code, "another picture is being made" in busy.json()["detail"]) == (503, True)
-    step = answers[0].json()["steps"][1]
-    assert (answers[0].status_code, step["end"], step["attempts"][-1]["prompt"]) == (200, 11, "draw it")
-
-
-def test_what_cannot_be_rendered_is_told(page, out):
-    answer = rendered(page)
-    assert (answer.status_code, "cannot be loaded" in answer.json()["detail"]) == (422, True)
-    studio = Scripted(salt=1, fail_percent=100)
-    attempt = rendered(client(out, ModelSet(studio, studio, studio))).json()["steps"][2]["attempts"][1]
-    assert (attempt["picture"], attempt["outcome"], attempt["text"]) == (None, "failed", "edit: scripted")
-
-
-def test_the_runs_own_models_render(video_dataset, tmp_path):
-    source, out = open_dataset(video_dataset), tmp_path / "out"
-    annotate(source, out, load_models("hindsight", recordings=Options().recorded(source)), episodes=[0])
-    page = client(out)
-    assert page.get("/api/dataset").json()["can_render"]
-    before = page.get("/api/episodes/0").json()["steps"][0]
-    step = rendered(page, 0, before["id"]).json()["steps"][0]
-    assert len(step["attempts"]) == len(before["attempts"]) + 1
-    assert step["attempts"][-1]["picture"] != before["attempts"][0]["picture"]
 
 
 def test_a_run_that_is_not_written_yet_is_reviewed(video_dataset, board, tmp_path):

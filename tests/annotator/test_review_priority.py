@@ -1,11 +1,9 @@
-"""Which episodes a person is to look at first, and how fast they get on."""
-
-from datetime import UTC, datetime, timedelta
+"""Which episodes a person is to look at first."""
 
 import pytest
 from support.recordings import storyboard
 
-from goalreel.annotator.review.queue import BREAK, ENOUGH, EpisodeFacts, facts, pace, priorities, unmoved
+from goalreel.annotator.review.queue import ENOUGH, EpisodeFacts, facts, priorities, unmoved
 from goalreel.types import Alignment, Failure, Storyboard, StoryboardStep, Task, Verdict
 
 
@@ -52,25 +50,6 @@ def test_an_unusual_length_stands_out(frames, word):
     assert all(found[i].value == 0 for i in usual)
     few = {i: usual[i] for i in range(ENOUGH - 2)} | {99: EpisodeFacts((), (("reach", frames),))}
     assert priorities(few)[99].reasons == ()
-
-
-def at(*minutes: float) -> list[datetime]:
-    return [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(minutes=m) for m in minutes]
-
-
-@pytest.mark.parametrize(
-    ("minutes", "an_hour"),
-    [
-        ((), None),
-        ((0,), None),
-        ((0, 2, 4, 6), 30),
-        ((6, 0, 4, 2), 30),
-        ((0, 1, 2, 3 + BREAK.seconds / 60, 6 + BREAK.seconds / 60), 20),
-        ((5, 5), None),
-    ],
-)
-def test_the_pace_is_that_since_the_last_break(minutes, an_hour):
-    assert pace(at(*minutes)) == (an_hour and pytest.approx(an_hour))
 
 
 def test_a_boundary_where_nothing_moves_is_in_doubt():

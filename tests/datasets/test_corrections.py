@@ -9,7 +9,6 @@ import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -50,7 +49,6 @@ from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.details import Detail, Details, FailureDetail
 from goalreel.errors import DatasetError, InputError
-from goalreel.image import Image
 from goalreel.types import Alignment, Attempt, Failure, StoryboardStep, Verdict
 
 FRONT = "observation.images.front"
@@ -192,22 +190,6 @@ def test_words_outcomes_and_goal_images_are_set(records, person):
     assert (goals.spans[0].name, goals.spans[0].picture) == ("grasp the cup", None)
 
 
-def test_pictures_of_a_new_prompt_are_stored_and_chosen_only_by_the_person(records, person):
-    before = person.reviews.look(0, LENGTH)
-    drawn = Image.decode(Image(board_picture()).png())
-    attempt = Attempt(prompt="p", seed=1, image=drawn, verdict=Verdict(success=False, reasoning="no"))
-    after = person.reviews.render(0, LENGTH, before.revision, "ann", "0", [attempt])
-    step = after.review.steps[0]
-    assert step.chosen == before.review.steps[0].chosen
-    assert step.attempts[-1].image.frame.startswith("images/")
-    person.does(ChooseAttempt(step="0", attempt=len(step.attempts) - 1))
-    board = records.load(0, lambda reference: Image(board_picture(), frame=reference))
-    assert board.steps[0].status == "accepted"  # a person's word stands over the Critic's
-    assert board.steps[0].goal_image == drawn
-    records.drop_unused_images()
-    assert records.load(0, lambda reference: Image(board_picture(), frame=reference)) == board
-
-
 @pytest.fixture
 def going(monkeypatch) -> threading.Event:
     """Set when somebody begins to wait for a lock."""
@@ -222,33 +204,6 @@ def going(monkeypatch) -> threading.Event:
 
     monkeypatch.setattr(fcntl, "flock", waits)
     return going
-
-
-def test_no_picture_is_dropped_between_its_storing_and_the_line_that_names_it(records, monkeypatch, going):
-    """A page renders whatever was just looked through; the scan goes on when that is saved, or waits."""
-    reviews, pages, pictures = Reviews(records), [], Records.pictures
-
-    def render(episode, drawn):
-        attempt = Attempt(prompt="p", seed=1, image=drawn, verdict=Verdict(success=True))
-        reviews.render(episode, LENGTH, reviews.look(episode, LENGTH).revision, "ann", "0", [attempt])
-        going.set()
-
-    def read(self, episode):
-        found = pictures(self, episode)
-        drawn = Image(np.full((48, 48, 3), len(pages), np.uint8))
-        pages.append(threading.Thread(target=render, args=(episode, drawn)))
-        going.clear()
-        pages[-1].start()
-        assert going.wait(60)
-        return found
-
-    monkeypatch.setattr(Records, "pictures", read)
-    records.drop_unused_images()
-    for page in pages:
-        page.join()
-    steps = [reviews.look(episode, LENGTH).review.steps[0] for episode in (0, 1)]
-    drawn = [records.image(a.image.frame) for step in steps for a in step.attempts[1:]]
-    assert sorted(image.pixels[0, 0, 0] for image in drawn) == list(range(len(pages)))
 
 
 def test_what_a_page_is_storing_is_no_leftover_of_a_killed_run(tmp_path, going):
@@ -270,10 +225,6 @@ def test_what_a_page_is_storing_is_no_leftover_of_a_killed_run(tmp_path, going):
         assert half.exists()
     run.join()
     assert not half.exists()
-
-
-def board_picture():
-    return np.full((48, 48, 3), 77, np.uint8)
 
 
 def in_words(board, *places):
@@ -402,9 +353,8 @@ def test_a_step_is_accepted_alone_until_it_is_changed(records, person, board):
     assert {s.segment for s in records.outline(0).steps} == {None}
 
 
-def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, person, monkeypatch):
-    """By who knows the lines before, and by who does not, after each change, with few states at hand."""
-    monkeypatch.setattr("goalreel.boards.log.STATES", 3)
+def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, person):
+    """By who knows the lines before, and by who does not, after each change."""
     changes = [MoveBoundary(step="0", edge="end", frame=2 + n % 3) for n in range(8)]
     changes += [*[UndoChange()] * 7, *[RedoChange()] * 3, FlagIssue(step="1", issue="extra", on=True)]
     changes += [*[UndoChange()] * 5, GiveVerdict(verdict="accept"), UndoChange()]

@@ -4,7 +4,6 @@ import { boundaries, clamp, gap, nearest, stepAt, timed } from "./boundaries.js"
 import { find } from "/common/dom.js";
 import { commandOf, pressed } from "/common/page.js";
 import { say, sheet } from "/common/parts.js";
-import { ask, attempt } from "/common/server.js";
 
 const SHEET = [
   ["Look", [
@@ -27,7 +26,6 @@ const SHEET = [
     ["Enter", "edit the words", { Enter: "edit" }],
     ["1 – 9", "take that attempt as the goal image"],
     ["F", "take this frame as the goal image", { f: "frame" }],
-    ["G", "render again with an edited prompt", { g: "rerender" }],
   ]],
   ["Episode", [
     ["Shift + A", "accept this step", { A: "vouch" }],
@@ -144,10 +142,6 @@ export const COMMANDS = {
   frame: (view, { step }) =>
     step && view.change({ kind: "frame", step: step.id, camera: view.camera, frame: view.player.frame }),
   blank: (view, { step }) => step?.chosen !== null && view.change({ kind: "blank", step: step.id }),
-  rerender(view, { step }) {
-    if (!view.dataset.can_render) return say("The models of this dataset cannot be loaded here.");
-    if (step) view.open("render");
-  },
 
   issue(view, { issue, step: own, whole }) {
     const step = whole ? null : own;
@@ -159,24 +153,12 @@ export const COMMANDS = {
   unsure: (view) => view.verdict("unsure"),
   vouch: (view, { step }) => step && view.vouch(step),
   onwards: (view) => view.onwards(),
-  earlier: (view) => leaf(view, 1),
-  newer: (view) => leaf(view, -1),
   sheet: () => sheet(SHEET),
   camera(view, { camera }) {
     view.camera = camera;
     view.draw();
   },
 };
-
-// Another page of the history.
-async function leaf(view, way) {
-  const { episode, revision, history } = view.saved;
-  const offset = Math.max(0, (view.past?.offset ?? 0) + way * history.length);
-  const found = offset && (await attempt(() => ask(`/api/episodes/${episode}/history?offset=${offset}`), ({ message }) => say(`Not loaded: ${message}.`)));
-  if (found === null) return;
-  view.past = found ? { revision, offset, ...found } : null;
-  view.draw();
-}
 
 function placed(view, step) {
   if (step && step.start !== null) return true;

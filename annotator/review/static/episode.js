@@ -4,7 +4,6 @@ import { boundaries, drafted, number, seen, stepAt, timed } from "./boundaries.j
 import { COMMANDS, NEW, command } from "./commands.js";
 import { Looked } from "./looked.js";
 import { Player } from "./player.js";
-import { goalOf } from "./steps.js";
 import { draggable, setPlayhead, timeline } from "./timeline.js";
 import { controls, draw, ends, page } from "./view.js";
 import { ONWARDS, UNSEEN, VERDICT, described, onwards } from "./words.js";
@@ -28,12 +27,9 @@ export class EpisodeView extends EditedPage {
       },
     });
     Object.assign(this, { dataset, query, by, go, saved: episode });
-    this.address = `/api/episodes/${episode.episode}`;
     this.selected = timed(episode)[0]?.id ?? episode.steps[0]?.id ?? null;
     this.camera = episode.cameras[0]?.key ?? null;
-    this.rendering = null;
     this.nudged = null;
-    this.past = null;
     fill(holder, page());
     this.player = new Player(find("#cameras", holder), {
       moved: (frame) => this.#moved(frame),
@@ -71,10 +67,6 @@ export class EpisodeView extends EditedPage {
     return this.episode.steps;
   }
 
-  get busy() {
-    return this.rendering?.busy ?? false;
-  }
-
   // The list that the episode was chosen from, and whose undo is asked for.
   get asked() {
     return `${this.query}&${new URLSearchParams({ by: this.by() })}`;
@@ -94,7 +86,7 @@ export class EpisodeView extends EditedPage {
   // What somebody else saved meanwhile; kept out while a change of ours waits.
   async #refresh() {
     if (this.unsaved) return;
-    const now = await ask(`${this.address}?${this.asked}`);
+    const now = await ask(`/api/episodes/${this.saved.episode}?${this.asked}`);
     if (this.unsaved) return;
     this.#take(now);
     this.draw();
@@ -184,27 +176,17 @@ export class EpisodeView extends EditedPage {
 
   // It pauses: playing on to the next step would take the form away from under the hands.
   open(form) {
-    const { step } = this;
     this.player.pause();
-    this.rendering = { prompt: goalOf(step)?.prompt ?? step.prompt ?? step.instruction };
-    const place = super.open(form);
-    const field = find("[name=name], textarea", place);
+    const field = find("[name=name]", super.open(form));
     field.focus();
-    if (form === "rename") field.select();
-    else field.setSelectionRange(field.value.length, field.value.length);
-    return place;
+    field.select();
   }
 
   shut() {
-    if (this.busy) return;
     const inside = this.holder.contains(document.activeElement) && document.activeElement.closest("form");
     this.form = null;
     if (inside) document.activeElement.blur();
     this.draw();
-  }
-
-  cancel() {
-    if (!this.busy) super.cancel();
   }
 
   clicked(event, pressed) {
@@ -213,11 +195,7 @@ export class EpisodeView extends EditedPage {
     super.clicked(event, pressed);
   }
 
-  submitted(form, given) {
-    return form === "rename" ? this.#reword(given) : this.#render(given.prompt.trim());
-  }
-
-  async #reword(given) {
+  async submitted(form, given) {
     const { step, overtaken: seen } = this;
     this.shut();
     if (!step || !given.name.trim()) return false;
@@ -232,26 +210,6 @@ export class EpisodeView extends EditedPage {
     }
     const saved = await Promise.all(making);
     return saved.every(Boolean);
-  }
-
-  // A picture takes long: it is no change that others wait behind.
-  async #render(prompt) {
-    const { selected: step } = this;
-    const { revision } = this.saved;
-    this.rendering = { prompt, busy: true };
-    this.draw();
-    const failed = (error) => {
-      if (error.status === 409) this.#take(error.body.state);
-      this.rendering = { prompt, error: error.message };
-    };
-    const now = await attempt(() => post(`${this.address}/render?${this.asked}`, { revision, by: this.by(), step, prompt }), failed);
-    if (now) {
-      this.#take(now);
-      this.rendering = this.form = null;
-      say("A new picture is there: choose it with its number.");
-    }
-    this.draw();
-    return now !== null;
   }
 
   #drag(boundary, frame) {

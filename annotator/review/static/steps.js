@@ -49,8 +49,7 @@ function body(view, step, at) {
     step.doubts.map((doubt) => h("p", { class: "note" }, `In doubt: ${doubt}.`)),
     view.form === "rename" ? form(step) : words(step),
     h("div", { class: "pair", "data-key": "pair" }, goal(step, at), ending(view, step, at)),
-    actions(view, step, at),
-    view.form === "render" && render(view, step),
+    actions(step, at),
     attempts(step, at),
     issues(step),
   ];
@@ -115,25 +114,13 @@ function ending({ episode, camera }, step, at) {
   );
 }
 
-function actions({ dataset, busy }, step, at) {
+function actions(step, at) {
   return h("p", { class: "buttons", "data-key": "actions" },
     button("vouch", `Accept step ${at}`, "⇧A", { class: "verdict accept", "aria-pressed": step.accepted, "aria-keyshortcuts": "Shift+A" }),
     button("edit", "Edit words", "Enter"),
     button("frame", "Take this frame", "F"),
-    button("rerender", "Render again", "G", {
-      disabled: !dataset.can_render || busy,
-      title: dataset.can_render ? null : "The models of this dataset cannot be loaded here",
-    }),
     button("blank", "No goal image", null, { disabled: step.chosen === null }),
     button("outcome", "Failed attempt", null, { "aria-pressed": step.outcome === "failed" }),
-  );
-}
-
-function render({ rendering: { prompt, busy, error } }, step) {
-  return editForm("render", step.id, "Render again", !busy && h("button", { class: "primary" }, "Render"),
-    field("Prompt", area("prompt", 3, prompt, { required: true })),
-    busy && h("p", { class: "muted", role: "status" }, "The editor and the Critic are at work …"),
-    error && h("p", { class: "note", role: "alert" }, error),
   );
 }
 

@@ -151,15 +151,6 @@ function whole({ episode }) {
   );
 }
 
-function past({ episode, past: leaf }) {
-  const { offset, history: lines } = leaf?.revision === episode.revision ? leaf : { offset: 0, history: episode.history };
-  const turns = h("p", { class: "buttons", "data-key": "turns" },
-    offset > 0 && button("newer", "Newer changes", null),
-    offset + lines.length < episode.changes && button("earlier", "Earlier changes", null),
-  );
-  return history(episode.changes, lines, turns);
-}
-
 // Brings every part of the page up to date but the time line, whose width the caller knows.
 export function draw(view) {
   const { episode } = view;
@@ -172,5 +163,5 @@ export function draw(view) {
   into("names", episode.names.map((name) => h("option", { value: name })));
   into("steps", steps(view));
   into("whole", whole(view));
-  into("history", ...past(view));
+  into("history", ...history(episode.changes, episode.history));
 }

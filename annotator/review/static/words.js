@@ -12,7 +12,6 @@ export const ISSUE = {
 export const STEP_ISSUES = ["wrong_object", "wrong_time", "extra", "wrong_picture"];
 
 export const seconds = (frame, fps) => `${(frame / fps).toFixed(2)} s`;
-export const hours = (s) => (s < 5400 ? `${Math.max(1, Math.round(s / 60))} min` : `${(s / 3600).toFixed(1)} h`);
 export const span = (step, fps) => `${(step.start / fps).toFixed(1)}–${(step.end / fps).toFixed(1)} s`;
 // The address of an exact frame, at most `width` pixels wide.
 export const frameUrl = (index, key, number, width) => `/frames/${index}/${encodeURIComponent(key)}/${number}.jpg?width=${width}`;

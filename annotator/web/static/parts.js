@@ -139,10 +139,9 @@ export function unsaved(changes, me) {
   );
 }
 
-// The changes of people, the newest first; `more` stands above them.
-export const history = (changes, lines, more) => [
+// The last `lines` of the changes of people, the newest first.
+export const history = (changes, lines) => [
   h("summary", { "data-key": "title" }, `History: ${count(changes, "change")}`),
-  more,
   h("ol", { class: "history", "data-key": "lines" },
     [...lines].reverse().map(({ number, words, by, at, undone }) =>
       h("li", { value: number, "data-key": number, class: undone ? "undone" : null },
