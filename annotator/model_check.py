@@ -26,7 +26,7 @@ from goalreel import __version__
 from goalreel.annotator.model_sight import critic_sight, watcher_sight
 from goalreel.annotator.plan import make_task
 from goalreel.chat.ask import Question
-from goalreel.chat.conversation import Chat, Conversation, NoReply, RecordingChat, Reply
+from goalreel.chat.conversation import Chat, Conversation, NoReply, RecordingChat, TokenReply
 from goalreel.chat.dialects import Dialect
 from goalreel.chat.json_reply import Problem, valid
 from goalreel.critics.chat import question as critic_question
@@ -154,17 +154,17 @@ class RoleTrial:
         self.sight = found if looks else ""
         self.problem = None if looks else found
 
-    def _read(self, reply: Reply) -> HeardReply:
+    def _read(self, reply: TokenReply | NoReply) -> HeardReply:
         if isinstance(reply, NoReply):
             return HeardReply(reply.cut_off or "", problem=reply.reason)
-        match self.asked.read(reply) if isinstance(self.asked, Question) else None:
+        match self.asked.read(reply.text) if isinstance(self.asked, Question) else None:
             case Problem(message=message):
-                return HeardReply(reply, problem=message)
+                return HeardReply(reply.text, problem=message)
             case Plan(steps=steps):
-                return HeardReply(reply, str(len(steps)))
+                return HeardReply(reply.text, str(len(steps)))
             case Verdict(success=success):
-                return HeardReply(reply, "yes" if success else "no")
-        return HeardReply(reply)
+                return HeardReply(reply.text, "yes" if success else "no")
+        return HeardReply(reply.text)
 
 
 @dataclass(frozen=True)

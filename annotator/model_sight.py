@@ -6,7 +6,7 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.chat.conversation import Chat, Conversation, Message, TokenReply, least_tokens, request_replies
+from goalreel.chat.conversation import Chat, ChatRequest, Conversation, Message, TokenReply, least_tokens
 from goalreel.critics.examiner import examine
 from goalreel.image import Image
 from goalreel.planners.watch.planner import WatchPlanner
@@ -69,7 +69,7 @@ def _counted(chat: Chat, conversation: Conversation) -> str:
         Message(m.role, tuple("" if isinstance(part, Image) else part for part in m.parts))
         for m in conversation
     )
-    replies = request_replies(chat, [conversation, text], None, tokens=True)
+    replies = chat.answer([ChatRequest(conversation), ChatRequest(text)])
     counts = [r.usage.prompt for r in replies if isinstance(r, TokenReply) and r.usage and r.usage.prompt]
     if len(counts) < 2 or counts[0] - counts[1] >= least_tokens(conversation) / 4:
         return ""

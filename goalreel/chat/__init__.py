@@ -1,7 +1,7 @@
 """Chat models: back ends, the wording of questions, and the reading of replies.
 
-- `conversation.Chat`: the seam; `openai.OpenAIChat` calls a model over HTTP, `hf.HfChat` runs one in this
-  process, and `recording.RecordingChat` records one.
+- `conversation.Chat`: the base class; `openai.OpenAIChat` calls a model over HTTP, `hf.HfChat` runs one in
+  this process, and `conversation.RecordingChat` records one.
 - `dialects`: the wording of the agents' questions, our own or InterleaveThinker's; `prompts` has ours.
 - `plan`, `verdict`: the forms of the agents' replies, read and written.
 - `ask`: questions are asked until each answer is readable.

@@ -3,17 +3,16 @@
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Literal
 
 from goalreel.chat.conversation import (
     Chat,
+    ChatRequest,
     Conversation,
     Message,
     NoReply,
     TokenReply,
     plain,
-    request_replies,
 )
 from goalreel.chat.json_reply import MAX_REPLY, Problem, clean, valid
 from goalreel.errors import BackendError
@@ -34,7 +33,7 @@ class Question[T]:
     again: str
     """Ends the turn that corrects a bad reply: "Answer again, {again}"."""
     with_probability: Callable[[T, TokenReply], T | Problem] | None = None
-    """Adds a probability to the answer from the tokens of the reply; a TokenChat is asked for them."""
+    """Adds a probability to the answer from the tokens of the reply; the model is asked for them."""
 
 
 def ask[T](
@@ -61,11 +60,14 @@ def ask[T](
     turns = {i: q.conversation for i, q in unread.items()}
     answers: dict[int, T | Failure] = {i: q for i, q in enumerate(questions) if isinstance(q, Failure)}
     raw: dict[int, str] = {}
-    call = partial(_complete, chat, any(q.with_probability is not None for q in unread.values()))
     for number in range(replies):
         if not turns:
             break
-        for i, reply in zip(list(turns), call(turns, schema if number else None), strict=True):
+        requests = [
+            ChatRequest(turn, schema if number else None, unread[i].with_probability is not None)
+            for i, turn in turns.items()
+        ]
+        for i, reply in zip(list(turns), _answers(chat, requests, repeated=number > 0), strict=True):
             answer = Problem(reply.reason) if isinstance(reply, NoReply) else _read(unread[i], reply)
             if not isinstance(answer, Problem):
                 answers[i] = answer
@@ -95,21 +97,16 @@ def _read[T](question: Question[T], reply: TokenReply) -> T | Problem:
     return question.with_probability(answer, reply)
 
 
-def _complete(
-    chat: Chat, tokens: bool, turns: Mapping[int, Conversation], schema: Mapping[str, Any] | None
-) -> Sequence[TokenReply | NoReply]:
+def _answers(chat: Chat, requests: Sequence[ChatRequest], repeated: bool) -> Sequence[TokenReply | NoReply]:
     """Send one batch. If a repeat fails as a whole, only the unread questions get no reply."""
-    repeated = schema is not None
     try:
-        replies = request_replies(chat, list(turns.values()), schema, tokens=tokens)
+        replies = chat.answer(requests)
     except BackendError as e:
         if not repeated:
             raise
-        return [NoReply(str(e) or type(e).__name__)] * len(turns)
-    if len(replies) != len(turns):
-        raise ValueError(
-            f"the chat back end was sent {len(turns)} conversations and gave {len(replies)} replies"
-        )
+        return [NoReply(str(e) or type(e).__name__)] * len(requests)
+    if len(replies) != len(requests):
+        raise ValueError(f"the chat model was sent {len(requests)} requests and gave {len(replies)} replies")
     return replies
 
 

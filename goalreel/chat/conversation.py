@@ -1,11 +1,12 @@
-"""The seam between the agents and their chat models: conversations in, texts out, batch first."""
+"""The base class of chat models, and what goes in and out: conversations, replies and their tokens."""
 
 import math
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import Any, Literal
 
 from goalreel.image import Image
 
@@ -90,7 +91,7 @@ def cut_off(text: str, usage: Usage | None = None) -> NoReply:
 
 
 type Reply = str | NoReply
-"""The back end's answer to one conversation."""
+"""The text that continues a conversation, or the reason why there is none."""
 
 
 @dataclass(frozen=True)
@@ -158,60 +159,30 @@ class ChatRequest:
     """The length at which the reply is cut, if the model's own limit does not cut it before."""
 
 
-class Chat(Protocol):
-    """A vision-language model. Answer i belongs to conversation i; a bad one never fails the others."""
+class Chat(ABC):
+    """Base class of vision-language models. A subclass answers requests."""
+
+    blind: str | None = None
+    """Evidence of the server that the model was not given a picture that was sent; None: there is none."""
+
+    @abstractmethod
+    def answer(self, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
+        """Answer each request; a bad one never fails the others. A model may know no probabilities of tokens.
+
+        Raises:
+            goalreel.errors.BackendError: the model cannot be called at all.
+        """
 
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> Sequence[Reply]:
-        """Continue each conversation. `schema`: a JSON schema the back end may enforce, if it can.
+    ) -> list[Reply]:
+        """Continue each conversation by a text.
 
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
-        ...
-
-
-@runtime_checkable
-class TokenChat(Chat, Protocol):
-    """A Chat that also returns the probability of each token of its replies."""
-
-    def complete_tokens(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> Sequence[TokenReply | NoReply]:
-        """Continue each conversation, as `complete` does.
-
-        Raises:
-            goalreel.errors.BackendError: the model cannot be called at all.
-        """
-        ...
-
-
-@runtime_checkable
-class RequestChat(Chat, Protocol):
-    """A Chat that answers requests with different limits in one call."""
-
-    def answer(self, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
-        """Answer each request.
-
-        Raises:
-            goalreel.errors.BackendError: the model cannot be called at all.
-        """
-        ...
-
-
-def request_replies(
-    chat: Chat, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
-) -> Sequence[TokenReply | NoReply]:
-    """Continue each conversation; with `tokens`, a TokenChat is asked for the tokens too.
-
-    Raises:
-        goalreel.errors.BackendError: the model cannot be called at all.
-    """
-    if tokens and isinstance(chat, TokenChat):
-        return chat.complete_tokens(conversations, schema=schema)
-    replies = chat.complete(conversations, schema=schema)
-    return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
+        replies = self.answer([ChatRequest(conversation, schema) for conversation in conversations])
+        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
 
 @dataclass(frozen=True)
@@ -219,36 +190,21 @@ class Exchange:
     """One conversation and its reply."""
 
     conversation: Conversation
-    reply: Reply
+    reply: TokenReply | NoReply
 
 
-@dataclass
-class RecordingChat:
-    """A Chat that answers as `chat` does, with tokens where it gives any, and records each exchange."""
+class RecordingChat(Chat):
+    """A Chat that answers as `chat` does, and records each exchange."""
 
-    chat: Chat
-    exchanges: list[Exchange] = field(default_factory=list)
+    def __init__(self, chat: Chat) -> None:
+        self.chat = chat
+        self.exchanges: list[Exchange] = []
 
-    @property
-    def blind(self) -> str | None:
-        """The same of `chat`, as `OpenAIChat` has it."""
-        return getattr(self.chat, "blind", None)
-
-    def complete(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> Sequence[Reply]:
-        """Continue each conversation, as `Chat` says."""
-        replies = self.chat.complete(conversations, schema=schema)
-        self.exchanges += map(Exchange, conversations, replies)
-        return replies
-
-    def complete_tokens(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> Sequence[TokenReply | NoReply]:
-        """Continue each conversation, as `TokenChat` says."""
-        replies = request_replies(self.chat, conversations, schema, tokens=True)
-        texts = (reply.text if isinstance(reply, TokenReply) else reply for reply in replies)
-        self.exchanges += map(Exchange, conversations, texts)
+    def answer(self, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
+        """Answer each request, as `Chat.answer`."""
+        replies = self.chat.answer(requests)
+        self.blind = self.chat.blind
+        self.exchanges += map(Exchange, (request.conversation for request in requests), replies)
         return replies
 
 

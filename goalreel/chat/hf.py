@@ -4,7 +4,7 @@ Weights are read from safetensors only, and no code out of a checkpoint is run.
 """
 
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -25,10 +25,10 @@ from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_flash_attn_2_available
 
 from goalreel.chat.conversation import (
+    Chat,
     ChatRequest,
     Conversation,
     NoReply,
-    Reply,
     Token,
     TokenReply,
     Usage,
@@ -60,7 +60,7 @@ type TokenChances = tuple[list[int], list[float]]
 """Ids and probabilities: the token that was written first, then the likeliest, of which it may be one."""
 
 
-class HfChat:
+class HfChat(Chat):
     """A vision-language model in this process.
 
     Greedy unless `temperature` is above 0, or the checkpoint's own. Greedy answers do not depend on the batch
@@ -161,29 +161,10 @@ class HfChat:
         chat.template.world = World.of(Path(repo_or_dir).expanduser())
         return chat
 
-    def complete(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[Reply]:
-        """Continue each conversation. `schema` is not enforced.
-
-        Raises:
-            BackendError: the device failed.
-        """
-        replies = self.answer([ChatRequest(c) for c in conversations])
-        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
-
-    def complete_tokens(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[TokenReply | NoReply]:
-        """Continue each conversation; the probabilities are the model's own, whatever it is sampled with.
-
-        Raises:
-            BackendError: the device failed.
-        """
-        return self.answer([ChatRequest(c, tokens=True) for c in conversations])
-
     def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        """Answer requests, each up to its own limit.
+        """Answer requests, each up to its own limit. No `schema` is enforced.
+
+        The probabilities are the model's own, whatever it is sampled with.
 
         Raises:
             BackendError: the device failed.

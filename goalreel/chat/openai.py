@@ -19,10 +19,11 @@ import httpx2
 from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.chat.conversation import (
+    Chat,
+    ChatRequest,
     Conversation,
     Message,
     NoReply,
-    Reply,
     Token,
     TokenReply,
     Usage,
@@ -86,7 +87,7 @@ class _Health:
 
 
 @dataclass
-class OpenAIChat:
+class OpenAIChat(Chat):
     """A model behind an OpenAI-compatible `/v1/chat/completions`; conversations are sent concurrently.
 
     Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses. An
@@ -158,26 +159,13 @@ class OpenAIChat:
         self._client = HttpClient(endpoint, timeout_s=self.timeout_s, retries=self.retries)
         self._free = asyncio.Semaphore(self.concurrency)
 
-    def complete(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[Reply]:
-        """Continue each conversation; a JSON `schema` is passed on, until the server refuses one.
+    def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
+        """Answer each request; without tokens where the server gives no log-probabilities.
 
         Raises:
             BackendError: the server is out of reach, refuses the key, lacks the model, or fails every call.
         """
-        replies = self._run(conversations, schema, tokens=False)
-        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
-
-    def complete_tokens(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[TokenReply | NoReply]:
-        """Continue each conversation; without tokens where the server gives no log-probabilities.
-
-        Raises:
-            BackendError: as `complete`.
-        """
-        return self._run(conversations, schema, tokens=True)
+        return run(self._answer(requests))
 
     def probe(self) -> str:
         """Ask the server whether it is there, takes the key and lists the model.
@@ -187,20 +175,13 @@ class OpenAIChat:
         """
         return probe_openai(self._client.endpoint, self.model, "/chat/completions")
 
-    def _run(
-        self, conversations: Sequence[Conversation], schema: Mapping[str, Any] | None, *, tokens: bool
-    ) -> list[TokenReply | NoReply]:
-        return run(self._complete(conversations, self._optional(schema, tokens)))
+    async def _answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
+        health = _Health(wave=min(len(requests), self.concurrency))
 
-    async def _complete(
-        self, conversations: Sequence[Conversation], optional: Mapping[str, Any]
-    ) -> list[TokenReply | NoReply]:
-        health = _Health(wave=min(len(conversations), self.concurrency))
-
-        async def reply_to(conversation: Conversation) -> TokenReply | NoReply:
+        async def reply_to(request: ChatRequest) -> TokenReply | NoReply:
             async with self._free:
                 try:
-                    reply = await self._ask(conversation, optional)
+                    reply = await self._ask(request)
                 except UnicodeEncodeError as e:
                     return NoReply(f"the text cannot be sent: {e}")
                 except HttpError as e:
@@ -210,12 +191,12 @@ class OpenAIChat:
                             raise BackendError(reply.reason) from None
                         return reply
                 health.answered = True
-                self._check_sight(conversation, reply)
+                self._check_sight(request.conversation, reply)
                 return reply
 
         try:
             async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(reply_to(c)) for c in conversations]
+                tasks = [group.create_task(reply_to(request)) for request in requests]
         except* BackendError as failures:
             dead = failures.exceptions[0]
         else:
@@ -229,7 +210,8 @@ class OpenAIChat:
             self.blind = f"{self.model} is blind: {counted} tokens cannot hold a question and its pictures"
             log.warning("%s. Its answers are not about the pictures", self.blind)
 
-    async def _ask(self, conversation: Conversation, optional: Mapping[str, Any]) -> TokenReply | NoReply:
+    async def _ask(self, asked: ChatRequest) -> TokenReply | NoReply:
+        conversation, optional = asked.conversation, self._optional(asked)
         refused = set(self._refused)
         while True:
             arguments = self._arguments(optional, refused)
@@ -266,17 +248,17 @@ class OpenAIChat:
     def _limit(self) -> int:
         return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
 
-    def _optional(self, schema: Mapping[str, Any] | None, tokens: bool) -> dict[str, Any]:
+    def _optional(self, asked: ChatRequest) -> dict[str, Any]:
         """The arguments that a server may refuse."""
         limits = LIMITS if self.max_completion_tokens is None else LIMITS[::-1]
-        optional: dict[str, Any] = dict.fromkeys(limits, self._limit)
+        optional: dict[str, Any] = dict.fromkeys(limits, min(self._limit, asked.max_tokens or self._limit))
         temperature = None if self.temperature == "checkpoint" else self.temperature
         sampling = {"temperature": temperature, "top_p": self.top_p, "top_k": self.top_k}
         optional |= {name: value for name, value in sampling.items() if value is not None}
-        if schema is not None:
-            form = {"name": "answer", "schema": dict(schema)}
+        if asked.schema is not None:
+            form = {"name": "answer", "schema": dict(asked.schema)}
             optional["response_format"] = {"type": "json_schema", "json_schema": form}
-        if tokens:
+        if asked.tokens:
             optional["logprobs"] = True
         return optional
 

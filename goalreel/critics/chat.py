@@ -75,7 +75,7 @@ class ChatCritic:
         schema = self._dialect.verdict_format.schema(self._scores)
         answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
         decisions = [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
-        if not getattr(self._chat, "blind", None):
+        if not self._chat.blind:
             return decisions
         unseen = {"unseen": True}
         return [a if isinstance(a, Failure) else a.model_copy(update=unseen) for a in decisions]

@@ -5,19 +5,11 @@ Those of this process may be loaded while the server already answers.
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
-from goalreel.chat.conversation import (
-    Chat,
-    ChatRequest,
-    Conversation,
-    NoReply,
-    Reply,
-    RequestChat,
-    TokenReply,
-)
+from goalreel.chat.conversation import Chat, ChatRequest, NoReply, TokenReply
 from goalreel.chat.dialects import OWN
 from goalreel.errors import BackendError, InputError, UserError, first_line
 from goalreel.extras import absent
@@ -111,8 +103,8 @@ def _loading_editor(name: str) -> Editor:
     return LoadingModel("the editor", lambda: build_editor(name))
 
 
-class LoadingModel:
-    """An Editor or a RequestChat that is loaded once, by whoever needs it first.
+class LoadingModel(Chat):
+    """An Editor or a Chat that is loaded once, by whoever needs it first.
 
     Its methods raise BackendError where it cannot be loaded or called; the next call tries again.
     """
@@ -145,15 +137,9 @@ class LoadingModel:
         """Draw pictures."""
         return cast(Editor, self.load()).edit(edits)
 
-    def complete(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> Sequence[Reply]:
-        """Continue each conversation."""
-        return cast(Chat, self.load()).complete(conversations, schema=schema)
-
     def answer(self, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
         """Answer each request."""
-        return cast(RequestChat, self.load()).answer(requests)
+        return cast(Chat, self.load()).answer(requests)
 
 
 def is_loaded(model: object) -> bool:

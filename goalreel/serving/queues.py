@@ -28,7 +28,6 @@ class _Work[Q, A]:
     """One request, and the future of its answer."""
 
     request: Q
-    key: Hashable
     client: Hashable
     arrived: float = field(default_factory=time.monotonic)
     future: Future[A] = field(default_factory=Future)
@@ -56,8 +55,8 @@ class Batcher[Q, A]:
 
     Calls are made in `lanes` threads. One is the rule; several are for models behind servers, so that a long
     request holds up its own lane alone. A batch goes out when there are as many requests as it may have, or
-    when the first has waited `bounds.wait` seconds. Requests of different `key` never go out together.
-    Clients take turns: one with many requests holds up no other.
+    when the first has waited `bounds.wait` seconds. Clients take turns: one with many requests holds up no
+    other.
 
     A BackendError of a call fails its batch. Any other error is a bug in the model: it fails its batch, too,
     and `alive` is False until the model answers again.
@@ -70,10 +69,9 @@ class Batcher[Q, A]:
         bounds: BatchBounds,
         *,
         lanes: int = 1,
-        key: Callable[[Q], Hashable] = lambda request: None,
     ) -> None:
         self.name = name
-        self._call, self._bounds, self._key = call, bounds, key
+        self._call, self._bounds = call, bounds
         self._queue: list[_Work[Q, A]] = []
         self._under_way: list[_Work[Q, A]] = []
         self._changed = threading.Condition()
@@ -131,7 +129,7 @@ class Batcher[Q, A]:
             QueueFull: `bounded` and no room.
             WorkerDead: nobody will answer.
         """
-        work: _Work[Q, A] = _Work(request, self._key(request), client)
+        work: _Work[Q, A] = _Work(request, client)
         with self._changed:
             if bounded or self._closing:
                 self.check_room(client)
@@ -189,8 +187,7 @@ class Batcher[Q, A]:
         with self._changed:
             while not self._closing:
                 self._queue = [work for work in self._queue if not work.future.done()]
-                queue = self._in_turn()
-                batch = [work for work in queue if work.key == queue[0].key][: self._bounds.size]
+                batch = self._in_turn()[: self._bounds.size]
                 remaining = batch[0].arrived + self._bounds.wait - time.monotonic() if batch else None
                 if remaining is not None and (len(batch) >= self._bounds.size or remaining <= 0):
                     self._queue = [work for work in self._queue if work not in batch]

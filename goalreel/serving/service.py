@@ -3,8 +3,7 @@
 import asyncio
 import contextlib
 import functools
-import json
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from typing import Annotated, Any
@@ -12,16 +11,7 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
-from goalreel.chat.conversation import (
-    Chat,
-    ChatRequest,
-    Conversation,
-    NoReply,
-    Reply,
-    RequestChat,
-    TokenReply,
-    request_replies,
-)
+from goalreel.chat.conversation import Chat, ChatRequest, NoReply, TokenReply
 from goalreel.claims import UNKNOWN, makers
 from goalreel.critics.chat import ChatCritic
 from goalreel.critics.examiner import Examiner
@@ -69,14 +59,8 @@ class Service:
         lanes, bounds = 1, self._bounds
         if role in self.models.remote:
             lanes, bounds = bounds.size, replace(bounds, size=1)
-        key: dict[str, Any] = {}
-        if role == "editor":
-            call = model.edit
-        elif isinstance(model, RequestChat):
-            call = model.answer
-        else:
-            call, key = functools.partial(_call_chat, model), {"key": _call_key}
-        return Batcher(role, call, bounds, lanes=lanes, **key)
+        call = model.edit if role == "editor" else model.answer
+        return Batcher(role, call, bounds, lanes=lanes)
 
     @property
     def healthy(self) -> bool:
@@ -122,17 +106,6 @@ class Service:
         self.examining.shutdown(wait=False, cancel_futures=True)
         for batcher in self.batchers.values():
             batcher.close(timeout)
-
-
-def _call_chat(chat: Chat, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
-    """Call a chat model with requests of one `_call_key`."""
-    first, conversations = requests[0], [request.conversation for request in requests]
-    return request_replies(chat, conversations, first.schema, tokens=first.tokens)
-
-
-def _call_key(request: ChatRequest) -> tuple[bool, str]:
-    """Only conversations with the same schema, all with tokens or all without, can share a call."""
-    return request.tokens, json.dumps(request.schema, sort_keys=True)
 
 
 async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], question: Q) -> A:
@@ -181,8 +154,8 @@ def service_of(request: Request) -> Service:
 Here = Annotated[Service, Depends(service_of)]
 
 
-class QueuedChat:
-    """A TokenChat for a job's agents that sends conversations to the server's batches. It blocks its thread.
+class QueuedChat(Chat):
+    """A Chat for a job's agents that sends conversations to the server's batches. It blocks its thread.
 
     The queue's limit does not apply: a job has one request at a time, and the number of jobs is limited.
     """
@@ -192,25 +165,13 @@ class QueuedChat:
         self._waiting: list[Future[TokenReply | NoReply]] = []
         self._cancelled = False
 
-    def complete(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[Reply]:
+    def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
         """Wait for every answer.
 
         Raises:
             BackendError: the model cannot be called.
             concurrent.futures.CancelledError: the job was cancelled.
         """
-        replies = self._ask([ChatRequest(c, schema) for c in conversations])
-        return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
-
-    def complete_tokens(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[TokenReply | NoReply]:
-        """Wait for every answer, with its tokens where the model gives them. Raises as `complete`."""
-        return self._ask([ChatRequest(c, schema, tokens=True) for c in conversations])
-
-    def _ask(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
         self._waiting = [self._batcher.put(r, client=self._client, bounded=False) for r in requests]
         if self._cancelled:
             self.cancel()

@@ -25,7 +25,7 @@ YES = json.dumps({"previous_step_success": True, "refine_prompt": None})
 class BlindChat(CriticChat):
     """Says yes without a look."""
 
-    def complete(self, conversations, *, schema=None):
+    def replies(self, conversations, *, schema=None):
         return [verdict_of(True)] * len(conversations)
 
 

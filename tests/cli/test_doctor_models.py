@@ -12,7 +12,6 @@ from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
 from goalreel.annotator.model_check import INSTRUCTION, SCENE
-from goalreel.chat.conversation import RecordingChat, Token, TokenChat, TokenReply
 from goalreel.chat.plan import parse_plan
 from goalreel.chat.verdict import parse_verdict
 from goalreel.image import Image
@@ -246,21 +245,3 @@ def test_what_does_not_fit_is_one_line(tmp_path):
     assert "no preset 'magic'" in fails("doctor", "--models", "magic", *out)
     assert "give --planner and --editor and --critic" in fails("doctor", "--models", "api", *out)
     assert not (tmp_path / "out").exists()
-
-
-class Plain:
-    def complete(self, conversations, *, schema=None):
-        return ["yes"] * len(conversations)
-
-
-class Telling(Plain):
-    def complete_tokens(self, conversations, *, schema=None):
-        return [TokenReply("yes", (Token("yes", {"yes": 1.0}),))] * len(conversations)
-
-
-def test_a_chat_that_tells_its_tokens_goes_on_doing_so():
-    recorder = RecordingChat(Telling())
-    assert isinstance(recorder, TokenChat)
-    assert recorder.complete_tokens([()])[0].tokens
-    assert recorder.complete([()]) == ["yes"]
-    assert [exchange.reply for exchange in recorder.exchanges] == ["yes", "yes"]

@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.conversations import BUILDERS, CONVERSATIONS, picture, user
 
-from goalreel.chat.conversation import ChatRequest, Message, NoReply, RequestChat, cut_off
+from goalreel.chat.conversation import ChatRequest, Message, NoReply, cut_off
 from goalreel.chat.hf import HfChat
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
@@ -46,7 +46,6 @@ def test_a_batch_answers_as_one_at_a_time(checkpoints, name):
 @pytest.mark.parametrize("name", BUILDERS)
 def test_each_request_of_a_batch_has_its_own_limit(checkpoints, name):
     chat = HfChat.load(checkpoints[name], device="cpu", max_new_tokens=24, batch_size=4)
-    assert isinstance(chat, RequestChat)
     limits = (24, 3, 17, 8, 99, 1, 12)
     asked = [
         ChatRequest(CONVERSATIONS[i % 5], tokens=bool(i % 2), max_tokens=limit)
@@ -158,7 +157,7 @@ def test_what_is_cut_at_max_new_tokens_is_no_answer(qwen):
         chat = HfChat.load(qwen, device="cpu", max_new_tokens=limit)
         text = decoded(chat, generated(chat, CONVERSATIONS[1], limit))
         assert chat.complete([CONVERSATIONS[1]]) == [cut_off(text)]
-        assert chat.complete_tokens([CONVERSATIONS[1]]) == [cut_off(text)]
+        assert chat.answer([ChatRequest(CONVERSATIONS[1], tokens=True)]) == [cut_off(text)]
 
 
 def test_a_reply_stops_at_the_checkpoints_end_token(qwen, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from support import tiny
 
-from goalreel.chat.conversation import Message, TokenChat
+from goalreel.chat.conversation import ChatRequest, Message
 from goalreel.chat.hf import HfChat
 from goalreel.image import Image
 
@@ -51,13 +51,17 @@ def forward(chat: HfChat, conversation) -> tuple[list[int], torch.Tensor]:
     return new.tolist(), logits[0, -len(new) - 1 : -1].softmax(-1)
 
 
+def with_tokens(chat: HfChat, conversations):
+    return chat.answer([ChatRequest(conversation, tokens=True) for conversation in conversations])
+
+
 def test_alternatives_agree_with_a_plain_forward_pass(qwen):
     chat = load(qwen)
     special = set(chat.processor.tokenizer.all_special_ids)
     for conversation in CONVERSATIONS:
         ids, chances = forward(chat, conversation)
         shown = [(i, row) for i, row in zip(ids, chances, strict=True) if i not in special]
-        (reply,) = chat.complete_tokens([conversation])
+        (reply,) = with_tokens(chat, [conversation])
         assert len(reply.tokens) == len(shown) > 5
         for token, (word, row) in zip(reply.tokens, shown, strict=True):
             # Halves of signs have one text, so that they count together.
@@ -73,12 +77,11 @@ def test_alternatives_agree_with_a_plain_forward_pass(qwen):
 
 def test_the_texts_of_the_tokens_are_the_reply_and_a_batch_says_what_one_alone_says(qwen):
     chat = load(qwen)
-    assert isinstance(chat, TokenChat)
-    together = chat.complete_tokens(CONVERSATIONS)
+    together = with_tokens(chat, CONVERSATIONS)
     assert [r.text for r in together] == chat.complete(CONVERSATIONS)
     for conversation, reply in zip(CONVERSATIONS, together, strict=True):
         assert "".join(t.text for t in reply.tokens) == reply.text
-        (alone,) = chat.complete_tokens([conversation])
+        (alone,) = with_tokens(chat, [conversation])
         assert [t.text for t in alone.tokens] == [t.text for t in reply.tokens]
         for a, b in zip(alone.tokens, reply.tokens, strict=True):
             assert max(a.alternatives.values()) == pytest.approx(max(b.alternatives.values()), abs=1e-4)
@@ -96,7 +99,7 @@ def generating(model: Path, folder: Path, **settings: object) -> Path:
 def test_beams_of_the_checkpoints_are_not_searched(qwen, tmp_path, settings):
     chat = load(generating(qwen, tmp_path / "model", **settings))
     expected = load(qwen).complete(CONVERSATIONS)
-    assert [r.text for r in chat.complete_tokens(CONVERSATIONS)] == chat.complete(CONVERSATIONS) == expected
+    assert [r.text for r in with_tokens(chat, CONVERSATIONS)] == chat.complete(CONVERSATIONS) == expected
 
 
 def test_a_row_that_ends_early_has_no_tokens_of_its_padding(qwen, tmp_path):
@@ -104,17 +107,17 @@ def test_a_row_that_ends_early_has_no_tokens_of_its_padding(qwen, tmp_path):
     ids, _ = forward(chat, CONVERSATIONS[1])
     end = ids[8]
     chat = load(generating(qwen, tmp_path / "model", eos_token_id=[end]))
-    replies = chat.complete_tokens(CONVERSATIONS)
+    replies = with_tokens(chat, CONVERSATIONS)
     assert [r.text for r in replies] == chat.complete(CONVERSATIONS)
     assert len(replies[1].tokens) == ids.index(end) + 1 < max(len(r.tokens) for r in replies)
 
 
 def test_sampling_does_not_change_what_the_model_would_say(qwen):
     chat = load(qwen, max_new_tokens=1, temperature=3.0, top_p=0.3)
-    (greedy,) = load(qwen, max_new_tokens=1).complete_tokens(CONVERSATIONS[1:2])
+    (greedy,) = with_tokens(load(qwen, max_new_tokens=1), CONVERSATIONS[1:2])
     expected = greedy.tokens[0].alternatives
     torch.manual_seed(0)
-    (said,) = chat.complete_tokens(CONVERSATIONS[1:2])
+    (said,) = with_tokens(chat, CONVERSATIONS[1:2])
     for text in expected.keys() & said.tokens[0].alternatives.keys():
         assert said.tokens[0].alternatives[text] == pytest.approx(expected[text], abs=1e-6)
     assert len(expected.keys() & said.tokens[0].alternatives.keys()) >= 4
@@ -126,7 +129,7 @@ def test_signs_of_several_tokens_are_not_lost_and_special_ones_are(qwen):
     tokenizer = chat.processor.tokenizer
     ids = tokenizer(" grün 🙂 «ö").input_ids[:-1]
     special = tokenizer.convert_tokens_to_ids("<|vision_start|>")
-    (reply,) = _force(chat, [*ids[:3], special, *ids[3:]]).complete_tokens([CONVERSATIONS[2]])
+    (reply,) = with_tokens(_force(chat, [*ids[:3], special, *ids[3:]]), [CONVERSATIONS[2]])
     assert reply.text == tokenizer.decode(ids).strip()
     assert "".join(t.text for t in reply.tokens) == reply.text
     assert {"ü", "🙂"} <= {t.text.strip() for t in reply.tokens}

@@ -4,7 +4,7 @@ import pytest
 from support.chat_server import ChatServer, Request, error, logprobs, said
 from support.scripted import spelled
 
-from goalreel.chat.conversation import Message, TokenChat, TokenReply
+from goalreel.chat.conversation import ChatRequest, Message, TokenReply
 from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError
 
@@ -28,8 +28,7 @@ def ask(*texts: str):
 def tokens(answer, texts=("x",), schema=None):
     with ChatServer(answer) as server:
         chat = OpenAIChat("m", server.url, concurrency=1, retries=0)
-        assert isinstance(chat, TokenChat)
-        return chat.complete_tokens(ask(*texts), schema=schema), server.requests
+        return chat.answer([ChatRequest(c, schema, tokens=True) for c in ask(*texts)]), server.requests
 
 
 def told(request: Request):
@@ -118,5 +117,5 @@ def _plain(text: str) -> dict:
 def test_a_refused_key_is_tried_once():
     with ChatServer(lambda _: error(403, "no access for this project")) as server:
         with pytest.raises(BackendError, match="HTTP 403"):
-            OpenAIChat("m", server.url, retries=0).complete_tokens(ask("x"), schema=SCHEMA)
+            OpenAIChat("m", server.url, retries=0).answer([ChatRequest(*ask("x"), SCHEMA, tokens=True)])
         assert len(server.requests) == 1

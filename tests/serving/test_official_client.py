@@ -1,14 +1,13 @@
 """OpenAI's own client at `goalreel serve`: replies, pictures, names and errors."""
 
 import base64
-from collections.abc import Sequence
 
 import httpx
 import openai
 import pytest
 from support.serving_models import EchoChat, TintEditor, describe, picture, serving, tinted
 
-from goalreel.chat.conversation import Conversation, NoReply, Token, TokenReply, Usage
+from goalreel.chat.conversation import Token, TokenReply, Usage
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 
@@ -21,12 +20,10 @@ URL = "data:image/png;base64," + base64.b64encode(SCENE.png()).decode()
 class Counting(EchoChat):
     """An EchoChat that counts: 5 tokens of the prompt, and one a letter."""
 
-    def complete_tokens(
-        self, conversations: Sequence[Conversation], *, schema=None
-    ) -> list[TokenReply | NoReply]:
+    def replies(self, conversations, *, schema=None):
         return [
             TokenReply(r, tuple(Token(c, {c: 1.0}) for c in r), Usage(5, len(r))) if isinstance(r, str) else r
-            for r in self.complete(conversations, schema=schema)
+            for r in super().replies(conversations, schema=schema)
         ]
 
 

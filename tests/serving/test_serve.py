@@ -103,25 +103,6 @@ def waiting(client) -> int:
     return client.get("/health").json()["models"]["planner"]["waiting"]
 
 
-def test_only_one_schema_goes_into_a_call(client, models):
-    chat = models.planner
-    chat.gate.clear()
-    formats = [
-        {"type": "json_schema", "json_schema": {"name": "n", "schema": {"title": str(i % 2)}}}
-        for i in range(8)
-    ]
-    with ThreadPoolExecutor(9) as pool:
-        first = pool.submit(say, client, "first")
-        chat.entered.acquire()
-        asked = [pool.submit(say, client, f"{i % 2}", response_format=formats[i]) for i in range(8)]
-        until(lambda: waiting(client) == 8)
-        chat.gate.set()
-        assert content(first.result()) == "first"
-        assert [content(f.result()) for f in asked] == [f"{i % 2}" for i in range(8)]
-    assert {tuple(b) for b in chat.batches[1:]} == {("0",) * 4, ("1",) * 4}
-    assert [s["title"] for s in chat.schemas[1:]] == [b[0] for b in chat.batches[1:]]
-
-
 def test_a_full_queue_answers_429_with_retry_after(models):
     chat = models.planner
     chat.gate.clear()
@@ -157,8 +138,8 @@ def test_a_client_that_hangs_up_takes_its_request_back(client, models):
 class Mute(EchoChat):
     """Answers nobody, and refuses who says so."""
 
-    def complete(self, conversations, *, schema=None):
-        replies = super().complete(conversations, schema=schema)
+    def replies(self, conversations, *, schema=None):
+        replies = super().replies(conversations, schema=schema)
         return [NoReply("not that", refused="refuse" in r) for r in replies if isinstance(r, str)]
 
 
@@ -470,7 +451,7 @@ def test_a_page_of_its_own_and_who_is_no_page_use_it(client):
 class Rules(EchoChat):
     """Repeats the system text, which is no plan."""
 
-    def complete(self, conversations, *, schema=None) -> list[str]:
+    def replies(self, conversations, *, schema=None) -> list[str]:
         return ["\n".join(map(describe, c[0].parts)).replace("{", "(") for c in conversations]
 
 

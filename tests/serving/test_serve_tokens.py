@@ -1,7 +1,6 @@
 """How likely a served model's tokens were, over real HTTP: OpenAI's shape, and the Critic's probability."""
 
 import math
-from concurrent.futures import ThreadPoolExecutor
 
 import openai
 import pytest
@@ -16,7 +15,6 @@ from support.serving_models import (
     say,
     serving,
     talking,
-    until,
 )
 
 from goalreel.critics.chat import ChatCritic
@@ -66,26 +64,10 @@ def test_the_probability_gets_through_to_a_client():
 
 
 def test_none_unless_asked_for_and_none_of_a_model_that_tells_none(served):
-    client, chat = served
+    client, _ = served
     assert say(client, "a").json()["choices"][0]["logprobs"] is None
-    assert chat.spelled == []
     silent = say(client, "a", "critic", logprobs=True, top_logprobs=5)
     assert (content(silent), silent.json()["choices"][0]["logprobs"]) == ("a", None)
     lost = say(client, "no reply", logprobs=True)
     assert (lost.status_code, "too long" in lost.text) == (424, True)
     assert say(client, "a", logprobs=True, top_logprobs=21).status_code == 400
-
-
-def test_requests_with_and_without_share_no_call(served):
-    client, chat = served
-    chat.gate.clear()
-    with ThreadPoolExecutor(7) as pool:
-        first = pool.submit(say, client, "first")
-        chat.entered.acquire()
-        asked = [pool.submit(say, client, f"{i % 2}", logprobs=bool(i % 2)) for i in range(6)]
-        until(lambda: client.get("/health").json()["models"]["planner"]["waiting"] == 6)
-        chat.gate.set()
-        assert content(first.result()) == "first"
-        assert [content(f.result()) for f in asked] == ["0", "1"] * 3
-    assert chat.spelled == [["1"] * 3]
-    assert chat.batches == [["first"], ["0"] * 3]

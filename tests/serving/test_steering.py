@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 from PIL import Image as Picture
+from support.scripted import TextChat
 from support.serving_models import serving
 
 from goalreel.chat.json_reply import tagged_reply
@@ -22,13 +23,13 @@ FORMAT = (
 )
 
 
-class Colours:
+class Colours(TextChat):
     """A Planner of two steps, and a Critic to whom a step is done where the picture's red is above 100."""
 
     def __init__(self) -> None:
         self.planned: list[str] = []
 
-    def complete(self, conversations, *, schema=None):
+    def replies(self, conversations, *, schema=None):
         return [self._answer(c) for c in conversations]
 
     def _answer(self, conversation) -> str:

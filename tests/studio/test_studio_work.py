@@ -15,7 +15,6 @@ from support.serving_models import PlannerChat, until
 from support.studio import LATER, edit, events, finished, made, scripted, state, studio, submit
 from support.studio_page import killable_studio
 
-from goalreel.chat.conversation import TokenReply
 from goalreel.errors import DatasetError, InputError
 from goalreel.serving.loading import LoadingModel
 from goalreel.serving.service import Service
@@ -192,14 +191,6 @@ def test_a_browser_logs_in_once_by_the_token(tmp_path):
         assert client.get("/v1/storyboards", headers={"Authorization": "Bearer secret"}).status_code == 200
 
 
-class AnsweringPlanner(PlannerChat):
-    """Answers requests, as a chat model of this process does."""
-
-    def answer(self, requests):
-        replies = self.complete([request.conversation for request in requests])
-        return [TokenReply(reply) if isinstance(reply, str) else reply for reply in replies]
-
-
 def test_the_page_is_there_before_the_models_and_what_cannot_be_loaded_says_so(tmp_path):
     loads, gate = [], threading.Event()
 
@@ -208,7 +199,7 @@ def test_the_page_is_there_before_the_models_and_what_cannot_be_loaded_says_so(t
         assert gate.wait(60)
         if len(loads) == 1:
             raise InputError("no such folder\nwith details")
-        return AnsweringPlanner()
+        return PlannerChat()
 
     models = replace(scripted(), planner=LoadingModel("the planner", build))
     with studio(tmp_path, models) as client:

@@ -11,19 +11,20 @@ import atheris
 
 with atheris.instrument_imports(include=["goalreel.chat"]):
     from goalreel.chat.ask import Question, ask
+    from goalreel.chat.conversation import Chat, TokenReply
     from goalreel.chat.plan import parse_plan, plan_schema
     from goalreel.chat.verdict import parse_verdict
     from goalreel.types import Failure, Plan, Verdict
 
 
-class Says:
+class Says(Chat):
     """Replies with one text, whatever it is asked."""
 
     def __init__(self, reply: str) -> None:
         self.reply = reply
 
-    def complete(self, conversations, *, schema=None):
-        return [self.reply] * len(conversations)
+    def answer(self, requests):
+        return [TokenReply(self.reply)] * len(requests)
 
 
 def one_input(data: bytes) -> None:

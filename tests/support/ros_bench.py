@@ -30,6 +30,7 @@ from goalreel_ros.client.lifecycle import SERVICES, Lifecycle
 from goalreel_ros.client.task import FeedbackActionClient, GoalreelError
 from goalreel_ros.spin import BackgroundNode, Calls
 from support.ros import Other, other
+from support.scripted import TextChat
 from support.serving_models import serving
 from support.wait import until
 
@@ -71,11 +72,11 @@ class Scripted:
         self.planner, self.critic, self.editor = Planner(), Critic(), Painter()
 
 
-class Planner:
+class Planner(TextChat):
     def __init__(self) -> None:
         self.gate = Gate()
 
-    def complete(self, conversations: Sequence[Conversation], *, schema: object = None) -> list[str]:
+    def replies(self, conversations: Sequence[Conversation], *, schema: object = None) -> list[str]:
         self.gate()
         return [self._plan(words(c)) for c in conversations]
 
@@ -91,11 +92,11 @@ class Planner:
         return f"<think>.</think><answer>{json.dumps({'execution_plan': steps})}</answer>"
 
 
-class Critic:
+class Critic(TextChat):
     def __init__(self) -> None:
         self.gate, self.whole = Gate(), Gate()
 
-    def complete(self, conversations: Sequence[Conversation], *, schema: object = None) -> list[str]:
+    def replies(self, conversations: Sequence[Conversation], *, schema: object = None) -> list[str]:
         self.gate()
         return [self._judge(c) for c in conversations]
 

@@ -1,14 +1,26 @@
 """A chat back end that answers from a list and keeps what it was asked."""
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 
-from goalreel.chat.conversation import Conversation, NoReply, Token, TokenReply
+from goalreel.chat.conversation import Chat, Conversation, NoReply, Token, TokenReply
 
-type Reply = str | NoReply
+type Reply = str | NoReply | TokenReply
 type Batch = Sequence[Reply] | Exception | Callable[[Sequence[Conversation]], Sequence[Reply]]
 
 
-class ScriptedChat:
+class TextChat(Chat):
+    """Answers with what `replies` says."""
+
+    @abstractmethod
+    def replies(self, conversations: Sequence[Conversation], *, schema: object = None) -> Sequence[Reply]: ...
+
+    def answer(self, requests):
+        said = self.replies([r.conversation for r in requests], schema=requests[0].schema)
+        return [TokenReply(reply) if isinstance(reply, str) else reply for reply in said]
+
+
+class ScriptedChat(TextChat):
     """Call i gets batch i: its replies, the error it raises, or what it makes of the conversations."""
 
     def __init__(self, *batches: Batch) -> None:
@@ -16,7 +28,7 @@ class ScriptedChat:
         self.calls: list[list[Conversation]] = []
         self.schemas: list[object] = []
 
-    def complete(self, conversations, *, schema=None):
+    def replies(self, conversations, *, schema=None):
         self.calls.append(list(conversations))
         self.schemas.append(schema)
         batch = self._batches.pop(0)
@@ -28,11 +40,9 @@ class ScriptedChat:
 class ScriptedTokens(ScriptedChat):
     """Its replies have tokens; it is to be asked for nothing else."""
 
-    def complete(self, conversations, *, schema=None):
-        raise AssertionError("asked for a text alone")
-
-    def complete_tokens(self, conversations, *, schema=None):
-        return super().complete(conversations, schema=schema)
+    def answer(self, requests):
+        assert all(request.tokens for request in requests)
+        return super().answer(requests)
 
 
 def spelled(*pieces: str | Mapping[str, float]) -> TokenReply:

@@ -16,11 +16,11 @@ from goalreel.loop import TASK
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Edit, Failure
-from support.scripted import spelled
+from support.scripted import TextChat, spelled
 from support.wait import until
 
 
-class EchoChat:
+class EchoChat(TextChat):
     """Says back the last turn: its texts, and each image as WxH and the colour of its first pixel.
 
     `gate` holds every call until it is set; `batches` records what came together.
@@ -33,7 +33,7 @@ class EchoChat:
         self.gate.set()
         self.entered = threading.Semaphore(0)
 
-    def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
+    def replies(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
         said = [" ".join(map(describe, c[-1].parts)) for c in conversations]
         self.batches.append(said)
         self.schemas.append(schema)
@@ -47,34 +47,21 @@ class EchoChat:
 
 
 class TokenEcho(EchoChat):
-    """Also tells tokens: each letter, for which a `?` could have stood with a chance of 0.25."""
+    """Also tells tokens where it is asked: each letter, for which a `?` could have stood with 0.25."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.spelled: list[list[str]] = []
-
-    def complete_tokens(
-        self, conversations: Sequence[Conversation], *, schema=None
-    ) -> list[TokenReply | NoReply]:
-        replies = self.complete(conversations, schema=schema)
-        self.spelled.append(self.batches.pop())
+    def answer(self, requests):
         return [
-            TokenReply(r, tuple(Token(c, {"?": 0.25, c: 0.5, "!": 0.0}) for c in r))
-            if isinstance(r, str)
+            TokenReply(r.text, tuple(Token(c, {"?": 0.25, c: 0.5, "!": 0.0}) for c in r.text))
+            if isinstance(r, TokenReply) and request.tokens
             else r
-            for r in replies
+            for request, r in zip(requests, super().answer(requests), strict=True)
         ]
 
 
-class TokenCritic(EchoChat):
+class TokenCritic(TextChat):
     """Accepts every picture, with a probability of 0.75."""
 
-    def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
-        raise AssertionError("asked for a text alone")
-
-    def complete_tokens(
-        self, conversations: Sequence[Conversation], *, schema=None
-    ) -> list[TokenReply | NoReply]:
+    def replies(self, conversations, *, schema=None):
         answer = spelled(
             '{"previous_step_success": ', {"true": 0.6, "false": 0.2}, ', "refine_prompt": null}'
         )
@@ -153,16 +140,16 @@ def content(response: httpx.Response) -> str:
 class PlannerChat(EchoChat):
     """Plans one step a `#` of the instruction; with `...` in it, gives no plan at all."""
 
-    def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
-        replies = super().complete(conversations, schema=schema)
+    def replies(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
+        replies = super().replies(conversations, schema=schema)
         return [r if isinstance(r, NoReply) or "..." in r else plan_of(r) for r in replies]
 
 
 class CriticChat(EchoChat):
     """Accepts a prompt that was refined once, and the end of a task; refines every other."""
 
-    def complete(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
-        replies = super().complete(conversations, schema=schema)
+    def replies(self, conversations: Sequence[Conversation], *, schema=None) -> list[str | NoReply]:
+        replies = super().replies(conversations, schema=schema)
         return [verdict_of("carefully" in r or TASK in r) for r in replies if isinstance(r, str)]
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from goalreel.serving.app import serve_app
 from support.studio import app, scripted
 models, calls, held = scripted(), [], sys.argv[3:]
-judge = models.critic.complete
-def complete(conversations, *, schema=None):
+judge = models.critic.replies
+def replies(conversations, *, schema=None):
     calls.append(1)
     if [str(len(calls))] == held:
         models.critic.gate.clear()
     return judge(conversations, schema=schema)
-models.critic.complete = complete
+models.critic.replies = replies
 listening = socket.create_server(("127.0.0.1", int(sys.argv[2])))
 serve_app(app(Path(sys.argv[1]), models, drain_seconds=0), listening)
 """

@@ -19,7 +19,7 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
-from goalreel.chat.conversation import MARK, Conversation, NoReply
+from goalreel.chat.conversation import MARK, Chat, ChatRequest, Conversation, NoReply
 from goalreel.chat.dialects import Mode
 from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
@@ -80,17 +80,15 @@ _VALUE = re.compile(r'(?<=": ")(?:[^"\\]|\\.)*(?=")')
 """A string value in a reply's JSON."""
 
 
-class _Listener:
+class _Listener(Chat):
     """A chat that answers nothing and remembers what it was asked."""
 
     def __init__(self) -> None:
         self.heard: list[Conversation] = []
 
-    def complete(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[NoReply]:
-        self.heard += conversations
-        return [NoReply("only listening")] * len(conversations)
+    def answer(self, requests: Sequence[ChatRequest]) -> list[NoReply]:
+        self.heard += [request.conversation for request in requests]
+        return [NoReply("only listening")] * len(requests)
 
 
 def prompt_passages() -> tuple[str, ...]:

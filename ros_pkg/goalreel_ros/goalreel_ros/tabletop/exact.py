@@ -12,12 +12,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.chat.conversation import Conversation
+from goalreel.chat.conversation import Chat, ChatRequest, Conversation, TokenReply
 from goalreel.image import Image
 from goalreel.loop import states_in
 from goalreel.tabletop.env import HOME_TIP, Tabletop, TabletopState, teleport
@@ -142,17 +141,15 @@ def _digest(picture: Image) -> bytes:
     return hashlib.blake2b(picture.pixels.tobytes(), digest_size=16).digest()
 
 
-class PlannerChat:
+class PlannerChat(Chat):
     """Plans the sub-goals that do not hold yet, of the scene's own instruction or of a simpler one."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def complete(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[str]:
+    def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply]:
         """Give a plan for each; for an instruction about another table, a text that is no plan."""
-        return [self._plan(conversation) for conversation in conversations]
+        return [TokenReply(self._plan(request.conversation)) for request in requests]
 
     def _plan(self, conversation: Conversation) -> str:
         text, images = _question(conversation)
@@ -182,17 +179,15 @@ class PlannerChat:
         }
 
 
-class CriticChat:
+class CriticChat(Chat):
     """Judges whether a picture shows the wanted state, and nothing else has changed since the source."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
-    def complete(
-        self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
-    ) -> list[str]:
+    def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply]:
         """Give a verdict for each; for a state of another table, a text that is no verdict."""
-        return [self._verdict(conversation) for conversation in conversations]
+        return [TokenReply(self._verdict(request.conversation)) for request in requests]
 
     def _verdict(self, conversation: Conversation) -> str:
         text, images = _question(conversation)
