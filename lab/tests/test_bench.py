@@ -17,7 +17,7 @@ from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.variety import View
-from goalreel.types import Candidate
+from goalreel.types import Attempt, Candidate, Storyboard, StoryboardStep, Verdict
 from goalreel_lab.bench.bench import HEADLINES, PARTS, Bench
 from goalreel_lab.bench.closed import (
     Course,
@@ -32,13 +32,14 @@ from goalreel_lab.bench.edit import (
     measure_edits,
     measure_rewriting,
 )
+from goalreel_lab.bench.job import measure_accepted
 from goalreel_lab.bench.loop import (
     ATTEMPTS,
     OracleCritic,
     measure_loops,
     run_loops,
 )
-from goalreel_lab.bench.plan import measure_plans, read_plan
+from goalreel_lab.bench.plan import measure_plans, read_plan, step_of
 from goalreel_lab.bench.scenes import SIZE, walks
 from goalreel_lab.corpora.prompts import explicit
 from goalreel_lab.corpora.verdicts import verdict_rows
@@ -260,3 +261,25 @@ def test_all_parts_together_have_the_headlines(scenes, journal):
 def others():
     """The same episodes in shades that training never shows, from the other side."""
     return walks(seeds("validation", 2), quiet, ASIDE)
+
+
+def test_of_accepted_pictures_those_that_do_not_show_their_step_count():
+    (scene,) = walks([30], quiet)  # one goal
+    right, before = scene.moments[1].picture, scene.moments[0].picture
+
+    def board(*pictures: Image, success: bool = True) -> Storyboard:
+        steps = []
+        for i, picture in enumerate(pictures):
+            verdict = Verdict(success=success)
+            attempt = Attempt(prompt="p", seed=0, image=picture, verdict=verdict)
+            status = "accepted" if success else "rejected"
+            steps.append(StoryboardStep(step=step_of(scene, i), attempts=(attempt,), status=status, chosen=0))
+        return Storyboard(task=scene.task, steps=tuple(steps))
+
+    def values(board: Storyboard) -> list[float | None]:
+        return [m.value for m in measure_accepted([scene], [board]).values()]
+
+    assert len(scene.goals) == 1
+    assert values(board(right)) == [1, 0, 0]
+    assert values(board(before)) == [1, 1, 1]
+    assert values(board(before, success=False)) == [0, None, None]

@@ -15,12 +15,12 @@ from goalreel_lab.metaworld.score import Annotation, NamedStep, judge, make_repo
 from goalreel_lab.metaworld.tasks import TaskSpec, split_tasks, tasks
 from goalreel_lab.metaworld.truth import (
     BodyTruth,
+    Contact,
     RecordingTruth,
     contact_cuts,
     contacts,
     read_truth,
 )
-from goalreel_lab.written_names import Contact
 
 FPS = 10
 N = 60

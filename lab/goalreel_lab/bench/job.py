@@ -1,8 +1,7 @@
-"""Share of untrue statuses: what was observed or accepted, and the simulator says otherwise."""
+"""The bench's job: recordings annotated and compared with their truth, and how far *accepted* is true."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal
 
 from goalreel.annotator import statistics
 from goalreel.annotator.annotate import annotate
@@ -15,7 +14,6 @@ from goalreel.errors import UserError
 from goalreel.models.model_set import ModelSet
 from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
-from goalreel.tabletop.grammar import read_goals
 from goalreel.tabletop.readback import shown
 from goalreel.tabletop.record import quiet, record
 from goalreel.tabletop.scene import SubGoal
@@ -24,11 +22,6 @@ from goalreel.tabletop.variety import PLAIN
 from goalreel.types import Segment, Storyboard, StoryboardStep
 from goalreel_lab.bench.plan import read_step
 from goalreel_lab.bench.scenes import SIZE, Walk, look, look_rendered, outcome
-from goalreel_lab.bench.written_names import EpisodeTruth
-from goalreel_lab.written_names import NameClaim
-
-type ObservedTruth = Literal["true", "early", "untrue"]
-"""`early`: it is true half a second sooner or later, as where the hand has not let go yet."""
 
 
 def measure_accepted(walks: Sequence[Walk], boards: Sequence[Storyboard]) -> dict[str, Measurement]:
@@ -60,50 +53,6 @@ def measure_accepted(walks: Sequence[Walk], boards: Sequence[Storyboard]) -> dic
         "accepted_untrue": share_with_interval(wrong),
         "boards_untrue": share_with_interval(ends),
     }
-
-
-def observed_truth(step: StoryboardStep, truth: EpisodeTruth, slack: int) -> ObservedTruth | None:
-    """Compare what an observed step says with the simulator at the frame of its goal image.
-
-    None: the step is not observed, or its words state nothing that the simulator knows.
-    """
-    frame, claim = _frame(step), truth.claim(step.step.name)
-    if step.status != "observed" or frame is None or not claim.contact:
-        return None
-    if claim.objects is not None and not claim.objects:
-        return "untrue"
-    if not claim.held and claim.holds is None:
-        return None
-    if _holds(claim, truth, frame):
-        return "true"
-    near = range(max(0, frame - slack), min(len(truth.holds), frame + slack + 1))
-    return "early" if any(_holds(claim, truth, f) for f in near) else "untrue"
-
-
-def observed_unseen(step: StoryboardStep, truth: EpisodeTruth, walk: Walk) -> bool | None:
-    """Tell whether an observed picture does not show a relation that holds at its frame.
-
-    None: the step is not observed, states no relation, or states one that does not hold.
-    """
-    goals = read_goals(step.step.name)
-    if len(goals) != 1 or observed_truth(step, truth, slack=0) != "true":
-        return None
-    (goal,) = goals
-    layout = walk.moments[walk.goals.index(goal)].layout
-    return not outcome(look(step.goal_image, walk.episode.scene, layout, goal.object), layout, goal).right
-
-
-def _holds(claim: NameClaim, truth: EpisodeTruth, frame: int) -> bool:
-    if claim.holds is not None:
-        return claim.holds(frame)
-    contacts = (c for c in truth.contacts if c.start <= frame < c.end)
-    return any(claim.objects is None or c.object in claim.objects for c in contacts)
-
-
-def _frame(step: StoryboardStep) -> int | None:
-    """The frame of the recording that a step's goal image is."""
-    image = step.goal_image
-    return None if image is None or image.frame is None else int(image.frame.rpartition("#")[2])
 
 
 TOLERANCE = 0.5

@@ -7,11 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.show import open_annotated
+from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.planners.examples.carry import choose
 from goalreel.progress import OnProgress
@@ -26,7 +29,6 @@ from goalreel_lab.metaworld.score import (
 )
 from goalreel_lab.metaworld.tasks import TaskSplit, tasks
 from goalreel_lab.metaworld.truth import RecordingTruth, TaskTruth, contact_cuts, contacts, read_truth
-from goalreel_lab.written_names import written_names
 
 
 def measure(
@@ -132,10 +134,9 @@ def read_annotation(out: Path, index: int) -> Annotation:
     records, _, _ = open_annotated(out)
     board = records.outline(index)
     starts = [step.segment.start for step in board.steps if step.segment is not None]
-    names = written_names(Source.open(out).episode(index))
     return Annotation(
         cuts=tuple(start for start in starts if start > 0),
-        names=tuple(NamedStep(text, segment.start, segment.end) for text, segment in names),
+        names=tuple(_written_names(Source.open(out).episode(index))),
         failed=board.failure is not None,
         observed=tuple(_observed(board)),
         doubted=tuple(
@@ -146,6 +147,19 @@ def read_annotation(out: Path, index: int) -> Annotation:
         ),
         doubts=tuple(dict.fromkeys(doubt for step in board.steps for doubt in step.step.doubts)),
     )
+
+
+def _written_names(episode: Episode) -> Iterator[NamedStep]:
+    """Read the sub-task names that are written for an annotated episode, each with its frames.
+
+    A row holds until the next one. The bare instruction is no name: it is written where there is none.
+    """
+    labels = episode.subtasks("rows")
+    starts = np.searchsorted(episode.timestamps, [time - 1e-4 for time, _ in labels]).tolist()
+    ends = [*starts, len(episode)][1:]
+    for (_, text), start, end in zip(labels, starts, ends, strict=True):
+        if text and text != episode.instruction and end > start:
+            yield NamedStep(text, start, end)
 
 
 def _observed(board: Storyboard) -> Iterator[NamedStep]:

@@ -17,13 +17,13 @@ from goalreel.types import Segment
 from goalreel_lab.metaworld.tasks import TaskSpec
 from goalreel_lab.metaworld.truth import (
     BodyTruth,
+    Contact,
     RecordingTruth,
     contact_cuts,
     contacts,
     moved,
     without_gaps,
 )
-from goalreel_lab.written_names import Contact
 
 _SLACK_S = 0.5
 """Seconds by which what is said of a segment's end may be early or late."""

@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -11,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import read_file, write_bytes
-from goalreel_lab.written_names import Contact
 
 FILE = Path("meta/metaworld.json")
 _GAP, _BRIEF = 0.5, 0.25
@@ -54,6 +54,15 @@ class RecordingTruth(_Frozen):
 
     def __len__(self) -> int:
         return len(self.opening)
+
+
+@dataclass(frozen=True, slots=True)
+class Contact:
+    """Frames [start, end) in which the hand touches an object."""
+
+    object: str
+    start: int
+    end: int
 
 
 class TaskTruth(_Frozen):
