@@ -108,7 +108,7 @@ ros-picture: .venv/.ready  ## make the ROS 2 picture again
 
 review-picture: .venv/.ready  ## make the review page's picture and its GIF of carrying labels over again
 	$(PYTHON) dev/review_picture.py docs/images/review.png
-	PYTHONPATH=benchmarks $(PYTHON) dev/carry_over_film.py docs/images/carry_over.gif
+	PYTHONPATH=benchmarks:lab/benchmarks $(PYTHON) dev/carry_over_film.py docs/images/carry_over.gif
 
 studio-picture: .venv/.ready  ## make the studio's picture again
 	$(PYTHON) dev/studio_picture.py docs/images/studio.png

@@ -1,6 +1,6 @@
 """Make docs/images/carry_over.gif: label three episodes, carry their steps over, look at what is in doubt.
 
-The review page on recordings of the simulated tabletop, labelled as in benchmarks/label.py.
+The review page on recordings of the simulated tabletop, labelled as in lab/benchmarks/label.py.
 
     PYTHONPATH=benchmarks .venv/bin/python dev/carry_over_film.py docs/images/carry_over.gif
 """

@@ -11,36 +11,31 @@ BENCHMARKS = {path.stem: path for path in sorted((ROOT / "lab" / "benchmarks").g
 
 
 @pytest.mark.lab
+@pytest.mark.process
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_benchmark_runs_and_prints_what_its_docstring_says(name):
     check(BENCHMARKS[name], smoke(BENCHMARKS[name]))
 
 
 @pytest.mark.lab
-@pytest.mark.process
-def test_the_policy_study_goes_from_nothing_to_results(tmp_path):
-    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-    from studies.policy import study
+def test_demonstrations_are_the_same_for_ever_and_hold_nothing_back_but_what_is_held_out():
+    import demos
 
-    study.main(
-        tmp_path,
-        scenes=2,
-        checks=1,
-        conditions="seen",
-        backbone_steps=2,
-        steps=2,
-        sizes="0",
-        repeats=1,
-        split="validation",
-        episodes=1,
-        others=2,
-        arms="text,picture",
-        workers=1,
-    )
-    results = sorted((tmp_path / "results").glob("*.json"))
-    runs = {"text", "picture", "picture_alone", "checks", "checks_alone", "predicted"}
-    assert {path.name.partition("-")[0] for path in results} == runs
-    assert json.loads(results[0].read_text())["values"]
+    from goalreel.tabletop.scene import SubGoal
+    from goalreel_lab.corpora.composition import PAIRS
+    from goalreel_lab.policy.policy_tasks import NEW_WORD, sub_task
+
+    made = demos.Demos.join([d for d in map(demos.demonstrate, range(6)) if d is not None])
+    again = demos.demonstrate(0)
+    assert again is not None
+    first = len(again.live)
+    assert (made.actions[:first] == again.actions).all()
+    assert (made.poses[: len(again.poses)] == again.poses).all()
+    kept_back = [sub_task(g) for g in PAIRS] + [
+        sub_task(SubGoal("inside", NEW_WORD, f"{c} bowl")) for c in ("red", "green", "blue")
+    ]
+    assert not any((made.sub_tasks == words).all(axis=1).any() for words in kept_back)
+    assert (made.goal == made.live + 1).all()
 
 
 @pytest.mark.process
@@ -73,7 +68,7 @@ def test_a_fault_lies_over_as_many_frames_as_the_page_says():
     goals = [SubGoal("inside", f"{c} block", "red bowl") for c in ("red", "green", "blue", "yellow")]
     words, ahead = np.stack([sub_task(goal) for goal in goals]), np.arange(4)
     poses, actions = np.ones((5, len(faults.THINGS), 6), np.float32), np.zeros((4, 2, 6), np.float32)
-    steps = Demos(np.empty(0, np.uint8), poses, ahead, ahead, actions, words, words)
+    steps = Demos(poses, ahead, ahead, actions, words)
     shares = {}
     for fault in faults.FAULTS:
         labels = faults.Labels(steps, 4, 0)

@@ -8,10 +8,10 @@ from support.places import ROOT
 BENCHMARKS = ROOT / "benchmarks"
 FILES = {path.stem: path for path in sorted(BENCHMARKS.glob("*.py")) if path.stem != "common"}
 BROWSER = {"review", "studio"}
-PROCESSES = BROWSER | {"label", "ros", "startup"}
+PROCESSES = BROWSER | {"ros", "startup"}
 LONG = {"loop", "startup", "studio", "write"}
 """They import lerobot or diffusers, or start nodes."""
-LAB = {"label", "review", "ros", "scale", "studio"}
+LAB = {"review", "ros", "scale", "studio"}
 """What they run has tests of its own in `make test`, so that they alone break here: `make lab` runs them."""
 
 
@@ -25,7 +25,7 @@ def case(name: str) -> object:
 
 @pytest.mark.parametrize("name", list(map(case, FILES)))
 def test_it_runs_and_prints_what_its_docstring_says(name):
-    pytest.importorskip({"label": "mujoco", "ros": "rclpy"}.get(name, "json"))
+    pytest.importorskip("rclpy" if name == "ros" else "json")
     check(FILES[name], smoke(FILES[name], alone=name == "ros"))
 
 

@@ -1,7 +1,7 @@
 """Demonstrations as key poses: walks of random sub-goals over random scenes, without moving the arm.
 
-A sub-goal gives one sample: the picture before it, the goal image, the two key poses, the words. Chains are
-drawn as instructions are, one to three sub-goals each, so that whole instructions can be learnt from too.
+A sub-goal gives one sample: what stands where before and after it, the two key poses, the words. Chains are
+drawn as instructions are, one to three sub-goals each.
 """
 
 import io
@@ -19,11 +19,8 @@ from goalreel.progress import OnProgress
 from goalreel.tabletop.env import Tabletop, teleport
 from goalreel.tabletop.grammar import Mission, sample_missions
 from goalreel.tabletop.scene import COLOURS, HALF, SubGoal, sample_scene
-from goalreel_lab.policy.policy_tasks import LONGEST_TRAINED, instruction, key_poses, sub_task, trained
+from goalreel_lab.policy.policy_tasks import LONGEST_TRAINED, key_poses, sub_task, trained
 
-CAMERA = "front"
-SIZE = 128
-"""Pixels of a picture's side."""
 WALK = 12
 """Sub-goals in a scene."""
 PART = 50
@@ -37,37 +34,31 @@ POSE = 6
 
 @dataclass(frozen=True)
 class Demos:
-    """N samples over P pictures."""
+    """N samples over P states of the table."""
 
-    pictures: NDArray[np.uint8]
-    """(P, SIZE, SIZE, 3) RGB, the arm at home."""
     poses: NDArray[np.float32]
-    """(P, len(THINGS), POSE): what stands where in each picture."""
+    """(P, len(THINGS), POSE): what stands where in each state."""
     live: NDArray[np.int64]
-    """(N,): which picture is before the sub-goal."""
+    """(N,): which state is before the sub-goal."""
     goal: NDArray[np.int64]
-    """(N,): which one is its goal image."""
+    """(N,): which one is after it."""
     actions: NDArray[np.float32]
     """(N, 2, 6), as lab/goalreel_lab/policy/policy_tasks.py has them."""
     sub_tasks: NDArray[np.float32]
     """(N, WORDS)."""
-    instructions: NDArray[np.float32]
-    """(N, WORDS): of the chain that the sub-goal is one of."""
 
     @classmethod
     def join(cls, parts: Sequence[Self]) -> Self:
         """Join demonstrations of several scenes."""
-        first = np.cumsum([0, *(len(p.pictures) for p in parts)])
+        first = np.cumsum([0, *(len(p.poses) for p in parts)])
         shifted = zip(parts, first, strict=False)
         live, goal = zip(*((p.live + n, p.goal + n) for p, n in shifted), strict=True)
         return cls(
-            pictures=np.concatenate([p.pictures for p in parts]),
             poses=np.concatenate([p.poses for p in parts]),
             live=np.concatenate(live),
             goal=np.concatenate(goal),
             actions=np.concatenate([p.actions for p in parts]),
             sub_tasks=np.concatenate([p.sub_tasks for p in parts]),
-            instructions=np.concatenate([p.instructions for p in parts]),
         )
 
 
@@ -84,7 +75,7 @@ def demonstrate(seed: int) -> Demos | None:
                 break
             missions = _chain(rng, env)
             for goal in [g for m in missions for g in m.goals]:
-                if not walk.go(goal, missions):
+                if not walk.go(goal):
                     break
                 _turn(rng, env)
                 walk.look()
@@ -111,20 +102,18 @@ def _turn(rng: np.random.Generator, env: Tabletop) -> None:
 class _Walk:
     def __init__(self, env: Tabletop) -> None:
         self._env = env
-        self._pictures: list[NDArray[np.uint8]] = []
         self._poses: list[NDArray[np.float32]] = []
         self.live: list[int] = []
         self._goal: list[int] = []
         self._actions: list[NDArray[np.float32]] = []
-        self._words: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
+        self._words: list[NDArray[np.float32]] = []
         self.look()
 
     def look(self) -> None:
-        self._pictures.append(self._env.render(CAMERA, SIZE).copy())
         self._poses.append(poses_of(self._env))
 
-    def go(self, goal: SubGoal, missions: Sequence[Mission]) -> bool:
-        actions, first = key_poses(self._env, goal), len(self._pictures) - 1
+    def go(self, goal: SubGoal) -> bool:
+        actions, first = key_poses(self._env, goal), len(self._poses) - 1
         try:
             teleport(self._env, goal)
         except ValueError:
@@ -133,21 +122,18 @@ class _Walk:
         self.live.append(first)
         self._goal.append(first + 1)
         self._actions.append(actions)
-        self._words.append((sub_task(goal), instruction(missions)))
+        self._words.append(sub_task(goal))
         return True
 
     def demos(self) -> Demos | None:
         if not self.live:
             return None
-        sub_tasks, instructions = zip(*self._words, strict=True)
         return Demos(
-            pictures=np.stack(self._pictures),
             poses=np.stack(self._poses),
             live=np.array(self.live),
             goal=np.array(self._goal),
             actions=np.stack(self._actions),
-            sub_tasks=np.stack(sub_tasks),
-            instructions=np.stack(instructions),
+            sub_tasks=np.stack(self._words),
         )
 
 

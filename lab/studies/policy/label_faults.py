@@ -1,7 +1,6 @@
 """Labels of demonstrated steps, frame by frame, spoilt as lab/docs/label-worth.md says."""
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
@@ -61,18 +60,10 @@ class Samples:
     frames: Tensor
     """(N,): how many frames a row stands for."""
 
-    @property
-    def data(self) -> Any:
-        return self
-
-    @property
-    def first(self) -> int:
-        return len(self.told)
-
     def rows(self, count: int, generator: torch.Generator) -> Tensor:
         return torch.multinomial(self.frames, count, replacement=True, generator=generator)
 
-    def inputs(self, rows: Tensor, generator: torch.Generator | None = None) -> dict[str, Tensor]:
+    def inputs(self, rows: Tensor) -> dict[str, Tensor]:
         done = torch.stack([self.late[rows], torch.zeros(len(rows), dtype=torch.bool)], 1)
         state = torch.zeros(len(rows), len(STATE_NAMES))
         return {STATE: state, ENVIRONMENT: self.told[rows], "action_is_pad": done}

@@ -23,9 +23,8 @@ import numpy as np
 import torch
 import typer
 from demos import THINGS, Demos, poses_of
-from fit import Scale, config, fit
-from label_faults import FAULTS, TOLD, Labels, Numbers, tell, without_target
-from lerobot.configs.types import FeatureType, PolicyFeature
+from fit import Scale, fit
+from label_faults import FAULTS, Labels, Numbers, tell, without_target
 from lerobot.policies.act.modeling_act import ACTPolicy
 from numpy.typing import NDArray
 from rich.console import Console
@@ -51,24 +50,10 @@ CHECKED = ("truth", "wgo_bench", "rules_subtask")
 """Conditions whose policies of the first seed also act in the simulator."""
 PAIR, PAIR_SEEDS = ("truth", "carried"), 5
 """Conditions that get so many more seeds in the end."""
-BATCH, RATE, WIDTH = 128, 3e-3, 64
 ALONG, ACROSS, HIGH, TURNED = 0.019, 0.0165, 0.015, np.radians(20)
 """Largest misses of a grasp along and across the hand and of a pose's height (m), and of its turn (rad)."""
 PROFILES = Path(__file__).with_name("results") / "label_annotators.json"
 """By annotator, the labels of measured steps, a digit a frame (OWN and so on), and how many are so."""
-
-
-# -- the policy
-
-
-def words_policy() -> ACTPolicy:
-    """Make lerobot's ACT of the policy study, smaller, and told where things are instead of seeing them."""
-    sizes = {STATE: (FeatureType.STATE, len(STATE_NAMES)), ENVIRONMENT: (FeatureType.ENV, TOLD)}
-    inputs = {key: PolicyFeature(kind, (size,)) for key, (kind, size) in sizes.items()}
-    layers = {"n_encoder_layers": 1, "n_decoder_layers": 1}
-    return ACTPolicy(
-        replace(config(), input_features=inputs, dim_model=WIDTH, dim_feedforward=4 * WIDTH, **layers)
-    )
 
 
 class WordsActor:
@@ -93,9 +78,6 @@ class WordsActor:
         if not self._poses:
             self._poses = [*self.chunk(torch.from_numpy(tell(poses_of(env), cue.words))[None])[0]]
         return self._poses.pop(0)
-
-
-# -- the measurement
 
 
 @dataclass(frozen=True)
@@ -171,10 +153,7 @@ class Job:
         elif self.name == "wgo_bench":
             labels.spoil("other", WRONG_NAMES)
             labels.spoil("shifted", LOST_CUTS)
-        *_, (_, _, policy, scale, _) = fit(
-            labels.samples(), self.seed, steps, BATCH, RATE, None, words_policy
-        )
-        actor = WordsActor(policy, scale)
+        actor = WordsActor(*fit(labels.samples(), self.seed, steps))
 
         def choose(words_of: Callable[[Numbers], Numbers]) -> Numbers:
             told = [tell(moment.poses, words_of(sub_task(moment.goal))) for moment in tests]

@@ -1,6 +1,6 @@
 """Time of a person who labels three episodes a task and looks at what is in doubt, by a script.
 
-    python benchmarks/label.py --episodes 300 --json
+    python lab/benchmarks/label.py --episodes 300 --json
 
 Episodes of the simulated tabletop, half of each of two tasks whose words no rule reads, are annotated by
 rules and served by `goalreel review`. The script cuts and names the three episodes of each task that the page
@@ -28,6 +28,8 @@ from typing import Any
 from unittest.mock import patch
 
 import pyarrow.parquet as pq
+
+sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import argument_parser, parse, report
 from parts.pages import RUN, review_server
 
