@@ -397,9 +397,11 @@ class Engine:
         session = self._newest_session()
         board = session.live.board if session is not None else Board()
         active = board.active
-        if session is None or (active is None and not session.confirms):
-            return ErrorCode.NO_TASK, "no step is being executed"
-        if not 0 <= index < len(board.steps):
+        if session is None:
+            return ErrorCode.NO_TASK, "there is no task"
+        if active is None and not session.confirms:
+            text = "no step is being executed at present"
+        elif not 0 <= index < len(board.steps):
             text = f"there is no step {index}: there are 0 to {len(board.steps) - 1}"
         elif status not in ("active", "completed", "skipped", "failed"):
             text = f"a step cannot be made {status}"

@@ -116,7 +116,7 @@ def ends_well(robot: Robot, scripted: Scripted, begun: Begun) -> None:
     robot.colour = RED
     status, result = robot.result(begun.handle)
     assert (status, result.error_msg) == (GoalStatus.STATUS_SUCCEEDED, "")
-    assert scripted.critic.whole.calls > begun.asked
+    until(lambda: scripted.critic.whole.calls > begun.asked)
 
 
 @pytest.mark.parametrize("phase", PHASES)
@@ -129,7 +129,7 @@ def test_a_pause_holds_the_task_until_it_is_resumed(robot, scripted, phase):
         until(lambda: state(robot) == Storyboard.STATE_PAUSED)
         assert {goal.reason for goal in begun.goals[first:]} <= {SubGoal.REASON_PAUSED}
         assert robot.call(Command, "resume").error_code == ErrorCode.NONE
-        until(lambda: begun.shows(active=True))
+        until(lambda: any(goal.active for goal in begun.goals[first:]))
         ends_well(robot, scripted, begun)
 
 
@@ -159,10 +159,7 @@ def test_no_goal_is_active_without_a_camera(robot, scripted, phase):
         ends_well(robot, scripted, begun)
 
 
-# In the whole suite the result of a task that was planned anew did not come twice; the cause is not found.
-@pytest.mark.parametrize(
-    "phase", [pytest.param(p, marks=pytest.mark.lab) if p == "replanning" else p for p in PHASES]
-)
+@pytest.mark.parametrize("phase", PHASES)
 def test_a_killed_critic_is_no_secret_and_confirms_nothing(robot, scripted, phase):
     reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
     until(lambda: reports)

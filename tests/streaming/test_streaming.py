@@ -212,6 +212,22 @@ def test_orders_about_a_plan_that_is_made_anew_are_refused(begin):
     ticket.cancel()
 
 
+def test_between_steps_there_is_a_task_all_the_same(start):
+    """NO_TASK would tell an operator that the task has ended."""
+    world = World(2)
+    world.hold["plan"] = threading.Event()
+    engine, heard = start(world)
+    ticket = engine.submit(TaskRequest("move it"))
+    until(lambda: engine.board.state == "planning")
+    assert engine.set_step(0, "completed") == (
+        ErrorCode.INVALID_REQUEST,
+        "no step is being executed at present",
+    )
+    world.hold["plan"].set()
+    until(lambda: heard.told == [0])
+    ticket.cancel()
+
+
 def test_a_verdict_on_a_frame_from_before_a_pause_counts_for_nothing(start):
     world = World(2)
     engine, heard = start(world)
