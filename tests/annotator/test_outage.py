@@ -1,20 +1,17 @@
 """Models that fail, die or meet a bug: no episode costs another one, and nothing is asked twice."""
 
-import json
 import logging
 import threading
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
 from support.provenance import named
 from support.steady import Steady, contents
 
-from goalreel import Edit, Failure, Image, ModelSet, Plan, Step, Task, Verdict, annotate
-from goalreel.annotator import job
+from goalreel import Edit, Failure, ModelSet, Plan, Step, Task, Verdict, annotate
 from goalreel.annotator.annotate import build_records
 from goalreel.annotator.guards import (
     GIVEN_UP,
@@ -30,7 +27,6 @@ from goalreel.errors import BackendError
 from goalreel.models import presets
 from goalreel.models.load import load
 from goalreel.models.model_set import Lazy
-from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
 
 NAMES = named("steady", "steady", "steady", max_attempts=2)
@@ -244,13 +240,6 @@ def test_a_killed_run_asks_no_model_twice(shards, sharded_dataset, tmp_path):
     assert not (tmp_path / "out" / LOCAL / "answers").exists()
 
 
-def test_models_without_a_name_go_by_their_classes(video_dataset, tmp_path):
-    model = Steady()
-    annotate(video_dataset, tmp_path / "out", ModelSet(model, model, model))
-    settings = json.loads((tmp_path / "out/meta/goalreel/settings.json").read_text())["settings"]
-    assert (settings["editor"], settings["preset"]) == (f"{Steady.__module__}.Steady", None)
-
-
 class Buggy(Steady):
     """Its editor meets a bug in episode 1, or its critic gives no answer about it."""
 
@@ -268,52 +257,20 @@ class Buggy(Steady):
         return [] if short else super().judge(candidates)
 
 
-def align_with_bug(board, episode, camera, layout=None):
-    if episode.index == 1:
-        raise ZeroDivisionError("division by zero")
-    return align(board, episode, camera, layout)
-
-
-align = job.align
-
-
 @pytest.mark.parametrize(
     ("stage", "bug"),
     [
         ("edit", "IndexError: list index out of range"),
         ("judge", "ValueError: 1 requests but 0 answers"),
-        ("align", "ZeroDivisionError: division by zero"),
     ],
 )
-def test_a_bug_costs_one_episode_and_shows_itself(stage, bug, video_dataset, tmp_path, monkeypatch, caplog):
-    if stage == "align":
-        monkeypatch.setattr(job, "align", align_with_bug)
+def test_a_bug_costs_one_episode_and_shows_itself(stage, bug, video_dataset, tmp_path, caplog):
     with caplog.at_level(logging.ERROR):
         summary = work(video_dataset, tmp_path / "out", Buggy(stage), size=2)
     assert summary.annotated == 2
     assert summary.failures == {1: f"a bug in goalreel: {bug}"}
     assert len([r for r in caplog.records if r.exc_info]) == 1, "later requests of it are not asked"
-    monkeypatch.undo()
     assert work(video_dataset, tmp_path / "out", Steady()).annotated == 1, "it is not taken for done"
-
-
-def test_models_go_on_while_an_episode_is_aligned(video_dataset, tmp_path, monkeypatch):
-    planned = threading.Event()
-
-    class Last(Steady):
-        def plan(self, tasks):
-            if any(task.id == "episode_000002" for task in tasks):
-                planned.set()
-            return super().plan(tasks)
-
-    def wait(*arguments):
-        assert planned.wait(60), "the last episode was not begun"
-        return align(*arguments)
-
-    align = job.align
-    monkeypatch.setattr(job, "align", wait)
-    summary = work(video_dataset, tmp_path / "out", Last())
-    assert (summary.annotated, summary.failures) == (3, {})
 
 
 class Memory(Steady):
@@ -372,17 +329,6 @@ def test_all_episodes_are_planned_before_another_model_is_loaded(sharded_dataset
     memory, summary = run(tmp_path / "one", unplanned="episode_000001")
     assert memory.events == FREED, "a plan that failed does not load the planner again"
     assert list(summary.failures) == [1]
-
-
-def test_a_single_task_frees_the_planner_too(tmp_path, monkeypatch):
-    monkeypatch.setattr("goalreel.models.model_set.has_gpu", lambda: True)
-    memory, seen = Memory(), list[str]()
-    task = Task(id="t", instruction="go", image=Image(np.zeros((48, 48, 3), np.uint8)))
-    observe: Callable = lambda request, answer: seen.append(type(answer).__name__)  # noqa: E731
-    board = plan_task(task, tmp_path / "out", memory.model_set(), observe=observe)
-    assert memory.events == FREED
-    assert seen == ["Plan", "Image", "Verdict", "Verdict"]
-    assert load_storyboard(tmp_path / "out") == board
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 import gc
 import json
 import logging
-from threading import Event, Thread
 
 import numpy as np
 import pytest
@@ -12,7 +11,6 @@ from goalreel.critics.examiner import (
     Answers,
     Examination,
     Examiner,
-    binomial_interval,
     examine,
     quota,
     read_examination,
@@ -206,26 +204,8 @@ def test_the_interval_is_narrow_where_few_pictures_are_rejected():
     kinds = {"unchanged": Answers(no=15), "damaged": Answers(no=12), "opposite_words": Answers(yes=1, no=3)}
     low, high = Examination(critic="x", kinds=kinds, judged=429, accepted=364).untrue
     assert low <= 17 / 364 <= high <= low + 0.06
-
-
-def test_frames_are_decoded_while_others_go_on():
-    noted = Event()
-
-    def known_true(candidate, plan):
-        if not noted.is_set():
-            Thread(target=lambda: (examiner.note(candidate, Verdict(success=True)), noted.set())).start()
-        assert noted.wait(300)
-        return []
-
-    examiner = Examiner("model x", known_true=known_true)
-    work(World(lambda true: True), examiner, storyboards=1)
-    assert noted.is_set()
-
-
-def test_rates_without_a_question_are_unknown():
-    assert binomial_interval(0, 0) == (0.0, 1.0)
-    assert Examination(critic="x").untrue == (0.0, 1.0)
-    assert not Examination(critic="x", judged=500, accepted=500).passed
+    unasked = Examination(critic="x", judged=500, accepted=500)
+    assert (unasked.untrue, unasked.passed) == ((0.0, 1.0), False)
 
 
 def test_a_log_with_rubbish_keeps_its_good_lines_and_the_critic_that_was_asked_last(tmp_path):

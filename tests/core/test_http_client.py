@@ -3,9 +3,6 @@
 import json
 import socket
 import threading
-from concurrent.futures import ThreadPoolExecutor
-from functools import cache
-from threading import Barrier
 
 import httpx2
 import pytest
@@ -32,14 +29,11 @@ def environment(monkeypatch):
     ("base", "address", "key"),
     [
         (None, None, "openai"),
-        (None, "https://api.openai.com/v1", "openai"),
         (None, "https://API.openai.com:443/v1/", "openai"),
-        (None, "https://api.openai.com./v1", "openai"),
         (None, "https://gateway/v1", "goalreel"),
         ("https://gateway:443/v1", "https://GATEWAY/v1", "goalreel"),
         (None, "http://api.openai.com/v1", "goalreel"),
         ("https://gateway/v1", None, "goalreel"),
-        ("https://gateway/v1", "https://gateway/other", "goalreel"),
         ("https://gateway/v1", "https://api.openai.com/v1", "openai"),
         ("https://gateway/v1", "https://gateway:8443/v1", "goalreel"),
     ],
@@ -51,7 +45,7 @@ def test_a_key_goes_to_the_host_that_it_is_for(environment, base, address, key):
         environment.setenv("OPENAI_BASE_URL", base)
     assert openai_endpoint(address).key == key
     environment.delenv("GOALREEL_API_KEY")
-    is_openais = key == "openai" or address in (None, "https://gateway/other", "https://GATEWAY/v1")
+    is_openais = key == "openai" or address in (None, "https://GATEWAY/v1")
     assert openai_endpoint(address).key == ("openai" if is_openais else None)
 
 
@@ -62,7 +56,6 @@ def test_a_key_goes_to_the_host_that_it_is_for(environment, base, address, key):
         ({"ALL_PROXY": "{}"}, "http://there.invalid", True),
         ({"http_proxy": "{}", "NO_PROXY": "there.invalid"}, "http://there.invalid", False),
         ({"ALL_PROXY": "socks5://p:1"}, "http://127.0.0.1:9", False),
-        ({"http_proxy": "http://[::1"}, "http://localhost:9", False),
         ({"http_proxy": "{}"}, "http://[::1]:9", False),
     ],
 )
@@ -78,26 +71,11 @@ def test_a_proxy_is_used_but_for_this_machine(environment, variables, address, i
     assert "proxy" in caller.explain(caught.value) or not is_proxied or caught.value.status == 404
 
 
-@pytest.mark.parametrize(
-    ("value", "says"),
-    [("http://[::1", "is not an address"), ("ftp://p:1", "is not an address")],
-)
-def test_a_proxy_that_cannot_be_used_is_one_line(environment, value, says):
+@pytest.mark.parametrize("value", ["http://[::1", "ftp://p:1"])
+def test_a_proxy_that_cannot_be_used_is_one_line(environment, value):
     environment.setenv("http_proxy", value)
-    with pytest.raises(InputError, match=f"the proxy of the environment {says}"):
+    with pytest.raises(InputError, match="the proxy of the environment is not an address"):
         HttpClient(Endpoint("http://there", ()), timeout_s=5, retries=0)
-
-
-def test_first_calls_at_once_share_one_loop(environment):
-    environment.setattr(client, "_started_loop", cache(client._started_loop.__wrapped__))
-    together = Barrier(8)
-
-    def first(_: int) -> object:
-        together.wait(60)
-        return client._loop()
-
-    with ThreadPoolExecutor(8) as pool:
-        assert len(set(pool.map(first, range(8)))) == 1
 
 
 @pytest.mark.parametrize(
@@ -118,12 +96,10 @@ def test_the_pause_that_a_reply_asks_for(environment, retry_pauses, value, secon
     ("name", "model", "url"),
     [
         ("m", "m", None),
-        ("m@http://h/v1", "m", "http://h/v1"),
         ("claude-sonnet-4-5@20250929@http://h/v1", "claude-sonnet-4-5@20250929", "http://h/v1"),
         ("@cf/meta/llama-3.2-11b@https://h/v1", "@cf/meta/llama-3.2-11b", "https://h/v1"),
         ("m@http://me:pw@h/v1", "m", "http://me:pw@h/v1"),
         ("m@10.0.0.1:8000/v1", "m", "10.0.0.1:8000/v1"),
-        ("m@my.host/v1", "m", "my.host/v1"),
         ("m@[::1]:8000/v1", "m", "[::1]:8000/v1"),
     ],
 )
@@ -134,21 +110,16 @@ def test_a_models_own_name_may_hold_an_at_sign(name, model, url):
 @pytest.mark.parametrize(
     ("body", "text"),
     [
-        ({"error": {"message": "no\nroom"}}, "no room"),
-        ([{"error": {"message": "no room"}}], "no room"),
-        ({"message": "no room", "code": 400}, "no room"),
+        ([{"error": {"message": "no\nroom"}}], "no room"),
         ({"message": {"detail": [{"msg": "is missing", "loc": ["body", "size"]}]}}, "size: is missing"),
-        ({"detail": "no room"}, "no room"),
         ({"detail": []}, "no message"),
         ({"ok": 1}, '{"ok": 1}'),
-        ({"Message": "no room"}, "no room"),
-        ({"error": True, "message": "no room"}, "no room"),
+        ({"error": True, "Message": "no room"}, "no room"),
         ({"error": {"message": "", "code": 4}, "detail": "no room"}, "no room"),
         ({"fault": {"faultstring": "no room"}}, "no room"),
         ({"error": {"message": "Provider error", "metadata": {"raw": "no room"}}}, "Provider error: no room"),
         (b"\xef\xbb\xbf" + b'{"error": "no room"}', "no room"),
         (b"<html><head><title>502 Bad Gateway</title></head></html>", "502 Bad Gateway"),
-        (b"plain words", "plain words"),
         (b"[" * 100_000, ("[" * 200)),
         (b"", "no message"),
     ],
@@ -167,10 +138,8 @@ def test_a_field_is_refused_by_its_whole_name():
 @pytest.mark.parametrize(
     ("body", "status"),
     [
-        ({"error": {"code": 429}}, 429),
         ({"error": {"code": "503"}}, 503),
         ({"error": {"code": "rate_limit"}}, 200),
-        ({"error": None, "choices": []}, 200),
         ({"error": "text"}, 200),
     ],
 )
@@ -181,7 +150,6 @@ def test_the_status_that_an_error_sent_as_200_means(body, status):
 @pytest.mark.parametrize(
     ("words", "status"),
     [
-        ("Jinja Exception: System role not supported", 400),
         ("Template error: roles must alternate", 400),
         ("image input is not supported - hint: you may need to provide the mmproj", 400),
         ("CUDA error", 500),
@@ -222,12 +190,10 @@ def test_what_to_do_about_a_refusal(address, status, says):
 @pytest.mark.parametrize(
     ("target", "is_home"),
     [
-        ("http://there/other", True),
-        ("http://there:80/v1", True),
+        ("http://there:80/other", True),
         ("https://there/v1", True),
         ("https://there:8443/v1", False),
         ("http://there:8000/v1", False),
-        ("http://www.there/v1", False),
         ("http://there.elsewhere/v1", False),
     ],
 )
@@ -236,14 +202,10 @@ def test_an_address_that_may_have_the_key(target, is_home):
     assert not Endpoint("https://there/v1", ()).is_home(httpx2.URL("http://there/v1"))
 
 
-@pytest.mark.parametrize("value", [" key ", "key\n", "\tkey", "\r\nkey\r\n"])
-def test_space_around_a_key_is_none_of_it(environment, value):
-    environment.setenv("GOALREEL_API_KEY", value)
-    assert Endpoint("http://there", ("GOALREEL_API_KEY",)).headers == {"Authorization": "Bearer key"}
-
-
 @pytest.mark.parametrize("value", ["two words", "a\nb", "k\u00e9y", "k\u200bey"])
 def test_a_key_that_no_header_can_carry_is_not_shown(environment, value):
+    environment.setenv("GOALREEL_API_KEY", "\r\n\tkey \r\n")
+    assert Endpoint("http://there", ("GOALREEL_API_KEY",)).headers == {"Authorization": "Bearer key"}
     environment.setenv("GOALREEL_API_KEY", value)
     with pytest.raises(InputError, match="GOALREEL_API_KEY holds a character that no key has"):
         Endpoint("http://there", ("GOALREEL_API_KEY",))

@@ -12,8 +12,6 @@ from goalreel.chat.openai import OpenAIChat
 from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError, InputError
 from goalreel.http.probe import probe
-from goalreel.models.load import load
-from goalreel.models.presets import load as preset
 from goalreel.planners.chat import ChatPlanner
 
 
@@ -79,20 +77,6 @@ SCOPE = (401, {"error": {"message": "missing scopes: api.model.read"}})
         ({ASK: REFUSED}, InputError, "HTTP 401"),
         ({}, InputError, "HTTP 404 .*no route"),
     ],
-    ids=[
-        "listed",
-        "gemini",
-        "ollama",
-        "other",
-        "role",
-        "scope",
-        "key",
-        "busy",
-        "page",
-        "unlisted",
-        "key2",
-        "none",
-    ],
 )
 def test_an_openai_compatible_server(server, url, replies, kind, says):
     server.replies = replies
@@ -104,13 +88,10 @@ def test_an_openai_compatible_server(server, url, replies, kind, says):
             probe(ChatPlanner(chat))
 
 
-def test_an_address_without_its_version_is_told_what_it_lacks(server, url):
+def test_what_a_server_lacks_is_told(server, url):
     server.replies = {LIST: listing("mine")}
     with pytest.raises(InputError, match="the address may have to end in /v1"):
         OpenAIChat("mine", url).probe()
-
-
-def test_a_goalreel_server_without_an_editor(server, url):
     server.replies = {LIST: listing("planner", "critic", owner="goalreel")}
     with pytest.raises(InputError, match="does not list 'editor', but planner, critic"):
         remote_editor("server", url).probe()
@@ -136,11 +117,3 @@ def test_nobody_there():
 def test_a_model_of_this_process_has_no_server():
     assert probe(ChatPlanner(ScriptedChat())) is None
     assert probe(object()) is None
-
-
-def test_a_preset_of_servers_is_probed_before_it_is_asked(server, url):
-    server.replies = {LIST: listing("planner", "editor", "critic", owner="goalreel")}
-    model_set = load(
-        preset("server", **dict.fromkeys(("planner", "editor", "critic"), f"server:{url}")), roles=()
-    )
-    assert [probe(model) for model in (model_set.planner, model_set.editor, model_set.critic)] == ["", "", ""]

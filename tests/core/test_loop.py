@@ -1,14 +1,19 @@
-"""The loop alone: no model, no file, no clock."""
+"""The loop alone: no model, no file, no clock; and what runs one trajectory of it."""
 
+import asyncio
+import threading
 from collections.abc import Iterable
 
 import numpy as np
 import pytest
 
+from goalreel.drivers import advance, run_trajectory
 from goalreel.image import Image
 from goalreel.loop import MAX_REFERENCES, attempt_seed, choose_references, storyboard
+from goalreel.middleware import AskAdapter, Middleware, ask_models, compose
 from goalreel.types import (
     Answer,
+    Ask,
     Candidate,
     Edit,
     Failure,
@@ -258,3 +263,58 @@ def test_the_yes_of_picture_checks_says_nothing_of_the_end():
     rule = Verdict(success=True, pictures_only=True)
     board, _ = drive([plan(1), picture(1), YES, rule], confirms=lambda steps: True)
     assert board.end is None
+
+
+class Models:
+    """A plan of one step, a picture, and a yes."""
+
+    def plan(self, tasks):
+        return [plan(1)] * len(tasks)
+
+    def edit(self, edits):
+        return [picture(1)] * len(edits)
+
+    def judge(self, candidates):
+        return [YES] * len(candidates)
+
+
+def noted(calls: list[str], name: str) -> Middleware:
+    def wrap(ask: Ask) -> Ask:
+        def answer(stage, requests):
+            calls.append(f"{name} {stage}")
+            return ask(stage, requests)
+
+        return answer
+
+    return wrap
+
+
+def test_a_trajectory_runs_by_one_function_around_which_the_innermost_middleware_is_put_first():
+    calls: list[str] = []
+    ask = compose(ask_models(Models(), Models(), Models()), [noted(calls, "inner"), noted(calls, "outer")])
+    assert run_trajectory(storyboard(TASK, max_attempts=2), ask).complete
+    assert calls == [f"{name} {stage}" for stage in ("plan", "edit", "judge") for name in ("outer", "inner")]
+    assert AskAdapter(ask).judge([]) == []
+
+
+@pytest.mark.parametrize("error", [None, TypeError("of the wrong kind")])
+def test_a_picture_is_taken_in_beside_the_event_loop(error):
+    threads = []
+
+    def trajectory():
+        for request in (TASK, Edit(task_id="t", step=0, attempt=0, image=None, prompt="p", seed=0)):
+            yield request
+            threads.append(threading.current_thread() is threading.main_thread())
+        if error is not None:
+            raise error
+        return "the end"
+
+    async def ask(request):
+        return picture(1) if isinstance(request, Edit) else BROKEN_EDIT
+
+    if error is None:
+        assert asyncio.run(advance(trajectory(), ask)) == "the end"
+    else:
+        with pytest.raises(TypeError, match="of the wrong kind"):
+            asyncio.run(advance(trajectory(), ask))
+    assert threads == [True, False]

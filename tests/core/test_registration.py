@@ -8,7 +8,7 @@ from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.loop import KEEP_STILL
 from goalreel.registration import register
-from goalreel.types import Attempt, Plan, Registration, Step, Storyboard, Task, Verdict
+from goalreel.types import Attempt, Plan, Step, Storyboard, Task, Verdict
 
 SIZE = 320, 240
 
@@ -41,13 +41,10 @@ def moved(pixels: np.ndarray, right: float, down: float, scale: float = 1.0) -> 
 @pytest.mark.parametrize(
     ("right", "down", "scale", "outcome"),
     [
-        (0, 0, 1, "kept"),
         (0.4, -0.3, 1, "kept"),
-        (3, 2, 1, "corrected"),
         (-7.5, 4.25, 1, "corrected"),
         (0, 0, 0.97, "corrected"),
         (2, 1, 1.04, "corrected"),
-        (40, 10, 1, "rejected"),
         (64, 0, 1, "rejected"),
     ],
 )
@@ -82,7 +79,6 @@ def test_a_picture_of_another_size_is_measured_in_pixels_of_the_source():
 @pytest.mark.parametrize(
     ("pixels", "reason"),
     [
-        (np.full((240, 320, 3), 90, np.uint8), "too few corners"),
         (np.full((1, 1, 3), 90, np.uint8), "too few corners"),
         (scene(), "too little of the source's background"),
     ],
@@ -148,9 +144,3 @@ def test_a_recorded_frame_is_no_edit():
 
     (attempt,) = board(Frames(40)).steps[0].attempts
     assert (attempt.accepted, attempt.registration) == (True, None)
-
-
-def test_a_registration_has_a_shift_or_a_reason():
-    for fields in ({}, {"shift": (0, 0), "reason": "flat"}):
-        with pytest.raises(ValueError, match="either a shift or the reason"):
-            Registration(**fields)

@@ -20,7 +20,7 @@ from goalreel.types import Plan, Step, Verdict
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
 FRAMES = json.loads((DATA / "verdicts.json").read_text(encoding="utf-8"))
 """Replies of a Critic that are read and that are not; %s stands for a verdict that says yes."""
-# Those named smollm2 are what SmolLM2-135M-Instruct wrote (dev/smollm2.py), before it repeats itself.
+# Those named smollm2 are what SmolLM2-135M-Instruct wrote, before it repeats itself.
 WHY = {
     "plan-bad-answer-before-thinking-ends": "before the thinking ends",
     "plan-bad-a-verdict": 'no JSON object with "execution_plan"',

@@ -10,25 +10,15 @@ from pathlib import Path
 import httpx2
 import pytest
 from support import wait
-from support.places import ROOT
 
 from goalreel.annotator.plan import plan_task
 from goalreel.checkpoints import NANO
-from goalreel.image import Image
 from goalreel.models import presets
-from goalreel.models.load import build_critic, build_planner, load
-from goalreel.types import Candidate, Failure, Plan, Task
+from goalreel.models.load import load
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("fastapi", reason="transformers serve needs fastapi: pip install 'goalreel[serve]'")
 pytestmark = [pytest.mark.process, pytest.mark.lab]
-
-SMOLLM2 = ROOT / "out/smollm2/model"
-TASKS = (
-    "put the blue block in the yellow bowl",
-    "把红色的杯子放进抽屉",
-    "fold the towel twice and lay it on the chair's seat, then write 'done' on the board",
-)
 
 
 @pytest.fixture(scope="module")
@@ -84,27 +74,3 @@ def test_a_whole_plan_by_nano_behind_transformers_serve(server, tmp_path):
     for step in board.steps:
         assert step.goal_image is not None
         assert all(attempt.verdict for attempt in step.attempts), "a verdict on each picture"
-
-
-@pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
-@pytest.mark.parametrize("options", ["&dialect=own", "&dialect=interleavethinker&temperature=0.8"])
-def test_what_a_real_language_model_says_is_a_plan_or_one_line(server, options):
-    planner = build_planner(f"openai:{SMOLLM2}@{server}?max_tokens=60&concurrency=1&timeout_s=600{options}")
-    for answer in planner.plan([Task(id=str(i), instruction=text) for i, text in enumerate(TASKS)]):
-        assert isinstance(answer, Plan | Failure)
-        if isinstance(answer, Failure):
-            assert "\n" not in answer.message
-            assert answer.message.startswith("no usable answer in 3 replies: ")
-            assert answer.reply
-
-
-@pytest.mark.skipif(not SMOLLM2.is_dir(), reason="needs SmolLM2: dev/smollm2.py says how")
-def test_a_model_without_eyes_is_one_line(server):
-    picture = Image.of(NANO.parents[1] / "docs/images/storyboard.png").resized((64, 64))
-    critic = build_critic(f"openai:{SMOLLM2}@{server}?max_tokens=50&retries=0&timeout_s=600")
-    candidate = Candidate(
-        task_id="t", step=0, instruction="open it", prompt="open it", source=picture, image=picture
-    )
-    (answer,) = critic.judge([candidate])
-    assert isinstance(answer, Failure)
-    assert "\n" not in answer.message
