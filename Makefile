@@ -18,7 +18,7 @@ INTERFACES := $(wildcard $(addprefix ros_pkg/goalreel_interfaces/,*.* cmake/* ms
 		ros_pkg/lerobot_camera_goalreel/pyproject.toml
 	@scripts/bootstrap.sh
 
-.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab test-lerobot colcon bench soak fuzz picture ros-picture review-picture studio-picture help
+.PHONY: demo docs ros-demo quick quick-tests test all-tests lint rules types lab test-lerobot colcon bench soak picture ros-picture review-picture studio-picture help
 demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write reports (under 3 minutes on 2 cores)
 	@rm -rf $(DEMO)
 	$(GOALREEL) tabletop record --episodes 3 --split validation --first $$(($(SCENE) - 900000)) --size 192 --out $(DEMO)/recorded
@@ -112,10 +112,6 @@ review-picture: .venv/.ready  ## make the review page's picture and its GIF of c
 
 studio-picture: .venv/.ready  ## make the studio's picture again
 	$(PYTHON) dev/studio_picture.py docs/images/studio.png
-
-fuzz: .venv/.ready  ## fuzz the reply parser for longer
-	@mkdir -p out/fuzz
-	$(PYTHON) tests/support/fuzz_parsing.py out/fuzz tests/data/replies -atheris_runs=200000 -max_len=4000 -timeout=120 -artifact_prefix=out/fuzz/
 
 bench: .venv/.ready  ## every benchmark, each ending in one JSON line
 	@for b in $(filter-out %/common.py,$(wildcard benchmarks/*.py lab/benchmarks/*.py)); do echo "== $$b"; $(PYTHON) $$b $$(grep -o -m 1 -e --json $$b) || exit 1; done

@@ -44,23 +44,7 @@ from goalreel.errors import UserError
 from goalreel.image import Image, decode_compressed
 from goalreel.serving.settings import Models
 
-ODD = (
-    10**400,
-    2**63,
-    -1,
-    0,
-    1e308,
-    1e-300,
-    float("nan"),
-    "",
-    "x" * 10_000,
-    None,
-    True,
-    [],
-    {},
-    [[1]],
-    "{a:9999d}",
-)
+ODD = (10**400, 2**63, -1, 0, 1e308, float("nan"), "", "x" * 10_000, None, True, [], {}, [[1]], "{a:9999d}")
 MODES = ("RGB", "RGBA", "L", "LA", "P", "1", "I;16", "F", "CMYK")
 INTERRUPTED_S, LONGEST_S = 20, 120
 """Seconds after which a command is interrupted, and those after which it counts as one that hangs."""
@@ -194,20 +178,7 @@ def records(folder: Path) -> Iterator[Fuzz]:
     yield one
 
 
-VALUES = (
-    "",
-    "-1",
-    "0",
-    "1e400",
-    "nan",
-    "NaN,1",
-    "x" * 300,
-    "é\u202e",
-    "a=b",
-    "nano",
-    "http://[",
-    "openai:m@http://127.0.0.1:1/v1",
-)
+VALUES = ("", "-1", "0", "1e400", "nan", "x" * 300, "é\u202e", "a=b", "nano", "http://[")
 """Values of options, beside the folders and files of a test."""
 
 

@@ -4,13 +4,11 @@ import json
 import random
 import re
 import string
-import subprocess
-import sys
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from support.places import DATA, SUPPORT
+from support.places import DATA
 
 from goalreel.chat.json_reply import MAX_REPLY, Problem, clean
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_schema
@@ -498,19 +496,3 @@ def test_what_is_read_of_any_texts_is_what_was_written(texts, style, frame, seed
         texts = [(s.name, s.instruction, s.prompt) for s in read.steps]
         for said, step in zip(texts, plan, strict=True):  # a quote too many at an end changes no word
             assert [re.findall(r"\w+", s) for s in said] == [re.findall(r"\w+", step[k]) for k in KEYS[:3]]
-
-
-# The atheris target, for a bounded number of runs; `make fuzz` runs it for longer.
-
-
-@pytest.mark.slow
-@pytest.mark.process
-def test_fuzzing_replies_finds_nothing(tmp_path):
-    pytest.importorskip("atheris", reason="atheris has wheels for Linux only")
-    found = tmp_path / "found"
-    found.mkdir()
-    command = [sys.executable, str(SUPPORT / "fuzz_parsing.py"), str(found), str(DATA / "replies")]
-    options = ["-atheris_runs=20000", "-max_len=4000", "-timeout=120", f"-artifact_prefix={tmp_path}/"]
-    result = subprocess.run([*command, *options], capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]
-    assert "Done 20000" in result.stderr, result.stderr[-500:]

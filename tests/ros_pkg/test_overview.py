@@ -13,7 +13,7 @@ from support.boards import FRAME, finished, long, record, under_way
 pytest.importorskip("rclpy")
 
 from rclpy.serialization import deserialize_message, serialize_message
-from support.rviz.marker_rules import MarkerRules
+from support.marker_rules import MarkerRules
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.image import Image

@@ -1,6 +1,13 @@
-"""Runs in a child that has everything imported, killed at a chosen event of their own work."""
+"""Kill work at random events of its own and run it again.
+
+`python -m support.killing WORK SOURCE FOLDER KILLS SEED`. WORK is `write` (commit every episode of SOURCE and
+build) or `bag` (convert SOURCE). A run is forked from this process, which has everything imported, so that a
+kill lands in the run's own work and not in an import. Prints one JSON object.
+"""
 
 import hashlib
+import importlib
+import json
 import os
 import random
 import shutil
@@ -56,28 +63,6 @@ def finish(work: Work, source: Path, out: Path) -> int:
     return count
 
 
-class Killer:
-    """Kills runs at random ones of their events, of which there are `events` in a whole run.
-
-    They are in `parts` equal parts, and each new run is killed in the next: few kills meet every stage.
-    """
-
-    def __init__(self, work: Work, events: int, parts: int, seed: int) -> None:
-        self.work, self.events, self.random = work, events, random.Random(seed)
-        self.parts = cycle(pairwise(1 + events * part // parts for part in range(parts + 1)))
-
-    def kill(self, source: Path, out: Path, part: tuple[int, int] | None = None) -> bool:
-        """Start a run and kill it; whether that came before its end."""
-        status, _ = run(self.work, source, out, self.random.randrange(*part or (1, self.events + 1)))
-        return os.WIFSIGNALED(status)
-
-    def kill_new(self, source: Path, out: Path) -> None:
-        """Kill a run that begins with nothing, before its end."""
-        part = next(self.parts)
-        while not self.kill(source, out, part):
-            shutil.rmtree(out)
-
-
 def tree(root: Path) -> dict[str, str]:
     """Every file below, by what is in it."""
     return {
@@ -85,3 +70,81 @@ def tree(root: Path) -> dict[str, str]:
         for p in sorted(root.rglob("*"))
         if p.is_file()
     }
+
+
+def write(source: Path, out: Path) -> None:
+    from goalreel.datasets.records import Records
+    from goalreel.datasets.source import Source
+    from goalreel.datasets.writing.pipeline import build
+    from support.recordings import storyboard
+
+    dataset = Source.open(source)
+    camera = dataset.camera(None)
+    with Records.open(out, {"test": 1}, dataset.fingerprint()) as records:
+        done = records.done()
+        for episode in dataset.indices:
+            if episode not in done:
+                length = len(dataset.episode(episode).timestamps)
+                records.commit(episode, storyboard(length, camera=camera, drawn=(episode % 3,)))
+        build(dataset, out, records, camera=camera)
+
+
+def bag(source: Path, folder: Path) -> None:
+    from goalreel.datasets.bags.convert import convert, read_bags, write_goals
+    from goalreel.datasets.bags.topics import TopicRequest
+
+    request = TopicRequest(states=("/joint_states",), actions=("/target",))
+    folder.mkdir(exist_ok=True)
+    cuts = read_bags(source, request)
+    convert(cuts, request, folder / "out-recorded")
+    write_goals(folder / "out-recorded", folder / "out", cuts, request)
+
+
+def import_all() -> None:
+    """Import what the work does, without what only lerobot's policies need, which takes five seconds."""
+    absent = dict.fromkeys(("diffusers", "transformers"))
+    sys.modules.update(absent)
+    for name in ("av", "lerobot.datasets.lerobot_dataset", "goalreel.datasets.bags.convert"):
+        importlib.import_module(name)
+    importlib.import_module("goalreel.datasets.writing.pipeline")
+    for name in absent:
+        del sys.modules[name]
+
+
+def is_half(left: dict[str, str], want: dict[str, str]) -> bool:
+    """Whether a dataset is there that is not whole."""
+    roots = [name.removesuffix("meta/info.json") for name in left if name.endswith("meta/info.json")]
+    visible = (k for k in want if "goalreel" not in k and any(k.startswith(root) for root in roots))
+    return any(left.get(k) != want[k] for k in visible)
+
+
+def main(work: Work, source: Path, folder: Path, kills: int, seed: int) -> None:
+    """Each new run is killed in the next of `kills` equal parts: few kills meet every stage."""
+    import_all()
+    before = tree(source)
+    finish(work, source, folder / "warm")
+    events = finish(work, source, folder / "unkilled")
+    want, chance = tree(folder / "unkilled"), random.Random(seed)
+    parts = cycle(pairwise(1 + events * part // kills for part in range(kills + 1)))
+    report = {"before_done": 0, "stages": [], "half": 0, "wrong": []}
+    for number in range(kills):
+        out, part = folder / f"killed{number}", next(parts)
+        while not os.WIFSIGNALED(run(work, source, out, chance.randrange(*part))[0]):
+            shutil.rmtree(out)
+        if number % 3 == 2:  # while it resumes, too
+            run(work, source, out, chance.randrange(1, events + 1))
+        left = tree(out) if out.exists() else {}
+        report["before_done"] += left != want
+        report["stages"].append(len(left))
+        report["half"] += is_half(left, want)
+        finish(work, source, out)
+        got = tree(out)
+        report["wrong"] += [f"{number}: {k}" for k in sorted(got | want) if got.get(k) != want.get(k)]
+        shutil.rmtree(out)
+    assert tree(source) == before, "the source was touched"
+    sys.stdout.write(json.dumps(report) + "\n")
+
+
+if __name__ == "__main__":
+    name, source, folder, kills, seed = sys.argv[1:]
+    main({"write": write, "bag": bag}[name], Path(source), Path(folder), int(kills), int(seed))

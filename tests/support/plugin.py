@@ -43,12 +43,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    from support.processes import Started
-
-    config.pluginmanager.register(Started())
-
-
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is long, and put its files first: at the end, one worker would wait for the others.
@@ -104,17 +98,6 @@ def pytest_collection() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="module")
-def ordinary_priority() -> Iterator[None]:
-    """No module leaves a thread with real-time priority: what it starts next would starve the machine.
-
-    An encoder once did that to whoever called it.
-    """
-    yield
-    policies = {_policy(int(thread.name)) for thread in Path("/proc/self/task").iterdir()}
-    assert not policies & {os.SCHED_FIFO, os.SCHED_RR}
-
-
-@pytest.fixture(autouse=True, scope="module")
 def ordinary_depth() -> Iterator[None]:
     """No module leaves a higher limit of recursion: torch raises it for good when it compiles."""
     before = sys.getrecursionlimit()
@@ -128,13 +111,6 @@ def frozen_objects() -> Iterator[None]:
     yield
     gc.collect()
     gc.freeze()
-
-
-def _policy(thread: int) -> int | None:
-    try:
-        return os.sched_getscheduler(thread)
-    except ProcessLookupError:  # it has ended meanwhile
-        return None
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 
 import av
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
@@ -380,22 +381,9 @@ def _write_meta(recipe: Recipe, root: Path, places: dict[str, list[dict[str, Any
     for file, episodes in itertools.groupby(range(len(rows)), recipe.meta.__getitem__):
         path = _file(root / "meta/episodes", _place(recipe, file), "parquet")
         pq.write_table(pa.Table.from_pylist([rows[e] for e in episodes]), path)
-    index = "task" if recipe.named_index else "__index_level_0__"
-    texts = {"task_index": pa.array(range(len(recipe.tasks))), index: pa.array(recipe.tasks)}
-    table = pa.table(texts)
-    described = {"index_columns": [index], "column_indexes": [], "columns": [], "pandas_version": "2.2.0"}
-    described["columns"] = [
-        {
-            "name": n if n != index or recipe.named_index else None,
-            "field_name": n,
-            "pandas_type": k,
-            "numpy_type": t,
-            "metadata": None,
-        }
-        for n, k, t in (("task_index", "int64", "int64"), (index, "unicode", "object"))
-    ]
-    pq.write_table(
-        table.replace_schema_metadata({"pandas": json.dumps(described)}), root / "meta/tasks.parquet"
+    index = pd.Index(recipe.tasks, name="task" if recipe.named_index else None)
+    pd.DataFrame({"task_index": range(len(recipe.tasks))}, index=index).to_parquet(
+        root / "meta/tasks.parquet"
     )
 
 

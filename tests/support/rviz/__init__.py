@@ -1,1 +1,0 @@
-"""RViz's rules for markers and a software view of them, for tests: RViz itself needs a display."""
