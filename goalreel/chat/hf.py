@@ -78,7 +78,6 @@ class HfChat(Chat):
         temperature: float | Literal["checkpoint"] = 0.0,
         top_p: float | None = None,
         top_k: int | None = None,
-        system_role: bool = True,
     ) -> None:
         """
         Args:
@@ -91,8 +90,6 @@ class HfChat(Chat):
                 counts the padding of shorter neighbours, so that answers would depend on the batch.
             top_p: when sampling, the probability mass to draw from; None is all, or the checkpoint's.
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
-            system_role: False puts system text in front of the user's turn, as is done by itself where the
-                chat template refuses that role.
 
         Raises:
             InputError: a number is out of range, or the processor has no chat template.
@@ -110,7 +107,7 @@ class HfChat(Chat):
         self.batch_size = batch_size
         self._call_device: str | None = None
         """The device that computes, if the weights lie elsewhere between the calls."""
-        self.template = ChatTemplate(model, processor, system_role=system_role)
+        self.template = ChatTemplate(model, processor)
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
             "pad_token_id": tokenizer.pad_token_id,
@@ -395,9 +392,9 @@ class ChatTemplate:
     With a `world` it refuses what is not of it.
     """
 
-    def __init__(self, model: "PreTrainedModel", processor: "ProcessorMixin", *, system_role: bool) -> None:
+    def __init__(self, model: "PreTrainedModel", processor: "ProcessorMixin") -> None:
         self.world: World | None = None
-        self._model, self._processor, self._folds = model, processor, not system_role
+        self._model, self._processor, self._folds = model, processor, False
         self._reserved = _reserved(processor)
 
     def inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":

@@ -97,8 +97,7 @@ class OpenAIChat(Chat):
     goes into the user's turn.
 
     Raises:
-        InputError: a number is out of range, the address is wrong or holds a key, a key or the variable of a
-            header is missing, or a header holds a secret.
+        InputError: a number is out of range, the address is wrong or holds a key, or a key is missing.
     """
 
     model: str
@@ -111,21 +110,13 @@ class OpenAIChat(Chat):
     """For one attempt, from sending to the last byte."""
     retries: int = 5
     max_tokens: int = 4096
-    max_completion_tokens: int | None = None
-    """The same limit by the name that OpenAI's newer models know; comes before `max_tokens`."""
     temperature: float | Literal["checkpoint"] = 0.0
     """`checkpoint` sends none: the server's own."""
     top_p: float | None = None
     top_k: int | None = None
     """vLLM, SGLang and llama.cpp know it; OpenAI's own API does not."""
-    system_role: bool = True
-    """False puts system text in front of the user's turn: for chat templates without such a role."""
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More headers of each request. `$VARIABLE` in a value is one of the environment: `{"X-Key": "$KEY"}`."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """More fields of each request, such as `{"reasoning_effort": "low"}`."""
-    api_version: str | None = None
-    """The version of a classic Azure address."""
     jpeg_quality: int | None = None
     """1-100 sends images as JPEG; None as PNG, without loss."""
     key_variables: tuple[str, ...] | None = None
@@ -140,22 +131,14 @@ class OpenAIChat(Chat):
     _client: HttpClient = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if min(self.concurrency, self._limit) < 1 or self.retries < 0 or self.timeout_s <= 0:
+        if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
             raise InputError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
         if (self.top_p is not None and not 0 < self.top_p <= 1) or (self.top_k or 0) < 0:
             raise InputError("top_p is in (0, 1], top_k starts at 0")
-        if not self.system_role:
-            self._refused.add(SYSTEM)
         if self.key_variables is None:
-            endpoint = openai_endpoint(self.base_url, self.api_version, self.headers)
+            endpoint = openai_endpoint(self.base_url, self.extra)
         else:
-            endpoint = Endpoint(
-                self.base_url or "",
-                self.key_variables,
-                api_version=self.api_version,
-                more_headers=self.headers,
-            )
-        endpoint = replace(endpoint, extra=self.extra)
+            endpoint = Endpoint(self.base_url or "", self.key_variables, extra=self.extra)
         self._client = HttpClient(endpoint, timeout_s=self.timeout_s, retries=self.retries)
         self._free = asyncio.Semaphore(self.concurrency)
 
@@ -244,14 +227,11 @@ class OpenAIChat(Chat):
             log.log(level, "%s refuses %s: it goes without from now on", self._client.endpoint.shown, name)
         self._refused |= refused
 
-    @property
-    def _limit(self) -> int:
-        return self.max_tokens if self.max_completion_tokens is None else self.max_completion_tokens
-
     def _optional(self, asked: ChatRequest) -> dict[str, Any]:
         """The arguments that a server may refuse."""
-        limits = LIMITS if self.max_completion_tokens is None else LIMITS[::-1]
-        optional: dict[str, Any] = dict.fromkeys(limits, min(self._limit, asked.max_tokens or self._limit))
+        optional: dict[str, Any] = dict.fromkeys(
+            LIMITS, min(self.max_tokens, asked.max_tokens or self.max_tokens)
+        )
         temperature = None if self.temperature == "checkpoint" else self.temperature
         sampling = {"temperature": temperature, "top_p": self.top_p, "top_k": self.top_k}
         optional |= {name: value for name, value in sampling.items() if value is not None}
@@ -273,7 +253,7 @@ class OpenAIChat(Chat):
     def _read(self, body: bytes) -> TokenReply | NoReply:
         hide_key = self._client.endpoint.hide_key
         try:
-            reply = parse_completion(body, self._limit)
+            reply = parse_completion(body, self.max_tokens)
         except ValueError as e:
             self.spent["calls"] += 1
             return NoReply(hide_key(str(e)))

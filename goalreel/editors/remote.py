@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import httpx2
@@ -16,7 +15,7 @@ from goalreel.editors.formats import (
 )
 from goalreel.errors import InputError
 from goalreel.http.client import REFUSED, HttpClient, HttpError, Reply, refusal_words, refused_field, run
-from goalreel.http.endpoint import Endpoint, gemini_endpoint, openai_endpoint, split_model
+from goalreel.http.endpoint import SERVER_KEYS, Endpoint, gemini_endpoint, openai_endpoint, split_model
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
@@ -33,7 +32,7 @@ class RemoteEditor:
 
     An optional field that a server refuses (`ImageFormat.optional`) is not sent again. A late reply is not
     asked for again: it may have cost money. A picture that the server stores is fetched from the server's own
-    host and port, or from one of `picture_hosts`.
+    host and port alone.
     """
 
     def __init__(
@@ -44,13 +43,12 @@ class RemoteEditor:
         concurrency: int = CONCURRENCY,
         retries: int = RETRIES,
         timeout_s: float = TIMEOUT_S,
-        picture_hosts: Collection[str] = (),
     ) -> None:
         if concurrency < 1:
             raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         self._format = form
         self._client = HttpClient(
-            endpoint, timeout_s=timeout_s, retries=retries, retry_late=False, hosts=picture_hosts
+            endpoint, timeout_s=timeout_s, retries=retries, retry_late=False, home_only=True
         )
         self._refused: set[str] = set()
         self._free = asyncio.Semaphore(concurrency)
@@ -138,10 +136,8 @@ def remote_editor(
     kind: str,
     rest: str,
     *,
-    api_version: str | None = None,
     size: str | None = None,
     aspect: str | None = None,
-    headers: Mapping[str, str] | None = None,
     extra: Mapping[str, Any] | None = None,
     **options: Any,
 ) -> RemoteEditor:
@@ -150,8 +146,8 @@ def remote_editor(
     `openai` and `gemini` are followed by MODEL@URL (MODEL alone is the service's own), `server` and
     `interleavethinker` by URL. The key comes from the environment: as `openai_endpoint` and `gemini_endpoint`
     say; GOALREEL_TOKEN, then GOALREEL_API_KEY for `server`; GOALREEL_API_KEY for `interleavethinker`.
-    `headers` and `extra` are as for `OpenAIChat`; `server` and `interleavethinker` have no more fields. The
-    `options` are those of `RemoteEditor`.
+    `extra` is as for `OpenAIChat`; `server` and `interleavethinker` have no more fields. The `options` are
+    those of `RemoteEditor`.
 
     Raises:
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
@@ -161,21 +157,18 @@ def remote_editor(
         if not model:
             raise InputError(f"an editor is named {kind}:MODEL@URL, or {kind}:MODEL for the service's own")
         if kind == "openai":
-            endpoint = openai_endpoint(url, api_version, headers)
+            endpoint = openai_endpoint(url, extra)
             form: ImageFormat = OpenAIImages(model, size=size, extra=extra or {})
         else:
-            endpoint = gemini_endpoint(url, headers)
+            endpoint = gemini_endpoint(url, extra)
             form = GeminiImages(model, aspect=aspect, size=size, extra=extra or {})
-        return RemoteEditor(form, replace(endpoint, extra=extra), **options)
-    endpoint = Endpoint(
-        rest.rstrip("/"), ("GOALREEL_API_KEY",), api_version=api_version, more_headers=headers or {}
-    )
+        return RemoteEditor(form, endpoint, **options)
+    address = rest.rstrip("/")
     if kind == "server":
-        keys = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
-        endpoint = replace(endpoint, address=f"{endpoint.address}/v1", variables=keys)
+        endpoint = Endpoint(f"{address}/v1", SERVER_KEYS)
         return RemoteEditor(OpenAIImages("editor", fixed_sizes=False, seeded=True), endpoint, **options)
     if kind == "interleavethinker":
-        return RemoteEditor(InterleaveThinkerImages(), endpoint, **options)
+        return RemoteEditor(InterleaveThinkerImages(), Endpoint(address, ("GOALREEL_API_KEY",)), **options)
     raise InputError(
         f"no remote editor of kind {kind!r}: use openai:MODEL@URL, gemini:MODEL@URL, server:URL or "
         "interleavethinker:URL"

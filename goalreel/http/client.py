@@ -92,8 +92,7 @@ class HttpClient:
     """Sends requests to one endpoint; its key goes to no other host.
 
     Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses; with
-    `retry_late`, so is a reply that is late. With `hosts`, redirects lead to them and the
-    endpoint's own alone.
+    `retry_late`, so is a reply that is late. With `home_only`, no request and no redirect leads elsewhere.
 
     Raises:
         InputError: a proxy of the environment cannot be used.
@@ -106,24 +105,19 @@ class HttpClient:
         timeout_s: float,
         retries: int,
         retry_late: bool = True,
-        hosts: Collection[str] | None = None,
+        home_only: bool = False,
     ) -> None:
         self.endpoint, self.timeout_s = endpoint, timeout_s
         self._retries, self._retry_late, self._said = retries, retry_late, set[str]()
-        allowed = None if hosts is None else {*map(str.lower, hosts)}
 
         async def guard(request: httpx2.Request) -> None:
             """Check each request and redirect."""
-            host, is_home = request.url.host, endpoint.is_home(request.url)
-            if allowed is not None and not is_home and host not in allowed:
-                option = f"allow that with the option picture_host={host}"
-                place = request.url.netloc.decode()
-                raise ValueError(
-                    f"it points to {place}: {option if request.method == 'GET' else 'give that address'}"
-                )
-            if not is_home:
-                for name in ("Authorization", *endpoint.headers):
-                    request.headers.pop(name, None)
+            if endpoint.is_home(request.url):
+                return
+            if home_only:
+                raise ValueError(f"it points to {request.url.netloc.decode()}, which is another server")
+            for name in ("Authorization", *endpoint.headers):
+                request.headers.pop(name, None)
 
         try:
             self._client = httpx2.AsyncClient(
@@ -151,8 +145,8 @@ class HttpClient:
 
     def request(self, method: str, route: str, **content: Any) -> httpx2.Request:
         """Build a request to a route below the endpoint's address, with its key; `content` is httpx's."""
-        url, query = self.endpoint.address + route, self.endpoint.query or None
-        return self._client.build_request(method, url, params=query, headers=self.endpoint.headers, **content)
+        url = self.endpoint.address + route
+        return self._client.build_request(method, url, headers=self.endpoint.headers, **content)
 
     async def send(self, request: httpx2.Request) -> Reply:
         """Send a request, for another time where that may help.

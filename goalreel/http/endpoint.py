@@ -4,7 +4,7 @@ import ipaddress
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -15,18 +15,17 @@ if TYPE_CHECKING:
 
 OPENAI = "https://api.openai.com/v1"
 GOOGLE = "https://generativelanguage.googleapis.com"
+SERVER_KEYS = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
+"""The environment variables that may hold a goalreel server's token."""
 _AT_ADDRESS = re.compile(r"@(?=[A-Za-z][\w+.-]*://)")
 _AT_HOST = re.compile(r"(?<=.)@(?=localhost\b|\[|[\w.-]+:\d+(/|$)|[\w-]+(\.[\w-]+)+/)")
 """An address without its scheme, of which a message should speak."""
-_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110, 5.6.2
-_VARIABLE = re.compile(r"\$\{(\w+)\}|\$([A-Za-z_]\w*)")
 _SECRET = re.compile(r"auth|key|token|secret|cookie|passw|credential|signature", re.IGNORECASE)
 _WORDS = re.compile(r"[a-z]{1,15}([ _-][a-z]{1,15})*")
 _USUAL = re.compile(
     r"|v\d\w{0,8}|openai|api|ai|models|compatible-mode|inference|serving-endpoints|deployments"
 )
 """Parts of the paths of model servers; `v1beta` is one."""
-_PUBLIC = re.compile(r"([A-Za-z]+ )?\$(\{\w+\}|[A-Za-z_]\w*)")
 _NO_HOST = re.compile(r"getaddrinfo|name resolution|not known|nodename|no address", re.IGNORECASE)
 _NO_TLS = re.compile(r"WRONG_VERSION_NUMBER|RECORD_LAYER|record layer|UNEXPECTED_MESSAGE")
 
@@ -36,8 +35,7 @@ class Endpoint:
     """The address of a server, and the variables that may hold its key.
 
     Raises:
-        InputError: the address is none, or holds a password or a query; no header can carry the key, or a
-            variable of another header is not set.
+        InputError: the address is none, or holds a password or a query; or no header can carry the key.
     """
 
     address: str
@@ -45,10 +43,6 @@ class Endpoint:
     """The environment variables that may hold the key; the first that is set counts."""
     example: str = "http://HOST:PORT"
     """An address, as messages show it."""
-    api_version: str | None = None
-    """For a classic Azure address: it goes into each request's query, and the key into a header `api-key`."""
-    more_headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    """More headers of each request; `$VARIABLE` in a value is one of the environment."""
     key_header: str | None = None
     """The header of the key, where it is not the usual one."""
     extra: object = field(default=None, repr=False)
@@ -67,9 +61,7 @@ class Endpoint:
             raise InputError(
                 "an address must hold no key: put it into the environment variable GOALREEL_API_KEY"
             )
-        for name, value in self.more_headers.items():
-            _check_header(name, value)
-        _ = self.headers  # a fault is told before anything is sent
+        _ = self.key  # a fault is told before anything is sent
 
     @property
     def key(self) -> str | None:
@@ -87,28 +79,14 @@ class Endpoint:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The header of the key, and more headers, with their secrets.
-
-        Raises:
-            InputError: a variable is not set, or a value holds a character that no header can carry.
-        """
-        headers = {name: _filled(name, value) for name, value in self.more_headers.items()}
-        bare = self.key_header or ("api-key" if self.api_version else None)
-        name, prefix = (bare, "") if bare else ("Authorization", "Bearer ")
-        if (key := self.key) and name.casefold() not in map(str.casefold, headers):
-            headers[name] = prefix + key
-        return headers
-
-    @property
-    def query(self) -> dict[str, str]:
-        """The query of every request's address."""
-        return {"api-version": self.api_version} if self.api_version else {}
+        """The header of the key, with it; none without a key. Raises as `key`."""
+        if not (key := self.key):
+            return {}
+        return {self.key_header: key} if self.key_header else {"Authorization": f"Bearer {key}"}
 
     def hide_key(self, text: str) -> str:
         """Replace the key, and what else may be one, in a text: a server may have quoted it."""
-        values = " ".join(self.more_headers.values())
-        variables = [os.environ.get(m[1] or m[2], "").strip() for m in _VARIABLE.finditer(values)]
-        for secret in filter(None, (self.key, *variables, *_long_texts(self.extra))):
+        for secret in filter(None, (self.key, *_long_texts(self.extra))):
             text = text.replace(secret, "***")
         return text.replace(self.address, self.shown).replace(_path(self.address), _path(self.shown))
 
@@ -156,9 +134,7 @@ class Endpoint:
         return ": the address may have to end in /v1" if status in (404, 405) and lacks_version else ""
 
 
-def openai_endpoint(
-    address: str | None, api_version: str | None = None, more_headers: Mapping[str, str] | None = None
-) -> Endpoint:
+def openai_endpoint(address: str | None, extra: object = None) -> Endpoint:
     """Make the endpoint of an OpenAI-compatible server; None is OPENAI_BASE_URL, or OpenAI itself.
 
     OPENAI_API_KEY is for OpenAI, and for the host of OPENAI_BASE_URL where that is set. GOALREEL_API_KEY is
@@ -168,18 +144,15 @@ def openai_endpoint(
         InputError: as `Endpoint`, or OpenAI itself is to be asked and there is no key.
     """
     base = os.environ.get("OPENAI_BASE_URL") or OPENAI
-    address, _, query = (address or base).partition("?api-version=")
-    address = address.rstrip("/")
+    address = (address or base).rstrip("/")
     variables = _key_variables(address, base, OPENAI, "OPENAI_API_KEY")
-    endpoint = Endpoint(
-        address, variables, "http://HOST:PORT/v1", api_version or query or None, more_headers or {}
-    )
-    if _origin(address) == _origin(OPENAI) and not endpoint.headers:
+    endpoint = Endpoint(address, variables, "http://HOST:PORT/v1", extra=extra)
+    if _origin(address) == _origin(OPENAI) and not endpoint.key:
         raise InputError("OpenAI needs a key: set OPENAI_API_KEY, or give another address")
     return endpoint
 
 
-def gemini_endpoint(address: str | None, more_headers: Mapping[str, str] | None = None) -> Endpoint:
+def gemini_endpoint(address: str | None, extra: object = None) -> Endpoint:
     """Make the endpoint of Gemini's API; None is GOOGLE_GEMINI_BASE_URL, or Google itself.
 
     The version of the API, `/v1beta`, is added to an address without one. GEMINI_API_KEY, else
@@ -193,8 +166,8 @@ def gemini_endpoint(address: str | None, more_headers: Mapping[str, str] | None 
     address = (address or base).rstrip("/")
     variables = _key_variables(address, base, GOOGLE, "GEMINI_API_KEY", "GOOGLE_API_KEY")
     address = address if re.search(r"/v\d\w*$", address) else f"{address}/v1beta"
-    endpoint = Endpoint(address, variables, key_header="x-goog-api-key", more_headers=more_headers or {})
-    if _origin(address) == _origin(GOOGLE) and not endpoint.headers:
+    endpoint = Endpoint(address, variables, key_header="x-goog-api-key", extra=extra)
+    if _origin(address) == _origin(GOOGLE) and not endpoint.key:
         raise InputError("Google needs a key: set GEMINI_API_KEY, or give another address")
     return endpoint
 
@@ -247,22 +220,6 @@ def split_model(name: str) -> tuple[str, str | None]:
     return (name[: at.start()], name[at.end() :]) if at else (name, None)
 
 
-def read_headers(lines: Iterable[str]) -> dict[str, str]:
-    """Take `NAME:VALUE` lines apart; the values keep their `$VARIABLE`s.
-
-    Raises:
-        InputError: one is written in another way, or has a secret's name and a value without a variable.
-    """
-    headers: dict[str, str] = {}
-    for line in lines:
-        name, _, value = (part.strip() for part in line.partition(":"))
-        if not value or not _HEADER_NAME.fullmatch(name):
-            raise InputError("a header is written header=NAME:VALUE")
-        _check_header(name, value)
-        headers[name] = value
-    return headers
-
-
 def public_address(text: str) -> str:
     """Show an address; parts of its path that are not usual may be a key.
 
@@ -273,35 +230,3 @@ def public_address(text: str) -> str:
     host = re.split("[/?#]", rest, maxsplit=1)[0]
     path = re.sub("[^/]+", lambda part: part[0] if _USUAL.fullmatch(part[0]) else "***", rest[len(host) :])
     return scheme + separator + host.rpartition("@")[2] + path
-
-
-def public_header(line: str) -> str:
-    """Show a `NAME:VALUE`; the value is hidden, unless it is a variable.
-
-    >>> public_header("X-Key:$GATEWAY"), public_header("X-Title:mine")
-    ('X-Key:$GATEWAY', 'X-Title:***')
-    """
-    name, _, value = line.partition(":")
-    return line if _PUBLIC.fullmatch(value.strip()) else f"{name}:***"
-
-
-def _check_header(name: str, value: str) -> None:
-    if _SECRET.search(name) and not _VARIABLE.search(value):
-        raise InputError(
-            f"the header {name} holds a secret: put it into an environment "
-            f"variable, and write {name}:$VARIABLE"
-        )
-
-
-def _filled(name: str, value: str) -> str:
-    """Put the variables' values into a header."""
-
-    def variable(match: re.Match[str]) -> str:
-        if text := os.environ.get(match[1] or match[2], "").strip():
-            return text
-        raise InputError(f"the header {name} needs the environment variable {match[1] or match[2]}: set it")
-
-    text = _VARIABLE.sub(variable, value)
-    if not text.isascii() or not text.isprintable():
-        raise InputError(f"the header {name} holds a character that no header can carry")
-    return text

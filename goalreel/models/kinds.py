@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 
 from goalreel.checkpoints import located
 from goalreel.details import WATCHED
+from goalreel.http.endpoint import SERVER_KEYS
 from goalreel.models.names import (
     EditorOptions,
     GeminiEditorOptions,
@@ -22,8 +23,6 @@ if TYPE_CHECKING:
     from goalreel.image import Image
     from goalreel.types import Critic, Edit, Editor, Failure, Planner
 
-SERVER_KEYS = ("GOALREEL_TOKEN", "GOALREEL_API_KEY")
-"""The environment variables that may hold a goalreel server's token."""
 OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
 
 
@@ -183,15 +182,8 @@ def _register_remote(
     def build(spec: ModelSpec[RemoteEditorOptions]) -> "Editor":
         from goalreel.editors.remote import remote_editor
 
-        given = spec.options.model_dump(exclude_none=True)
-        picture_host, headers = given.pop("picture_host", None), given.pop("header", None)
-        return remote_editor(
-            form.partition(":")[0],
-            spec.name.target,
-            picture_hosts=[picture_host] if picture_host else (),
-            headers=headers,
-            **given,
-        )
+        kind = form.partition(":")[0]
+        return remote_editor(kind, spec.name.target, **spec.options.model_dump(exclude_none=True))
 
 
 def _of_openai(name: ModelName) -> Collection[str]:

@@ -2,20 +2,22 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
+from goalreel.http.endpoint import SERVER_KEYS
 from goalreel.models import presets
 from goalreel.models.journal import Journal
-from goalreel.models.kinds import SERVER_KEYS
-from goalreel.models.model_set import Lazy, ModelSet, Provenance
-from goalreel.models.names import DialectOptions, ModelName
+from goalreel.models.model_set import Lazy, ModelSet, Provenance, no_limit
+from goalreel.models.names import DialectOptions, ModelName, ModelOptions
 from goalreel.models.presets import Preset
 from goalreel.models.registry import (
     AnyKind,
+    Kind,
     RecordingContext,
     chats,
     critics,
@@ -32,7 +34,7 @@ from goalreel.types import ROLES, STAGE_OF_ROLE, Critic, Editor, Planner, Role, 
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
-    from goalreel.chat.dialects import Dialect
+    from goalreel.chat.dialects import Dialect, DialectName
     from goalreel.critics.chat import Mode
 
 
@@ -40,11 +42,7 @@ _TIMEOUT_S = 10.0
 
 
 def served_number(
-    address: str,
-    role: Role,
-    name: str,
-    headers: Mapping[str, str] | None = None,
-    unreached: int | None = None,
+    address: str, role: Role, name: str, unreached: int | None = None
 ) -> Callable[[], int | None]:
     """Make a query of a number that a server tells of its model in a role, asked until it is told.
 
@@ -57,7 +55,7 @@ def served_number(
             from goalreel.http.client import HttpClient, HttpError
             from goalreel.http.endpoint import Endpoint
 
-            endpoint = Endpoint(f"{address.rstrip('/')}/v1", SERVER_KEYS, more_headers=headers or {})
+            endpoint = Endpoint(f"{address.rstrip('/')}/v1", SERVER_KEYS)
             try:
                 client = HttpClient(endpoint, timeout_s=_TIMEOUT_S, retries=0)
                 number = json.loads(client.call("GET", f"/models/{role}").body).get(name)
@@ -77,14 +75,14 @@ def confirm_steps(critic: str) -> Callable[[], int | None]:
     Raises:
         InputError: no such kind, or an option that does not fit.
     """
-    model = ModelName.parse(critic)
-    kind = chats.get(find("critic", model).name)
-    if kind is not None and kind.name == "server":
-        header = getattr(read_options(model, kind.options), "header", None)
-        return served_number(model.target, "critic", "confirm_steps", header, unreached=0)
+    chat = ChatName.of(critic, "critic")
+    if chat is None:
+        return no_limit
+    if chat.kind.name == "server":
+        return served_number(chat.name.target, "critic", "confirm_steps", unreached=0)
     from goalreel.chat.dialects import number_of
 
-    limit = None if kind is None else number_of(located(model.model), "confirm_steps")
+    limit = number_of(located(chat.name.model), "confirm_steps")
     return lambda: limit
 
 
@@ -93,6 +91,54 @@ type ChatRole = Literal["planner", "critic"]
 type ChatCache = dict[str, Chat]
 """Chat models of this process by their names, so that one that is named twice is loaded once."""
 
+PLAN_TOKENS = "20480"
+"""A plan of 25 steps has about 17,000 tokens: three steps of the published Planner had 2,048."""
+
+
+@dataclass(frozen=True)
+class ChatName:
+    """The name of a chat model, its kind and its options, which were checked."""
+
+    name: ModelName
+    kind: "Kind[Chat]"
+    options: ModelOptions
+
+    @classmethod
+    def of(cls, name: str, role: Role) -> "ChatName | None":
+        """Read the name of a role's model; None for what is no chat model.
+
+        Raises:
+            InputError: no such kind, or an option that does not fit.
+        """
+        model = ModelName.parse(name)
+        kind = chats.get(find(role, model).name)
+        return None if kind is None else cls(model, kind, read_options(model, kind.options))
+
+    @property
+    def dialect_name(self) -> "DialectName":
+        """The dialect that its option names, or else `default_dialect`."""
+        from goalreel.chat.dialects import default_dialect
+
+        return getattr(self.options, "dialect", None) or default_dialect(located(self.name.model))
+
+    @property
+    def key(self) -> str | None:
+        """The key of the model in a `ChatCache`; None for one of a server."""
+        if not self.kind.shared:
+            return None
+        loading = self.options.model_dump(exclude_none=True, exclude=set(DialectOptions.model_fields))
+        return f"{self.kind.name}:{self.name.target} {sorted(loading.items())}"
+
+    def sampled(self, role: ChatRole) -> ModelName:
+        """Add the sampling and the limit of InterleaveThinker's checkpoints, where the name has none."""
+        if self.dialect_name != "interleavethinker":
+            return self.name
+        wanted = {"temperature": "checkpoint"}
+        if role == "planner":
+            wanted |= {"max_new_tokens": PLAN_TOKENS, "max_tokens": PLAN_TOKENS}
+        known = type(self.options).model_fields
+        return self.name.filled({option: value for option, value in wanted.items() if option in known})
+
 
 def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> "Chat":
     """Build the vision-language model `name` for a role (which a goalreel server is asked for).
@@ -100,44 +146,29 @@ def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> 
     Raises:
         UserError, OSError, ModuleNotFoundError: it cannot be built.
     """
-    model = ModelName.parse(name)
-    kind = chats.get(find(role, model, recordings=False).name)
-    if kind is None:
-        raise InputError(f"{model.plain()} is no chat model: use {', '.join(kind.form for kind in chats)}")
-    key, cache = local_chat(name, role), {} if cache is None else cache
-    model = ModelName.parse(with_sampling(name, role))
-    if key is None:
-        return kind.build(model, role, None)
-    if key not in cache:
-        cache[key] = kind.build(model, role, None)
-    return cache[key]
-
-
-PLAN_TOKENS = "20480"
-"""A plan of 25 steps has about 17,000 tokens: three steps of the published Planner had 2,048."""
+    chat, cache = ChatName.of(name, role), {} if cache is None else cache
+    if chat is None:
+        raise InputError(
+            f"{ModelName.parse(name).plain()} is no chat model: use {', '.join(kind.form for kind in chats)}"
+        )
+    model = chat.sampled(role)
+    if chat.key is None:
+        return chat.kind.build(model, role, None)
+    if chat.key not in cache:
+        cache[chat.key] = chat.kind.build(model, role, None)
+    return cache[chat.key]
 
 
 def with_sampling(name: str, role: ChatRole) -> str:
-    """Add the sampling and the limit of InterleaveThinker's checkpoints, where a name says nothing else.
+    """Add to a chat model's name how InterleaveThinker's checkpoints are sampled, as `ChatName.sampled`.
 
     A name that cannot be read stays as it is: whoever builds the model says what is wrong.
     """
-    model = ModelName.parse(name)
     try:
-        kind = chats.get(find(role, model).name)
-        options = None if kind is None else read_options(model, kind.options)
+        chat = ChatName.of(name, role)
     except InputError:
         return name
-    if not isinstance(options, DialectOptions):
-        return name
-    from goalreel.chat.dialects import default_dialect
-
-    if (options.dialect or default_dialect(located(model.model))) != "interleavethinker":
-        return name
-    wanted = {"temperature": "checkpoint"}
-    if role == "planner" and not getattr(options, "max_completion_tokens", None):
-        wanted |= {"max_new_tokens": PLAN_TOKENS, "max_tokens": PLAN_TOKENS}
-    return model.filled({k: v for k, v in wanted.items() if k in type(options).model_fields}).text
+    return name if chat is None else chat.sampled(role).text
 
 
 def sampled(preset: Preset) -> Preset:
@@ -156,14 +187,8 @@ def local_chat(name: str, role: Role) -> str | None:
         InputError: no such kind, or an option that does not fit.
     """
     model = ModelName.parse(name)
-    if find(role, model).asks_chat:
-        model = model.inner
-    kind = chats.get(find(role, model).name)
-    if kind is None or not kind.shared:
-        return None
-    options = read_options(model, kind.options)
-    loading = options.loading if isinstance(options, DialectOptions) else options.model_dump()
-    return f"{kind.name}:{model.target} {sorted(loading.items())}"
+    chat = ChatName.of(model.inner.text if find(role, model).asks_chat else name, role)
+    return None if chat is None else chat.key
 
 
 def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
@@ -174,22 +199,17 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
     Raises:
         InputError: no such kind, an option that does not fit, or prompts that cannot be read.
     """
-    model = ModelName.parse(name)
-    kind = chats.get(find(role, model).name)
-    if kind is None:
+    chat = ChatName.of(name, role)
+    if chat is None:
         return None
-    from goalreel.chat.dialects import default_dialect, dialect, number_of
+    from goalreel.chat.dialects import dialect, number_of
 
-    options = read_options(model, kind.options)
     steps: int | Callable[[], int | None] | None = None
-    if role == "planner" and kind.name == "server":
-        steps = served_number(model.target, role, "trained_steps", getattr(options, "header", None))
+    if role == "planner" and chat.kind.name == "server":
+        steps = served_number(chat.name.target, role, "trained_steps")
     elif role == "planner":
-        steps = number_of(located(model.model), "trained_steps")
-    if not isinstance(options, DialectOptions):
-        return dialect(default_dialect(located(model.model)), trained_steps=steps)
-    chosen = options.dialect or default_dialect(located(model.model))
-    return dialect(chosen, options.prompts, trained_steps=steps)
+        steps = number_of(located(chat.name.model), "trained_steps")
+    return dialect(chat.dialect_name, getattr(chat.options, "prompts", None), trained_steps=steps)
 
 
 def build_planner(

@@ -12,21 +12,20 @@ A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints of goalree
 """
 
 import hashlib
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import parse_qs, unquote_plus
+from urllib.parse import parse_qs
 
-from pydantic import BeforeValidator, ConfigDict, Field, Json
+from pydantic import ConfigDict, Field, Json
 
 from goalreel import __version__
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest, find
-from goalreel.http.endpoint import public_address, public_header, read_headers, split_model
+from goalreel.http.endpoint import public_address, split_model
 from goalreel.settings import Frozen
 from goalreel.torch_support import Quantize
 
@@ -34,14 +33,6 @@ from goalreel.torch_support import Quantize
 class Runtime:
     """Marks an option that changes no answer: where a model runs, how many requests it is sent at once, and
     how long they may take."""
-
-
-Headers = Annotated[
-    dict[str, str] | None,
-    BeforeValidator(lambda lines: read_headers(lines.split("\n")) if isinstance(lines, str) else lines),
-    Runtime,
-]
-"""More headers of each request: `?header=NAME:$VARIABLE`, as often as needed."""
 
 
 class ModelOptions(Frozen):
@@ -81,8 +72,6 @@ class HfOptions(DialectOptions):
     """For sampling: the probability mass to draw from."""
     top_k: int | None = None
     """For sampling: the number of tokens to draw from."""
-    system_role: bool | None = None
-    """`0` puts system text before the user's. Default: 1, and 0 where the chat template refuses the role."""
     processor: str | None = None
     """The folder or repository to take the processor from. Default: the checkpoint."""
     quantize: Quantize | None = None
@@ -98,14 +87,10 @@ class HttpOptions(DialectOptions):
     """0 is greedy; above it the model samples; `checkpoint` sends none. Default: 0."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
     """Longest reply, in tokens. Default: 4096."""
-    max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
-    """The same limit by its newer name. A server that refuses one name is sent the other."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """For sampling: the probability mass to draw from."""
     top_k: Annotated[int, Field(ge=0)] | None = None
     """For sampling: the number of tokens to draw from. OpenAI itself has none."""
-    system_role: bool | None = None
-    """`0` puts system text before the user's. Default: 1, and 0 where the server refuses the role."""
     concurrency: Annotated[int | None, Runtime] = None
     """Requests in progress at once. Default: 16."""
     timeout_s: Annotated[float | None, Runtime] = None
@@ -116,16 +101,6 @@ class HttpOptions(DialectOptions):
     """1 to 100 sends pictures as JPEG. Default: PNG."""
     extra: Json[dict[str, Any]] | None = None
     """More fields of each request, as JSON: `{"reasoning_effort":"low"}`."""
-    api_version: Annotated[str | None, Runtime] = None
-    """API version of a classic Azure address, such as `2024-10-21`."""
-    header: Headers = None
-    """A header of each request, `NAME:$VARIABLE`; may stand more than once."""
-
-    @property
-    def loading(self) -> dict[str, Any]:
-        """The options of `OpenAIChat` that were given, without those of the dialect."""
-        names = {"header": "headers"}
-        return {names.get(name, name): value for name, value in super().loading.items()}
 
 
 class EditorOptions(ModelOptions):
@@ -154,12 +129,6 @@ class RemoteEditorOptions(ModelOptions):
     """Seconds that one try may take. Default: 300."""
     retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
     """Number of times that a server that is busy or out of reach is asked again. Default: 4."""
-    picture_host: Annotated[str | None, Runtime] = None
-    """Another host that the server may store its pictures at."""
-    api_version: Annotated[str | None, Runtime] = None
-    """API version of a classic Azure address, such as `2024-10-21`."""
-    header: Headers = None
-    """A header of each request, `NAME:$VARIABLE`; may stand more than once."""
 
 
 class OpenAIEditorOptions(RemoteEditorOptions):
@@ -189,42 +158,12 @@ _FIELDS = [
 ]
 RUNTIME_OPTIONS = frozenset(name for name, field in _FIELDS if Runtime in field.metadata)
 """The options that change no answer."""
-PUBLIC_OPTIONS = frozenset(name for name, _ in _FIELDS)
-"""The options of goalreel's own kinds. None is a secret, but for the value of a header; an option of a plugin
-might be one."""
+PUBLIC_OPTIONS = frozenset(name for name, _ in _FIELDS) - {"extra"}
+"""The options of goalreel's own kinds. None but `extra` can hold a secret; an option of a plugin might."""
 
 
 _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
-
-
-def _shown(option: str, value: str) -> str:
-    """The value of an option to show, unless it may be a secret."""
-    if option == "header":
-        return public_header(unquote_plus(value))
-    if option == "extra":
-        return public_json(unquote_plus(value))
-    return value if option in PUBLIC_OPTIONS else "***"
-
-
-def public_json(text: str) -> str:
-    """Show fields of a request; a text in them may be a key.
-
-    >>> public_json('{"steps": 4, "api_key": "hunter2"}')
-    '{"steps":4,"api_key":"***"}'
-    """
-
-    def hidden(value: object) -> object:
-        if isinstance(value, dict):
-            return {key: hidden(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [hidden(inner) for inner in value]
-        return "***" if isinstance(value, str) else value
-
-    try:
-        return json.dumps(hidden(json.loads(text)), separators=(",", ":"))
-    except (ValueError, RecursionError):
-        return "***"
 
 
 def fingerprint_of(folder: Path) -> str:
@@ -274,8 +213,6 @@ class ModelName:
     def options(self) -> dict[str, str]:
         """The options by their names. Of one that is given more than once the last counts.
 
-        `header` has a line for each of its values.
-
         Raises:
             InputError: they are not written as key=value.
         """
@@ -283,9 +220,7 @@ class ModelName:
             options = parse_qs(self.query, strict_parsing=bool(self.query))
         except ValueError:
             raise InputError(f"{self.plain()}: options are written as ?key=value&key=value") from None
-        return {
-            name: "\n".join(values) if name == "header" else values[-1] for name, values in options.items()
-        }
+        return {name: values[-1] for name, values in options.items()}
 
     def filled(self, options: Mapping[str, str]) -> "ModelName":
         """Add options that the name does not have yet.
@@ -332,7 +267,7 @@ class ModelName:
         if self.parts:
             return "+".join(part.public() for part in self.parts)
         pairs = (option.partition("=") for option in self.query.split("&") if option)
-        options = "&".join(f"{key}={_shown(key, value)}" for key, _, value in pairs)
+        options = "&".join(f"{key}={value if key in PUBLIC_OPTIONS else '***'}" for key, _, value in pairs)
         return f"{self.plain()}?{options}" if options else self.plain()
 
     def identity(self) -> str:
@@ -352,7 +287,7 @@ class ModelName:
         model = ":".join(word for word in (self.kind, target) if word)
         pairs = (option.partition("=") for option in sorted(self.query.split("&")) if option)
         options = (
-            f"{key}={digest(value)[:8] if key == 'extra' or key not in PUBLIC_OPTIONS else value}"
+            f"{key}={value if key in PUBLIC_OPTIONS else digest(value)[:8]}"
             for key, _, value in pairs
             if key not in RUNTIME_OPTIONS
         )

@@ -99,9 +99,9 @@ def test_what_a_run_leaves_of_failures_stays_here(video_dataset, tmp_path):
 
 
 def test_no_key_stays_wherever_it_was_given(video_dataset, tmp_path, monkeypatch, caplog):
-    """In the environment, headers, addresses, a preset, a file of options; quoted by servers that refuse."""
+    """In the environment, addresses, a preset, a file of options; quoted by servers that refuse."""
     keys = {place: f"hunter2{place:02d}" for place in range(10)}
-    for name, place in (("GOALREEL_API_KEY", 0), ("GATEWAY", 1), ("GOALREEL_TOKEN", 2)):
+    for name, place in (("GOALREEL_API_KEY", 0), ("OPENAI_API_KEY", 1), ("GOALREEL_TOKEN", 2)):
         monkeypatch.setenv(name, keys[place])
     monkeypatch.setenv("HTTPS_PROXY", f"http://me:{keys[3]}@127.0.0.1:1")
     (home := tmp_path / "home").mkdir()
@@ -122,7 +122,7 @@ def test_no_key_stays_wherever_it_was_given(video_dataset, tmp_path, monkeypatch
     with ChatServer(quote) as chat, serving(Models(editor=TintEditor()), token=keys[2]) as url:
         place = chat.url.removesuffix("/v1")
         (preset := home / "own.yaml").write_text(
-            f"planner: openai:planner@{place}/{keys[6]}/v1?header=X-Key:$GATEWAY\neditor: server:{url}\n"
+            f"planner: openai:planner@{place}/{keys[6]}/v1\neditor: server:{url}\n"
             "critic: difference\nmax_attempts: 12\n"
         )
         (options := home / "options.yaml").write_text(

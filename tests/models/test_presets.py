@@ -55,7 +55,6 @@ def test_published_planners_may_write_25_steps():
         ("hf:InterleaveThinker/Critic-SFT-8B?temperature=0", "critic", ""),
         ("hf:mine?dialect=interleavethinker", "planner", "&temperature=checkpoint&max_new_tokens=20480"),
         ("server:http://h?dialect=interleavethinker", "planner", "&temperature=checkpoint&max_tokens=20480"),
-        ("openai:m?dialect=interleavethinker&max_completion_tokens=9", "planner", "&temperature=checkpoint"),
         ("hf:Qwen/Qwen3-VL-8B-Instruct", "planner", ""),
         ("openai:InterleaveThinker/InterleaveThinker-Planner-8B?dialect=own", "planner", ""),
         ("nothing:known", "critic", ""),

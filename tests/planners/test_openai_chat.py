@@ -269,18 +269,6 @@ def test_the_address_of_openai_base_url_gets_openais_key(serve, monkeypatch):
     assert [r.headers["authorization"] for r in server.requests] == ["Bearer gateway"] * 2
 
 
-def test_a_classic_azure_address_gets_its_version_and_a_header_of_its_own(serve, monkeypatch):
-    server = serve(echo)
-    monkeypatch.setenv("GOALREEL_API_KEY", KEY)
-    build_chat(f"openai:m@{server.url}?api_version=2024-10-21", role="planner").complete(ask("a"))
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}?api-version=2024-10-21")
-    build_chat("openai:m", role="planner").complete(ask("a"))
-    for request in server.requests:
-        assert request.path.endswith("/chat/completions?api-version=2024-10-21")
-        assert request.headers["api-key"] == KEY
-        assert "authorization" not in request.headers
-
-
 def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(serve, monkeypatch):
     server = serve(echo)
     monkeypatch.setenv("OPENAI_API_KEY", "not-for-it")
