@@ -39,15 +39,12 @@ def record(
         str, typer.Option(help="Cameras, of front, side, corner, left, top and wrist, with commas between.")
     ] = "front,wrist",
     size: Annotated[int, typer.Option(min=64, max=1024, help="Width and height in pixels.")] = SIZE,
-    starts_closed: Annotated[
-        bool, typer.Option("--starts-closed", help="The hand is closed for the first second.")
-    ] = False,
     json_output: Json = False,
 ) -> None:
     """Record the scripted expert as a LeRobot v3.0 dataset."""
     with one_line_errors("interrupted; nothing was written: run the same command again"):
         chosen = seeds(split, episodes, first)
-        _record(out, chosen, [c.strip() for c in cameras.split(",")], size, starts_closed, json_output)
+        _record(out, chosen, [c.strip() for c in cameras.split(",")], size, json_output)
 
 
 @app.command(epilog="Example: `goalreel tabletop scene --seed 900301 --out scene.png`")
@@ -76,9 +73,7 @@ def scene(
             typer.echo(episode.instruction)
 
 
-def _record(
-    out: Path, chosen: range, cameras: list[str], size: int, starts_closed: bool, json_output: bool
-) -> None:
+def _record(out: Path, chosen: range, cameras: list[str], size: int, json_output: bool) -> None:
     from goalreel.cli.console import print_json, progress_bars
     from goalreel.tabletop.record import check_request, quiet
     from goalreel.tabletop.record import record as work
@@ -91,7 +86,6 @@ def _record(
             chosen,
             cameras=cameras,
             size=size,
-            starts_closed=starts_closed,
             progress=lambda done, total: progress("recording", done, total),
         )
     results = {

@@ -25,7 +25,7 @@ from goalreel.errors import InputError
 from goalreel.files import atomic_folder
 from goalreel.progress import OnCount
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop
-from goalreel.tabletop.expert import CLOSED, PHASES, ControlStep, Move, pick_and_place, rollout, wait
+from goalreel.tabletop.expert import PHASES, ControlStep, rollout
 from goalreel.tabletop.grammar import MAX_GOALS, TabletopEpisode, sample_episode
 from goalreel.tabletop.mjcf import CAMERAS
 from goalreel.tabletop.scene import SubGoal
@@ -33,8 +33,6 @@ from goalreel.tabletop.splits import split_of
 from goalreel.tabletop.truth import TrueEpisode, TrueSegment, Truth, write_truth
 
 MAX_SIZE = 1024
-_SHUT = 5
-"""Control steps in which the hand closes."""
 PREDICATE_NAMES = (*(f"holds_{i}" for i in range(MAX_GOALS)), "grasped", "still")
 
 
@@ -44,14 +42,12 @@ def record(
     *,
     cameras: Sequence[str] = ("front", "wrist"),
     size: int = 128,
-    starts_closed: bool = False,
     progress: OnCount = lambda done, total: None,
 ) -> Truth:
     """Write the episodes of `seeds` to `out`, at CONTROL_HZ frames a second; `progress` counts episodes.
 
-    State and actions depend on nothing but the seed and `starts_closed`: whether the hand is closed for the
-    first second. The dataset appears at `out` only when complete. A killed run leaves a hidden folder beside
-    it, which the next one clears.
+    State and actions depend on nothing but the seed. The dataset appears at `out` only when complete. A
+    killed run leaves a hidden folder beside it, which the next one clears.
 
     Raises:
         InputError: `out` is there and not empty, no seeds, an unknown camera or one named twice, an odd size.
@@ -73,7 +69,7 @@ def record(
         try:
             for seed in seeds:
                 episode = sample_episode(seed)
-                episodes.append(_record_episode(dataset, episode, cameras, size, starts_closed))
+                episodes.append(_record_episode(dataset, episode, cameras, size))
                 progress(len(episodes), len(seeds))
         finally:
             dataset.finalize()  # else its destructor would write again after the workshop is gone
@@ -126,15 +122,11 @@ def _record_episode(
     episode: TabletopEpisode,
     cameras: Sequence[str],
     size: int,
-    starts_closed: bool,
 ) -> TrueEpisode:
     ticks: list[ControlStep] = []
     held_after: list[bool] = []
     with Tabletop(episode.scene) as env:
-        if starts_closed:
-            for action, _ in wait(env, "reach", _SHUT, CLOSED):
-                env.step(action)
-        for tick in rollout(env, episode.goals, _closed_at_first if starts_closed else pick_and_place):
+        for tick in rollout(env, episode.goals):
             if ticks and ticks[-1].goal != tick.goal:
                 held_after.append(env.holds(episode.goals[ticks[-1].goal]))
             ticks.append(tick)
@@ -144,13 +136,6 @@ def _record_episode(
         success = all(env.holds(goal) for goal in episode.goals)
     dataset.save_episode(parallel_encoding=False)  # forks otherwise, with a GL context and threads alive
     return _truth(episode, [t.goal for t in ticks], held_after, success)
-
-
-def _closed_at_first(env: Tabletop, goal: SubGoal) -> Iterator[Move]:
-    """The expert, whose hand stays closed for a second where it is closed."""
-    if env.grip == CLOSED:
-        yield from wait(env, "reach", CONTROL_HZ, CLOSED)
-    yield from pick_and_place(env, goal)
 
 
 def _frame(env: Tabletop, episode: TabletopEpisode, tick: ControlStep) -> dict[str, Any]:

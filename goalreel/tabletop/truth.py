@@ -1,7 +1,8 @@
 """The ground truth that travels with a recording, in `meta/tabletop.json`, and the ids of its tasks."""
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
@@ -11,9 +12,23 @@ from goalreel.settings import Frozen
 from goalreel.tabletop.mjcf import FIXED
 from goalreel.tabletop.scene import GoalKind
 from goalreel.tabletop.splits import Split, split_of
-from goalreel.tabletop.variety import PLAIN, View
 
 FILE = Path("meta/tabletop.json")
+
+type Style = Literal["plain", "varied", "unseen"]
+"""`plain`: one shade a colour, white light. `varied`: what training shows beside it. `unseen`: what no
+training shows."""
+
+
+@dataclass(frozen=True)
+class View:
+    """View of an episode: its colours and light, and the fixed camera."""
+
+    look: Style = "plain"
+    camera: str = "front"
+
+
+PLAIN = View()
 
 
 class TrueSegment(Frozen):

@@ -40,13 +40,13 @@ from goalreel.tabletop.expert import pick_and_place
 from goalreel.tabletop.grammar import STATES, sample_episode
 from goalreel.tabletop.scene import KINDS, SubGoal
 from goalreel.tabletop.splits import Split, seeds
-from goalreel.tabletop.variety import View, seen
 from goalreel_lab.corpora.grounding import warnings_for
 from goalreel_lab.corpora.live import live_rows, whole_rows
 from goalreel_lab.corpora.plans import continuation_rows, plan_rows
 from goalreel_lab.corpora.prompts import NAMES, TERSE, explicit
 from goalreel_lab.corpora.rows import plan_lesson, verdict_lesson
 from goalreel_lab.corpora.verdicts import verdict_rows
+from goalreel_lab.variety import View, seen
 
 VIEWS = [View(look, camera) for camera in ("front", "corner") for look in ("plain", "varied")]
 """Those that training shows."""

@@ -16,7 +16,6 @@ from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.splits import seeds
-from goalreel.tabletop.variety import View
 from goalreel.types import Attempt, Candidate, Storyboard, StoryboardStep, Verdict
 from goalreel_lab.bench.bench import HEADLINES, PARTS, Bench
 from goalreel_lab.bench.closed import (
@@ -43,6 +42,7 @@ from goalreel_lab.bench.plan import measure_plans, read_plan, step_of
 from goalreel_lab.bench.scenes import SIZE, walks
 from goalreel_lab.corpora.prompts import explicit
 from goalreel_lab.corpora.verdicts import verdict_rows
+from goalreel_lab.variety import View
 
 ASIDE = View("unseen", "left")
 

@@ -32,10 +32,10 @@ from goalreel.training.config import read_config
 from goalreel.types import Edit
 from goalreel_lab.corpora.rows import EditRow, Origin
 from goalreel_lab.nano import editor_training as trainer
-from goalreel_lab.nano.config import EditorConfig
+from goalreel_lab.nano.config import EditorConfig, Schedule
 from goalreel_lab.nano.editor import NanoEditor
 from goalreel_lab.nano.editor_training import latents, read_edits
-from goalreel_lab.nano.training_loop import Schedule, fit
+from goalreel_lab.nano.training_loop import fit
 
 SIZE = 64
 DENOISER = "diffusion_pytorch_model.safetensors"

@@ -15,10 +15,10 @@ from goalreel.tabletop.env import HOME_TIP
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.scene import shows
 from goalreel.tabletop.splits import seeds
-from goalreel.tabletop.variety import view_of
 from goalreel_lab.corpora.composition import held_out
 from goalreel_lab.corpora.live import FAULTS, HOME, UNDERWAY, carried_out, failed, frame_of, live_rows
 from goalreel_lab.corpora.plans import walk
+from goalreel_lab.variety import view_of
 
 SOME = seeds("validation", 8, first=400)
 

@@ -14,11 +14,11 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.truth import task_id_of, task_of
-from goalreel.tabletop.variety import PLAIN, View, view_of
 from goalreel.types import Candidate, PictureScores
 from goalreel_lab.corpora.rows import VerdictRow
 from goalreel_lab.corpora.verdicts import verdict_rows
 from goalreel_lab.scoring import SimulatorScorer, success_of
+from goalreel_lab.variety import PLAIN, View, view_of
 
 pytestmark = pytest.mark.lab
 

@@ -5,17 +5,12 @@ from collections import Counter
 
 import httpx
 import pytest
-import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from schemathesis.checks import not_a_server_error
-from schemathesis.generation import GenerationMode
-from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
 
 from goalreel.serving.settings import Models
 
-CHECKS = [not_a_server_error, status_code_conformance, response_schema_conformance]
 PICTURE = "data:image/png;base64," + base64.b64encode(picture().png()).decode()
 OPERATIONS = {
     "GET /health",
@@ -49,6 +44,8 @@ def operations(url):
     uploads["image"] = uploads["mask"] = {"type": "string", "format": "binary"}
     names = {"enum": ["planner", "nobody", "no/body"]}
     described["paths"]["/v1/models/{model}"]["get"]["parameters"][0]["schema"] = names
+    import schemathesis  # for seconds, in each worker that collects
+
     schema = schemathesis.openapi.from_dict(described)
     return {o.ok().label: o.ok() for o in schema.get_all_operations()}
 
@@ -66,6 +63,11 @@ def test_every_route_is_described(operations):
 
 @pytest.mark.parametrize("label", sorted(OPERATIONS))
 def test_no_request_breaks_the_server(operations, url, label):
+    from schemathesis.checks import not_a_server_error
+    from schemathesis.generation import GenerationMode
+    from schemathesis.specs.openapi.checks import response_schema_conformance, status_code_conformance
+
+    checks = [not_a_server_error, status_code_conformance, response_schema_conformance]
     codes = Counter()
     good = operations[label].as_strategy(generation_mode=GenerationMode.POSITIVE)
     bad = operations[label].as_strategy(generation_mode=GenerationMode.NEGATIVE)
@@ -79,7 +81,7 @@ def test_no_request_breaks_the_server(operations, url, label):
     def attack(case):
         response = case.call(base_url=url)
         codes[response.status_code] += 1
-        case.validate_response(response, checks=CHECKS)
+        case.validate_response(response, checks=checks)
 
     attack()
     assert max(codes) < 500

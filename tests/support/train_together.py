@@ -15,8 +15,8 @@ from goalreel.training import sft as language
 from goalreel.training.run import processes
 from goalreel_lab.nano import editor_training
 from goalreel_lab.nano.agent_config import NanoAgentConfig
-from goalreel_lab.nano.config import EditorConfig
-from goalreel_lab.nano.training_loop import Schedule, fit
+from goalreel_lab.nano.config import EditorConfig, Schedule
+from goalreel_lab.nano.training_loop import fit
 
 ROWS = torch.linspace(-1, 1, 32).view(8, 4).sin()
 WANTED = ROWS @ torch.tensor([[1.0], [2.0], [-1.0], [0.5]])

@@ -8,9 +8,9 @@ from goalreel.errors import InputError
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.readback import read_back, shown
 from goalreel.tabletop.splits import seeds
-from goalreel.tabletop.variety import PLAIN, View, seen, view_of
 from goalreel_lab.corpora.corpus import CorpusConfig, make_corpus
 from goalreel_lab.corpora.rows import EDITS
+from goalreel_lab.variety import PLAIN, View, seen, view_of
 
 SOME = seeds("validation", 12, first=700)
 

@@ -21,7 +21,6 @@ from goalreel.models.presets import Preset
 from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.tabletop.splits import Split, seeds
-from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import ROLES, Role
 from goalreel_lab.bench.closed import measure_closed_loop
 from goalreel_lab.bench.edit import edit_all, judge_all, measure_critic, measure_edits, measure_rewriting
@@ -40,6 +39,7 @@ from goalreel_lab.bench.plan import measure_plans
 from goalreel_lab.bench.scenes import SIZE, Walk, walks
 from goalreel_lab.corpora.rows import Register
 from goalreel_lab.corpora.verdicts import verdict_rows
+from goalreel_lab.variety import PLAIN, View
 
 HEADLINES = (
     "plan.exact",

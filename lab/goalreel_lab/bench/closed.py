@@ -15,13 +15,13 @@ from goalreel.tabletop.env import Tabletop
 from goalreel.tabletop.expert import OPEN
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.reach import Reacher, at_home, homeward
-from goalreel.tabletop.variety import PLAIN, View, seen
 from goalreel.types import Failure, Plan, Planner, Task
 from goalreel_lab.bench.job import measure_accepted
 from goalreel_lab.bench.loop import boards
 from goalreel_lab.bench.plan import tersely
 from goalreel_lab.bench.scenes import SIZE, Walk
 from goalreel_lab.corpora.rows import Register
+from goalreel_lab.variety import PLAIN, View, seen
 
 MOTIONS = 3
 """At most so many blocks are moved for one goal image: a right one differs from the scene in one."""

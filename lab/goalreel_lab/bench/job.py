@@ -18,10 +18,10 @@ from goalreel.tabletop.readback import shown
 from goalreel.tabletop.record import quiet, record
 from goalreel.tabletop.scene import SubGoal
 from goalreel.tabletop.truth import TrueEpisode, TrueSegment, read_truth
-from goalreel.tabletop.variety import PLAIN
 from goalreel.types import Segment, Storyboard, StoryboardStep
 from goalreel_lab.bench.plan import read_step
 from goalreel_lab.bench.scenes import SIZE, Walk, look, look_rendered, outcome
+from goalreel_lab.variety import PLAIN
 
 
 def measure_accepted(walks: Sequence[Walk], boards: Sequence[Storyboard]) -> dict[str, Measurement]:

@@ -16,7 +16,6 @@ from goalreel.streaming.follower import Closeness, Tracker
 from goalreel.streaming.settings import EngineSettings
 from goalreel.tabletop.env import CONTROL_HZ
 from goalreel.tabletop.grammar import state_of
-from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import Candidate, Critic, Failure, Verdict
 from goalreel_lab.bench.plan import in_batches
 from goalreel_lab.bench.scenes import SIZE
@@ -34,6 +33,7 @@ from goalreel_lab.corpora.live import (
 from goalreel_lab.corpora.plans import Done, walk
 from goalreel_lab.corpora.rows import VerdictRow, candidate_of
 from goalreel_lab.corpora.verdicts import prompt_for
+from goalreel_lab.variety import PLAIN, View
 
 type Asks = Callable[[Image, Image | None, Sequence[Image], float], list[int]]
 """(view at the step's start, goal image, frames since, seconds between them) -> the frames asked about.

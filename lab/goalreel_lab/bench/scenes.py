@@ -15,8 +15,8 @@ from goalreel.tabletop.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.readback import read_after, shown
 from goalreel.tabletop.scene import SceneLayout, SubGoal, TabletopScene, displacement
 from goalreel.tabletop.truth import task_id_of
-from goalreel.tabletop.variety import PLAIN, View, seen
 from goalreel.types import Failure, Task
+from goalreel_lab.variety import PLAIN, View, seen
 
 log = logging.getLogger(__name__)
 SIZE = 128

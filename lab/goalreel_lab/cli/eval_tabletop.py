@@ -55,9 +55,9 @@ def tabletop(
         names = models.load()
         kinds_of(names)  # refuses an unknown model before the simulator is imported
         from goalreel.streaming.settings import EngineSettings
-        from goalreel.tabletop.variety import View
         from goalreel_lab.bench.bench import ORDERS, BenchConfig, evaluate
         from goalreel_lab.bench.live import critic_query_frames
+        from goalreel_lab.variety import View
 
         registers = ORDERS if orders == "both" else (orders,)
         order = BenchConfig(

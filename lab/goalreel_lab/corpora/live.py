@@ -16,7 +16,6 @@ from goalreel.tabletop.expert import OPEN, Move, carry, pick_and_place
 from goalreel.tabletop.grammar import JOINS, PARAPHRASES, join, sample_episode, state_of
 from goalreel.tabletop.readback import STILL
 from goalreel.tabletop.scene import HALF, SceneLayout, SubGoal, find_spot, free, room_at, shows
-from goalreel.tabletop.variety import Variety
 from goalreel_lab.corpora.composition import held_out
 from goalreel_lab.corpora.edits import CLEARLY, TRIES, BlockPlace, Made, alternatives, hits, misses
 from goalreel_lab.corpora.grounding import Change, compare, whole_verdict
@@ -24,6 +23,7 @@ from goalreel_lab.corpora.plans import Done, completed, walk
 from goalreel_lab.corpora.prompts import hidden
 from goalreel_lab.corpora.rows import Mistake, Origin, VerdictRow
 from goalreel_lab.corpora.verdicts import sure, verdict_row
+from goalreel_lab.variety import Variety
 
 type Fault = Literal["nothing_moved", "dropped", "wrong_object", "wrong_place", "near_miss", "also_moved"]
 FAULTS: tuple[Fault, ...] = get_args(Fault.__value__)

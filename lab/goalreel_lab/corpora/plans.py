@@ -12,13 +12,13 @@ from goalreel.image import Image
 from goalreel.tabletop.env import Tabletop, TabletopState, teleport
 from goalreel.tabletop.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.scene import SceneLayout, SubGoal, find_spot
-from goalreel.tabletop.variety import Variety, View, seen, view_of
 from goalreel.types import Attempt, Plan, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 from goalreel_lab.corpora.composition import held_out, held_out_step, skipped
 from goalreel_lab.corpora.grounding import in_order, place
 from goalreel_lab.corpora.prompts import explicit, step_of, zones
 from goalreel_lab.corpora.rows import ContinuationRow, Origin, PlanRow
 from goalreel_lab.corpora.studio import Studio
+from goalreel_lab.variety import Variety, View, seen, view_of
 
 
 @dataclass(frozen=True)

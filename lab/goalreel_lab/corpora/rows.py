@@ -23,8 +23,8 @@ from goalreel.datasets.corpora.rows import (
 from goalreel.image import Image
 from goalreel.planners.chat import question as planner_question
 from goalreel.tabletop.scene import SubGoal
-from goalreel.tabletop.variety import PLAIN, View
 from goalreel.types import Candidate, Failure, Plan, Task, Verdict
+from goalreel_lab.variety import PLAIN, View
 
 type Register = Literal["terse", "explicit"]
 """Register of a prompt: as a Planner first says it, or with colour, place and what must stay."""

@@ -7,7 +7,6 @@ from pydantic import Field, model_validator
 
 from goalreel.settings import Frozen
 from goalreel.training.config import Count, Portion, Positive
-from goalreel_lab.nano.training_loop import Schedule
 
 HEAD = 32
 """Width of an attention head of the nano models."""
@@ -24,6 +23,25 @@ class NanoShape(Frozen):
     """Entries of the tokenizer, before the passages that are one token each (`nano.language`)."""
     side: Annotated[int, Field(ge=32, multiple_of=16)] = 128
     """Every picture is brought to about `side` x `side` pixels: 64 tokens at 128."""
+
+
+class Schedule(Frozen):
+    """Length and pace of one trainer's run."""
+
+    steps: Count
+    batch: Count
+    """Rows a step, over all devices."""
+    learning_rate: Positive = 2e-3
+    """AdamW's highest rate."""
+    muon_learning_rate: Positive = 1.5e-2
+    """Muon's highest rate, for the matrices."""
+    warmup: Count = 100
+    decay: Portion = 0.5
+    """The last share of the steps, over which the rates fall to 1 %."""
+    weight_decay: Annotated[float, Field(ge=0)] = 1e-3
+    ema: Annotated[float, Field(ge=0, lt=1)] = 0.999
+    log_every: Count = 50
+    save_every: Count = 1000
 
 
 class EditorShape(Frozen):

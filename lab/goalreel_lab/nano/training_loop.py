@@ -3,42 +3,21 @@
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import accelerate
 import torch
-from pydantic import Field
 from torch import Tensor, nn
 from torch.utils.tensorboard import SummaryWriter
 
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
-from goalreel.settings import Frozen
-from goalreel.training.config import Count, Portion, Positive
 from goalreel.training.optim import Muon
 from goalreel.training.run import processes
+from goalreel_lab.nano.config import Schedule
 
 CHECKPOINT = "checkpoint.pt"
-
-
-class Schedule(Frozen):
-    """Length and pace of one trainer's run."""
-
-    steps: Count
-    batch: Count
-    """Rows a step, over all devices."""
-    learning_rate: Positive = 2e-3
-    """AdamW's highest rate."""
-    muon_learning_rate: Positive = 1.5e-2
-    """Muon's highest rate, for the matrices."""
-    warmup: Count = 100
-    decay: Portion = 0.5
-    """The last share of the steps, over which the rates fall to 1 %."""
-    weight_decay: Annotated[float, Field(ge=0)] = 1e-3
-    ema: Annotated[float, Field(ge=0, lt=1)] = 0.999
-    log_every: Count = 50
-    save_every: Count = 1000
 
 
 type Batch = tuple[Tensor, ...]

@@ -2,26 +2,14 @@
 
 import colorsys
 from dataclasses import dataclass, replace
-from typing import Literal
 
 import numpy as np
 
 from goalreel.errors import InputError
 from goalreel.tabletop.grammar import TabletopEpisode
 from goalreel.tabletop.scene import TABLES, Look, Paint, Placed, TabletopScene
-
-type Style = Literal["plain", "varied", "unseen"]
-"""`plain`: one shade a colour, white light. `varied`: what training shows beside it. `unseen`: what no
-training shows."""
-
-
-@dataclass(frozen=True)
-class View:
-    """View of an episode: its colours and light, and the fixed camera."""
-
-    look: Style = "plain"
-    camera: str = "front"
-
+from goalreel.tabletop.truth import PLAIN as PLAIN
+from goalreel.tabletop.truth import View as View
 
 type Variety = float | View
 """The share of episodes that look other than plain, from 0 to 1; or the view of all of them."""
@@ -42,7 +30,6 @@ class _Range:
     tables: tuple[tuple[Paint, Paint], ...]
 
 
-PLAIN = View()
 _RANGES = {
     "varied": _Range(
         hue=(0, 0.014),
