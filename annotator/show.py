@@ -9,6 +9,7 @@ from goalreel.annotator.report.cards import EpisodeView, told
 from goalreel.annotator.report.film import caption, film_name, page, write_film
 from goalreel.annotator.report.sheet import MARKS, MUTED, Cell
 from goalreel.annotator.report.write import write_report
+from goalreel.boards.step import recorded_frame
 from goalreel.critics.examiner import read_examination, word
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.hub import folder_name, local_folder
@@ -181,15 +182,13 @@ def episode_view(episode: Episode, records: Records) -> EpisodeView:
     outline = records.outline(episode.index)
     ends = [s.segment.end - 1 if s.segment else None for s in outline.steps]
     images = [outline.task.image, *(a.image for s in outline.steps for a in s.attempts)]
-    frames_of = [i.frame for i in images if i is not None and i.frame is not None]
-    references = {frame.removeprefix("frame:") for frame in frames_of if frame.startswith("frame:")}
-    first = outline.task.image.frame if outline.task.image else None
-    # The camera that the task's first frame came from.
-    camera = first.removeprefix("frame:").rpartition("#")[0] if first and first.startswith("frame:") else None
-    if camera:
-        references |= {f"{camera}#{end}" for end in ends if end is not None}
-    frames = _decode(episode, references)
+    wanted = {frame for image in images if image and (frame := recorded_frame(image.frame))}
+    first = recorded_frame(outline.task.image.frame) if outline.task.image else None
+    if first:
+        wanted |= {(first[0], end) for end in ends if end is not None}
+    frames = _decode(episode, wanted)
     board = records.load(episode.index, frames.__getitem__)
+    end_frames = (None if end is None or not first else frames[f"{first[0]}#{end}"] for end in ends)
     return EpisodeView(
         index=episode.index,
         title=f"Episode {episode.index}",
@@ -197,16 +196,16 @@ def episode_view(episode: Episode, records: Records) -> EpisodeView:
         fps=episode.fps,
         length=len(episode),
         storyboard=board,
-        end_frames=tuple(None if e is None or not camera else frames[f"{camera}#{e}"] for e in ends),
+        end_frames=tuple(end_frames),
         examination=read_examination(records.examination),
     )
 
 
-def _decode(episode: Episode, references: set[str]) -> dict[str, Image]:
+def _decode(episode: Episode, wanted: set[tuple[str, int]]) -> dict[str, Image]:
+    """Decode frames, each camera's in one pass, by the names that records have for them."""
     by_camera: defaultdict[str, list[int]] = defaultdict(list)
-    for reference in references:
-        camera, _, index = reference.rpartition("#")
-        by_camera[camera].append(int(index))
+    for camera, index in wanted:
+        by_camera[camera].append(index)
     return {
         f"{camera}#{i}": image
         for camera, indices in by_camera.items()

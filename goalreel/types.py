@@ -284,6 +284,15 @@ class Attempt(Frozen):
         return self.verdict is not None and self.verdict.success
 
     @property
+    def outcome(self) -> Literal["accepted", "unjudged", "rejected", "failed"]:
+        """What came of it; unjudged: only picture checks accepted it."""
+        if self.verdict is None:
+            return "failed"
+        if not self.verdict.success:
+            return "rejected"
+        return "unjudged" if self.verdict.pictures_only else "accepted"
+
+    @property
     def status(self) -> "Status":
         """The status of a step for which this attempt is chosen."""
         if self.image is None:

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from goalreel.claims import NOBODY
-from goalreel.types import STATUSES, Registration, Storyboard, Verdict, Word
+from goalreel.types import STATUSES, Attempt, Registration, Storyboard, Verdict, Word
 
 _CELL = re.compile(r"\bc\d+ r\d+\b")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+")
@@ -31,6 +31,14 @@ def verdict_text(verdict: Verdict, registration: Registration | None) -> str:
     text = reader_text(verdict.reasoning)
     sentence = f"Picture checks: {text}" if verdict.pictures_only and text else text
     return " ".join(filter(None, (sentence, background_note(registration, text))))
+
+
+def attempt_text(attempt: Attempt) -> str:
+    """Return what was said of an attempt, or why it failed, and a note on its background."""
+    if attempt.verdict is not None:
+        return verdict_text(attempt.verdict, attempt.registration)
+    text = f"{attempt.failure.stage}: {attempt.failure.message}" if attempt.failure else ""
+    return " ".join(filter(None, (text, background_note(attempt.registration, text))))
 
 
 def end_line(board: Storyboard) -> str:

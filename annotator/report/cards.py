@@ -29,11 +29,10 @@ from goalreel.claims import (
     Claims,
 )
 from goalreel.critics.examiner import Examination, word, worst_word
-from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.names import ModelName
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep, Word
-from goalreel.wording import background_note, reader_text, rounded, verdict_text
+from goalreel.wording import attempt_text, reader_text, rounded
 
 _MODEL = "model "
 _MAKERS = {
@@ -55,11 +54,7 @@ HUES = 6
 
 @dataclass(frozen=True, slots=True)
 class EpisodeView:
-    """One annotated episode, or a storyboard of its own. The first frame is the storyboard's `task.image`.
-
-    Raises:
-        InputError: the parts do not fit one another.
-    """
+    """One annotated episode, or a storyboard of its own. The first frame is the storyboard's `task.image`."""
 
     index: int
     """The episode's number in its dataset; unique within a report."""
@@ -74,14 +69,6 @@ class EpisodeView:
     """The real frame at the end of each step's segment, one a step; empty when there is none at all."""
     examination: Examination | None = None
     """The examination of the Critic; None where it was asked nothing."""
-
-    def __post_init__(self) -> None:
-        for cut in (step.segment for step in self.storyboard.steps):
-            if cut is not None and cut.end > self.length:
-                raise InputError(
-                    f"episode {self.index}: segment [{cut.start}, {cut.end}) ends after the last of "
-                    f"{self.length} frames"
-                )
 
     @property
     def seconds(self) -> str | None:
@@ -170,16 +157,12 @@ def jpeg(image: Image, side: int) -> bytes:
     return data.getvalue()
 
 
-def data_uri(image: Image, side: int = SHOWN) -> str:
-    """The picture inside the page itself."""
-    return "data:image/jpeg;base64," + base64.b64encode(jpeg(image, side)).decode()
-
-
 @dataclass(frozen=True, slots=True)
 class Picture:
     """An encoded picture with the text that stands for it."""
 
     uri: str
+    """The picture itself."""
     alt: str
     width: int
     height: int
@@ -294,14 +277,12 @@ def encoded(image: Image | None, alt: str) -> Picture | None:
         return None
     scale = min(1.0, SHOWN / max(image.size))
     width, height = (max(1, round(side * scale)) for side in image.size)
-    source = None if image.frame is None else _source(image.frame)
-    return Picture(data_uri(image), alt, width, height, source)
-
-
-def _source(frame: str) -> str:
-    """`CAMERA#INDEX` as a person reads it; LeRobot's own prefix says nothing here."""
-    camera, _, index = frame.rpartition("#")
-    return f"{camera.removeprefix('observation.images.')} · frame {index}" if camera else frame
+    source = image.frame
+    if source is not None and "#" in source:  # LeRobot's own prefix says nothing here
+        camera, _, index = source.removeprefix("observation.images.").rpartition("#")
+        source = f"{camera} · frame {index}"
+    uri = "data:image/jpeg;base64," + base64.b64encode(jpeg(image, SHOWN)).decode()
+    return Picture(uri, alt, width, height, source)
 
 
 def rewritten(prompt: str, before: str | None) -> Iterator[tuple[str, bool]]:
@@ -329,21 +310,15 @@ def attempt_card(
 
     `before` is the prompt of the attempt before it.
     """
-    verdict, failure = attempt.verdict, attempt.failure
-    refined, scores, reply = None, list[str](), None
+    verdict, outcome = attempt.verdict, attempt.outcome
+    scores, reply = list[str](), attempt.failure.reply if attempt.failure else None
     if verdict is not None:
-        outcome = "rejected" if not verdict.success else "unjudged" if verdict.pictures_only else "accepted"
-        text, refined = verdict_text(verdict, attempt.registration), verdict.refined_prompt
         if reader_text(verdict.reasoning) != verdict.reasoning:
             reply = verdict.reasoning
         if verdict.probability is not None:
             scores.append(f"probability of success {verdict.probability:.2f}")
         for name, score in (("semantics", verdict.semantics), ("quality", verdict.quality)):
             scores += [] if score is None else [f"{name} {rounded(score)}/10"]
-    else:
-        outcome, text = "failed", f"{failure.stage}: {failure.message}" if failure else ""
-        reply = failure.reply if failure else None
-        text = " ".join(filter(None, (text, background_note(attempt.registration, text))))
     return AttemptCard(
         number=number,
         outcome=outcome,
@@ -351,8 +326,8 @@ def attempt_card(
         parts=tuple(rewritten(attempt.prompt, before)),
         seed=attempt.seed,
         picture=encoded(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
-        text=text,
-        refined=refined,
+        text=attempt_text(attempt),
+        refined=verdict.refined_prompt if verdict else None,
         reply=reply,
         scores=" · ".join(scores),
     )

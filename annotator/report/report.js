@@ -99,35 +99,33 @@
     };
   }
 
-  function listed({ texts, rows }) {
-    let lower;
+  function listed(rows) {
     return {
       count: rows.length,
       text(at) {
-        lower ||= texts.map((text) => text.toLowerCase());
-        const [, , , status, title, said, facts] = rows[at];
-        return `${lower[title]} ${lower[said]} ${status} ${lower[facts]}`;
+        const { title, instruction, word, facts } = rows[at];
+        return `${title} ${instruction} ${word} ${facts}`.toLowerCase();
       },
-      status: (at) => rows[at][8],
-      show: (shown) => holder.replaceChildren(...shown.map((at) => line(rows[at], texts))),
+      status: (at) => rows[at].words,
+      show: (shown) => holder.replaceChildren(...shown.map((at) => line(rows[at]))),
     };
   }
 
-  function line([index, page, thumbnail, status, title, said, facts, bars], texts) {
+  function line({ episode, page, pictured, word, title, instruction, facts, bars }) {
     const node = document.getElementById("row").content.firstElementChild.cloneNode(true);
     const find = (css) => node.querySelector(css);
-    find("a").href = `page-${String(page).padStart(4, "0")}.html#episode-${index}`;
-    if (thumbnail) find("img").src = `thumbs/episode_${String(index).padStart(6, "0")}.jpg`;
+    find("a").href = `page-${String(page).padStart(4, "0")}.html#episode-${episode}`;
+    if (pictured) find("img").src = `thumbs/episode_${String(episode).padStart(6, "0")}.jpg`;
     else find("img").remove();
-    find(".about > .muted").textContent = texts[title];
-    find(".said").textContent = texts[said];
-    find(".facts .muted").textContent = texts[facts];
-    find(".facts").prepend(document.getElementById("badges").content.querySelector(`.${status.replace(" ", "-")}`).cloneNode(true));
-    for (let at = 0; at < bars.length; at += 4) {
+    find(".about > .muted").textContent = title;
+    find(".said").textContent = instruction;
+    find(".facts .muted").textContent = facts;
+    find(".facts").prepend(document.getElementById("badges").content.querySelector(`.${word.replace(" ", "-")}`).cloneNode(true));
+    for (const [hue, worth, left, width] of bars) {
       const bar = document.createElement("i");
-      bar.className = `hue${bars[at]} ${bars[at + 1]}`;
-      bar.style.left = `${bars[at + 2]}%`;
-      bar.style.width = `${bars[at + 3]}%`;
+      bar.className = `hue${hue} ${worth}`;
+      bar.style.left = `${left}%`;
+      bar.style.width = `${width}%`;
       find(".strip").append(bar);
     }
     if (!bars.length) find(".strip").remove();

@@ -37,7 +37,6 @@ from goalreel.wording import end_line
 
 _HERE = Path(__file__).parent
 PAGE_EPISODES = 20
-PAGE_STEPS = 40
 PAGE_BYTES = 6_000_000
 """A page is closed at whichever comes first; an episode is never split."""
 TASKS = 12
@@ -45,19 +44,16 @@ TASKS = 12
 _OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg")
 
 
-def _templates(*folders: Path) -> jinja2.Environment:
-    """The HTML templates of folders; every value in them has to be given, and is escaped."""
+def _templates() -> jinja2.Environment:
+    """The HTML templates; every value in them has to be given, and is escaped."""
     environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(folders),
+        loader=jinja2.FileSystemLoader(_HERE),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters["end_line"] = end_line
-    environment.filters["asked"] = _asked
-    environment.filters["css"] = css
-    environment.filters["range"] = _range
+    environment.filters |= {"end_line": end_line, "asked": _asked, "css": css, "range": _range}
     return environment
 
 
@@ -120,9 +116,8 @@ class _Report:
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
         self._out, self._title, self._films = out, title, films
-        self._jinja = _templates(_HERE)
-        values: dict[str, Any] = self._jinja.globals
-        values |= {
+        self._jinja = _templates()
+        self._values: dict[str, Any] = {
             "title": title,
             "summary": summary,
             "about": about,
@@ -133,58 +128,62 @@ class _Report:
             "when": when,
             "late": late,
         }
-        self._entries: list[str] = []
-        """The episodes of the page, as `_episodes` numbers them."""
-        self._episodes: list[int] = []
-        self._steps = 0
+        self._entries: dict[int, str] = {}
+        """The episodes of the page, by number."""
         self._thumbnails: dict[str, bytes] = {}
         self._links: list[dict[str, Any]] = []
         """The pages that are written."""
-        self._texts: dict[str, int] = {}
-        self._rows: list[str] = []
+        self._rows: list[dict[str, Any]] = []
         self._counts: Counter[str] = Counter()
         """Episodes by the words of their steps."""
         self._whole = _Shape()
         self._tasks: dict[str, _Shape] = {}
 
     def add(self, view: EpisodeView) -> None:
-        name = f"episode_{view.index:06d}"
-        board, first, seconds = view.storyboard, view.storyboard.task.image, view.length / view.fps
-        words = {view.word, *(word(step, view.examination) for step in board.steps)}
-        alone = view.instruction == self._title
+        board, first = view.storyboard, view.storyboard.task.image
+        words = sorted({view.word, *(word(step, view.examination) for step in board.steps)})
         films = write_films(view, self._out) if self._films else {}
         entry = self._render(
             "episode.html.j2",
             view=view,
             board=board,
-            words=" ".join(sorted(words)),
+            words=" ".join(words),
             first=encoded(first, "First frame"),
             steps=list(step_cards(view)),
             bars=list(bars(view)),
-            ticks=list(ticks(seconds)) if view.length else [],
+            ticks=list(ticks(view.length / view.fps)) if view.length else [],
             files={kind: path.name for kind, path in films.items()},
             # Where the page's title is the instruction, it is the headline too.
-            alone=alone,
+            alone=view.instruction == self._title,
         )
-        steps = len(board.steps)
-        if self._entries and not self._fits(entry, steps):
+        size = sum(map(len, self._entries.values())) + len(entry)
+        if self._entries and (len(self._entries) >= PAGE_EPISODES or size > PAGE_BYTES):
             self._write_page(last=False)
-        self._entries.append(entry)
-        self._episodes.append(view.index)
-        self._steps += steps
+        self._entries[view.index] = entry
         self._counts.update(words)
         for shape in (self._whole, self._tasks.setdefault(view.instruction, _Shape())):
             shape.add(view)
         if first is not None:
-            self._thumbnails[f"thumbs/{name}.jpg"] = jpeg(first, THUMBNAIL)
-        self._rows.append(self._row(view, words))
+            self._thumbnails[f"thumbs/episode_{view.index:06d}.jpg"] = jpeg(first, THUMBNAIL)
+        self._rows.append(
+            {
+                "episode": view.index,
+                "page": len(self._links) + 1,
+                "pictured": first is not None,
+                "word": view.word,
+                "title": view.title,
+                "instruction": view.instruction,
+                "facts": " · ".join(filter(None, (view.tally, view.seconds))),
+                "bars": [[b.hue, css(b.word), round(b.left, 2), round(b.width, 2)] for b in bars(view)],
+                "words": " ".join(words),
+            }
+        )
 
     def finish(self) -> Path:
         paged = bool(self._links)
         if paged:
             self._write_page(last=True)
-        rows = json.dumps(list(self._texts), separators=(",", ":"))
-        rows = f'{{"texts":{rows},"rows":[{",".join(self._rows)}]}}'
+        rows = json.dumps(self._rows, separators=(",", ":"))
         tasks = sorted(self._tasks.items(), key=lambda task: -task[1].episodes)
         shape = [("", self._whole), *(tasks[:TASKS] if len(tasks) > 1 else ())]
         text = self._render(
@@ -195,45 +194,30 @@ class _Report:
             shape=shape if self._whole.episodes > 1 and self._whole.frames else [],
             more=max(0, len(tasks) - TASKS),
             inline=not paged,
-            entries=self._entries,
+            entries=self._entries.values(),
             rows=rows.replace("<", "\\u003c"),  # it stands in a script element
             pages=self._links,
         )
         return self._write("index.html", text)
 
-    def _fits(self, entry: str, steps: int) -> bool:
-        size = sum(map(len, self._entries)) + len(entry)
-        enough = len(self._entries) < PAGE_EPISODES and self._steps + steps <= PAGE_STEPS
-        return enough and size <= PAGE_BYTES
-
-    def _row(self, view: EpisodeView, words: Iterable[str]) -> str:
-        """The episode in the list: index, page, thumbnail, word, title, instruction, facts, bars, words.
-
-        `title`, `instruction` and `facts` are indices into the texts, which are unique. `bars` is flat: hue,
-        word, left and width (per cent) of each bar in turn.
-        """
-        facts = " · ".join(filter(None, (view.tally, view.seconds)))
-        texts = [self._texts.setdefault(t, len(self._texts)) for t in (view.title, view.instruction, facts)]
-        flat = [v for b in bars(view) for v in (b.hue, css(b.word), round(b.left, 2), round(b.width, 2))]
-        pictured = int(view.storyboard.task.image is not None)
-        row = [view.index, len(self._links) + 1, pictured, view.word, *texts, flat, " ".join(words)]
-        return json.dumps(row, separators=(",", ":"))
-
     def _write_page(self, *, last: bool) -> None:
         number = len(self._links) + 1
-        page = {"name": _page(number), "first": self._episodes[0], "last": self._episodes[-1]}
-        neighbours = {
-            "before": _page(number - 1) if number > 1 else None,
-            "after": None if last else _page(number + 1),
-        }
-        self._write(page["name"], self._render("page.html.j2", entries=self._entries, **page, **neighbours))
+        page = {"name": _page(number), "first": min(self._entries), "last": max(self._entries)}
+        text = self._render(
+            "page.html.j2",
+            entries=self._entries.values(),
+            before=_page(number - 1) if number > 1 else None,
+            after=None if last else _page(number + 1),
+            **page,
+        )
+        self._write(page["name"], text)
         for name, data in self._thumbnails.items():
             self._write(name, data)
         self._links.append(page)
-        self._entries, self._episodes, self._steps, self._thumbnails = [], [], 0, {}
+        self._entries, self._thumbnails = {}, {}
 
     def _render(self, template: str, **values: Any) -> str:
-        return self._jinja.get_template(template).render(values)
+        return self._jinja.get_template(template).render(self._values | values)
 
     def _write(self, name: str, content: str | bytes) -> Path:
         path = self._out / name

@@ -15,7 +15,7 @@ from goalreel.annotator.review.curves import candidates, curves
 from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, unmoved
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import open_annotated, select
-from goalreel.boards.step import FRAME
+from goalreel.boards.step import recorded_frame
 from goalreel.claims import CARRIED
 from goalreel.critics.examiner import read_examination, word
 from goalreel.datasets.corrections.board import has_followed
@@ -39,7 +39,7 @@ from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.planners.kinematic.clauses import read
 from goalreel.progress import OnProgress
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
-from goalreel.wording import background_note, verdict_text
+from goalreel.wording import attempt_text
 
 type Json = dict[str, Any]
 SLACK_S = 0.5
@@ -281,27 +281,19 @@ def _step(episode: int, step: ReviewStep, corrected: StoryboardStep, accepted: b
 
 def _attempt(episode: int, step: ReviewStep, number: int, accepted: bool) -> Json:
     attempt = step.attempts[number]
-    verdict, failure = attempt.verdict, attempt.failure
-    outcome = "failed" if verdict is None else "accepted" if verdict.success else "rejected"
-    if verdict is not None and verdict.success and verdict.pictures_only:
-        outcome = "unjudged"
+    verdict, outcome = attempt.verdict, str(attempt.outcome)
     if number in step.taken or (number == step.chosen and "goal" in step.edited):
         outcome = "person"
     elif accepted and number == step.chosen:
         outcome = "person_accepted"
     elif has_followed(attempt):
         outcome = "observed"
-    text = f"{failure.stage}: {failure.message}" if failure else ""
-    if verdict is not None:
-        text = verdict_text(verdict, attempt.registration)
-    elif note := background_note(attempt.registration, text):
-        text = f"{text} {note}"
     return {
         "number": number,
         "picture": _picture(episode, attempt),
         "prompt": attempt.prompt,
         "outcome": outcome,
-        "text": text,
+        "text": attempt_text(attempt),
         "probability": verdict.probability if verdict else None,
         "semantics": verdict.semantics if verdict else None,
         "quality": verdict.quality if verdict else None,
@@ -312,9 +304,9 @@ def _picture(episode: int, attempt: Attempt) -> str | None:
     reference = attempt.image.frame if attempt.image else None
     if reference is None:
         return None
-    if not reference.startswith(FRAME):
+    if (recorded := recorded_frame(reference)) is None:
         return "/pictures/" + reference.removeprefix("images/")
-    camera, _, frame = reference.removeprefix(FRAME).rpartition("#")
+    camera, frame = recorded
     return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={PICTURE_WIDTH}"
 
 

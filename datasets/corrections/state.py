@@ -13,6 +13,7 @@ from goalreel.boards.step import (
     EditedStep,
     RedoChange,
     UndoChange,
+    recorded_frame,
     stand_in,
 )
 from goalreel.claims import PERSON
@@ -91,8 +92,8 @@ class ReviewStep(EditedStep[Attempt]):
         """Return whether its goal image was on the screen, or, of a recorded one, the frame itself."""
         frame = self.segment.end - 1 if self.segment else None
         if self.goal is not None:
-            number = self.goal.rpartition("#")[2]
-            frame = int(number) if self.goal.startswith(FRAME) and number.isdecimal() else None
+            recorded = recorded_frame(self.goal)
+            frame = recorded[1] if recorded else None
         pictured = looked.pictures.get(self.id, 0.0) >= events.FIXATION_S
         return pictured or (frame is not None and looked.shows(frame))
 
@@ -225,9 +226,8 @@ class Review(EditedBoard[ReviewStep]):
     def camera(self) -> str | None:
         """The camera whose frames become goal images; None where no frame of a recording is shown."""
         attempts = (attempt.image for step in self.steps for attempt in step.attempts)
-        frames = (image.frame or "" for image in (self.task.image, *attempts) if image is not None)
-        reference = next((frame for frame in frames if frame.startswith(FRAME)), None)
-        return reference and reference.removeprefix(FRAME).rpartition("#")[0]
+        recorded = (recorded_frame(image.frame) for image in (self.task.image, *attempts) if image)
+        return next((frame[0] for frame in recorded if frame), None)
 
     def segment(self, start: int, end: int) -> Segment:
         """Frames of the episode.
@@ -256,10 +256,11 @@ class Review(EditedBoard[ReviewStep]):
         frame = sum(segment.goal) // 2 if segment.goal else segment.end - 1
         ended = step.segment is None or step.segment.end != segment.end
         step = step.without(*ASPECTS, "failure").set("time", segment=segment, alignment=None)
-        recorded = step.goal is None or step.goal.startswith(FRAME)
-        camera = self.camera if step.goal is None else step.goal.removeprefix(FRAME).rpartition("#")[0]
-        pictured = step.goal is not None or step.step.prompt is not None
-        if ended and recorded and camera and "goal" not in step.edited and pictured:
+        camera = self.camera if step.step.prompt is not None else None
+        if step.goal is not None:  # a picture that was drawn stays
+            recorded = recorded_frame(step.goal)
+            camera = recorded[0] if recorded else None
+        if ended and camera and "goal" not in step.edited:
             verdict = Verdict(success=True, reasoning=reasoning, pictures_only=True)
             return step.with_frame(camera, frame, verdict)
         return step

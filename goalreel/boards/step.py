@@ -41,6 +41,14 @@ def stand_in(reference: str) -> Image:
     return Image(np.zeros((1, 1, 3), np.uint8), frame=reference)
 
 
+def recorded_frame(reference: str | None) -> tuple[str, int] | None:
+    """Read camera and index of a reference to a frame of the recording; None of any other reference."""
+    if reference is None or not reference.startswith(FRAME):
+        return None
+    camera, _, index = reference.removeprefix(FRAME).rpartition("#")
+    return (camera, int(index)) if index.isdecimal() else None
+
+
 def reference_of(image: Image) -> str:
     """Name the picture that a stand-in stands for.
 

@@ -145,13 +145,7 @@ def _attempt(state: StudioState, place: int, number: int, url: Url) -> Json:
 def _outcome(drawn: DrawnAttempt, opinion: bool | None) -> str:
     if opinion is not None:
         return "person_accepted" if opinion else "person_refused"
-    if drawn.result is None:
-        return "drawn"
-    if drawn.result.failure is not None:
-        return "failed"
-    if not drawn.result.accepted:
-        return "rejected"
-    return "unjudged" if drawn.result.verdict and drawn.result.verdict.pictures_only else "accepted"
+    return "drawn" if drawn.result is None else drawn.result.outcome
 
 
 def _failure(failure: Failure | None) -> Json | None:

@@ -9,7 +9,7 @@ import pytest
 from support.browser import BrowserPage, chromium, needs_chromium
 
 from goalreel.annotator.report.cards import EpisodeView
-from goalreel.annotator.report.write import PAGE_EPISODES, PAGE_STEPS, write_report
+from goalreel.annotator.report.write import PAGE_EPISODES, write_report
 from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
@@ -234,7 +234,7 @@ def test_without_script_every_page_is_linked(driver, reports):
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         driver.get((reports[1] / "index.html").as_uri())
-        pages = math.ceil((2 * PAGE_EPISODES + 9) / (PAGE_STEPS // 3))
+        pages = math.ceil((2 * PAGE_EPISODES + 9) / PAGE_EPISODES)
         assert len(Page(driver).shown("noscript a")) == pages
     finally:
         driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
