@@ -4,8 +4,9 @@ import functools
 import math
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import batched
 from typing import Final, Literal, cast
 
 import numpy as np
@@ -55,15 +56,22 @@ class Typeface:
     @classmethod
     def of(cls, text: str, size: int) -> "Typeface":
         """Choose fonts of this machine for `text`, at `size` pixels."""
-        characters = _visible(text[:_LONGEST])
+        shown = dict.fromkeys(text[:_LONGEST])
+        characters = [c for c in shown if c.isprintable() and not c.isspace() and not _is_mark(c)]
         fonts = _fonts(characters, size)
         best = max(fonts, key=lambda font: sum(_draws(font, c) for c in characters))
-        lacking = [c for c in characters if not _draws(best, c)]
-        return cls(best, tuple(font for font in fonts if any(_draws(font, c) for c in lacking)))
+        return cls(best, tuple(fonts))
 
     def runs(self, text: str) -> list[tuple[Font, str]]:
-        """Cut `text` where the font changes."""
-        return _runs(text, self._font)
+        """Cut `text` where the font changes; a mark, which needs its letter, stays with it."""
+        runs: list[tuple[Font, str]] = []
+        for character in text:
+            font = runs[-1][0] if runs and _is_mark(character) else self._font(character)
+            if runs and runs[-1][0] == font:
+                runs[-1] = font, runs[-1][1] + character
+            else:
+                runs.append((font, character))
+        return runs
 
     def getlength(self, text: str) -> float:
         """Measure the width of `text` in pixels."""
@@ -73,29 +81,10 @@ class Typeface:
         return next((f for f in (self.font, *self.others) if _draws(f, character)), self.font)
 
 
-def _runs[K](text: str, key: Callable[[str], K]) -> list[tuple[K, str]]:
-    """Cut `text` where the key of its characters changes.
-
-    A mark stays with its letter: alone it is drawn on a dotted circle.
-    """
-    runs: list[tuple[K, str]] = []
-    for character in text:
-        of_run = runs[-1][0] if runs and _is_mark(character) else key(character)
-        if runs and runs[-1][0] == of_run:
-            runs[-1] = of_run, runs[-1][1] + character
-        else:
-            runs.append((of_run, character))
-    return runs
-
-
 def without_font(characters: Collection[str], size: int = 20) -> list[str]:
     """List the scripts among `characters` that no font here can draw."""
     fonts = _fonts(characters, size)
     return sorted({_script(c) for c in characters if not any(_draws(font, c) for font in fonts)})
-
-
-def _visible(text: str) -> list[str]:
-    return [c for c in dict.fromkeys(text) if c.isprintable() and not c.isspace() and not _is_mark(c)]
 
 
 def _is_mark(character: str) -> bool:
@@ -216,20 +205,20 @@ def lay_out(paragraphs: Sequence[Line], cells: Sequence[Cell], width: int, cell:
     """
     if width < 160:
         raise ValueError(f"a contact sheet is at least 160 pixels wide, got {width}")
-    inner, strips = width - 2 * _MARGIN, list[PIL.Image.Image]()
-    for line in paragraphs:
-        strips.append(_blank(width, _height(line, inner)))
-        _text(PIL.ImageDraw.Draw(strips[-1]), line, _MARGIN, 0, inner)
-    strips.append(_blank(width, _GAP // 2))
+    inner = width - 2 * _MARGIN
     fitting = max(1, (inner + _GAP) // (cell + _GAP))
     rows = math.ceil(len(cells) / fitting)
     columns = math.ceil(len(cells) / rows) if rows else 1
     # A storyboard of few steps does not blow its pictures up beyond a third of the sheet.
     columns = max(columns, min(fitting, 3))
     shape = next((c.image.size for c in cells if c.image is not None), (4, 3))
-    strips += [_row(cells[i : i + columns], columns, shape, width) for i in range(0, len(cells), columns)]
-    page = _blank(width, 2 * _MARGIN - _GAP + sum(strip.height for strip in strips))
+    strips = [_row(row, columns, shape, width) for row in batched(cells, columns)]
+    head = sum(_height(line, inner) for line in paragraphs) + _GAP // 2
+    page = _blank(width, 2 * _MARGIN - _GAP + head + sum(strip.height for strip in strips))
     top = _MARGIN
+    for line in paragraphs:
+        top = _text(PIL.ImageDraw.Draw(page), line, _MARGIN, top, inner)
+    top += _GAP // 2
     for strip in strips:
         page.paste(strip, (0, top))
         top += strip.height
