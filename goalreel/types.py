@@ -285,7 +285,7 @@ class Attempt(Frozen):
 
     @property
     def outcome(self) -> Literal["accepted", "unjudged", "rejected", "failed"]:
-        """What came of it; unjudged: only picture checks accepted it."""
+        """The result; unjudged: only picture checks accepted it."""
         if self.verdict is None:
             return "failed"
         if not self.verdict.success:

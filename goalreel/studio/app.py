@@ -45,7 +45,7 @@ from goalreel.studio.events import (
 )
 from goalreel.studio.exports import EXPORT_TYPES, ExportName, export_bytes
 from goalreel.studio.models import StudioPreset
-from goalreel.studio.scenes import DatasetFrames, ros_ability, send_to_robot
+from goalreel.studio.scenes import dataset_ability, ros_ability, send_to_robot
 from goalreel.studio.state import storyboard_of
 from goalreel.studio.views import Json, board_view, model_names
 from goalreel.types import ROLES, DoneStep, Storyboard, Task
@@ -282,7 +282,7 @@ async def studio(request: Request, boards: Boards, service: Here) -> Json:
         "presets": await asyncio.gather(*looks),
         "max_attempts": settings.loop.max_attempts,
         "max_pixels": min(settings.max_pixels, MAX_PIXELS),
-        "datasets": request.app.state.frames.ability,
+        "datasets": dataset_ability(request.app.state.datasets),
         "ros": ros_ability(),
         "execute": ros_ability(),
     }
@@ -317,7 +317,7 @@ def create_board_app(
         routers=(router, about, scenes.router),
         admits=None if page_access is None else page_access.admits,
     )
-    app.state.frames = DatasetFrames(datasets)
+    app.state.datasets = datasets
     app.exception_handler(UserError)(_failed)
     app.exception_handler(OSError)(_failed)
     app.exception_handler(ModuleNotFoundError)(_missing)

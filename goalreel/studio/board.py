@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from goalreel.boards.log import EventLog, Replay
-from goalreel.critics.examiner import Examination, Examiner
+from goalreel.critics.examiner import Examination
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import is_linked, read_file, write_bytes
 from goalreel.image import Image
@@ -110,12 +110,11 @@ class StudioBoard:
     def __init__(
         self,
         folder: BoardFolder,
+        service: Service,
         on_event: "Callable[[StudioBoard], None]",
-        is_ending: Callable[[], bool],
-        examiner_of: Callable[[str], Examiner],
         submitted: BoardEvent | None = None,
     ) -> None:
-        """Read a storyboard, or begin its log with `submitted`; `is_ending` says that streams must end.
+        """Read a storyboard, or begin its log with `submitted`; streams end with the server of `service`.
 
         Raises:
             DatasetError: the log is damaged or empty, or the disk is full.
@@ -125,7 +124,7 @@ class StudioBoard:
         self._log = log.read() if submitted is None else log.append(log.empty, [submitted])
         if not self.replay.lines:
             raise DatasetError(f"{log.path}: holds no line")
-        self._on_event, self._is_ending, self._examiner_of = on_event, is_ending, examiner_of
+        self._service, self._on_event = service, on_event
         self.waiting: ModelWait | None = None
         self.trouble = ""
         """The reason why its work ended without a line in the log, as with a full disk; empty: it did not."""
@@ -147,7 +146,7 @@ class StudioBoard:
     def examination(self) -> Examination | None:
         """The examination of its critic so far; None before a model has worked on it."""
         critic = self.state.models.get("critic")
-        return None if critic is None else self._examiner_of(critic).examination
+        return None if critic is None else self._service.examiner_of(critic).examination
 
     @property
     def status(self) -> BoardStatus:
@@ -205,7 +204,11 @@ class StudioBoard:
             if self.waiting is not None:
                 yield _message("waiting", self.waiting.data())
             silent = 0.0
-            while not watcher.empty() or (self._goes_on(watcher) and (stay or self.status == "running")):
+            while not watcher.empty() or (
+                watcher in self._watchers
+                and not self._service.draining
+                and (stay or self.status == "running")
+            ):
                 try:
                     async with asyncio.timeout(LOOK_SECONDS):
                         message = await watcher.get()
@@ -221,9 +224,6 @@ class StudioBoard:
     def task(self) -> Task:
         """Read the task with its pictures from the disk."""
         return with_pictures(self.state.task, lambda image: self.folder.load(image.frame or ""))
-
-    def _goes_on(self, watcher: asyncio.Queue[bytes]) -> bool:
-        return watcher in self._watchers and not self._is_ending()
 
     def _message(self, event: BoardEvent) -> bytes:
         return b"id: %d\n%s" % (event.number, _message(*news(self.id, event, self.state)))

@@ -9,6 +9,7 @@ import errno
 import logging
 import secrets
 import shutil
+from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
@@ -32,26 +33,12 @@ from goalreel.studio.models import RETRY_SECONDS, ModelSets, StudioPreset
 from goalreel.studio.state import storyboard_of, with_pictures
 from goalreel.studio.views import Json, summary_row
 from goalreel.studio.work import BoardWork
-from goalreel.types import Candidate, Plan, Task
+from goalreel.types import ROLES, Candidate, Plan, Task
 
 log = logging.getLogger(__name__)
 
 RECENT = 64
 """Storyboards that stay in memory though nobody works on them or watches them."""
-
-
-def check_room(service: Service, running: int) -> None:
-    """Check that another storyboard may start beside those that are `running`.
-
-    Raises:
-        HTTPException: 404, a model is missing; 429, too many under way.
-    """
-    for role in ("planner", "critic", "editor"):
-        if role not in service.batchers:
-            raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
-    if running >= service.settings.max_running:
-        message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
-        raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
 
 
 class StudioBoards:
@@ -80,7 +67,7 @@ class StudioBoards:
         self._found: dict[str, tuple[str, Json]] = {}
         """All that a search looks at, in lower case, and the line of each storyboard."""
         self._alive: WeakValueDictionary[str, StudioBoard] = WeakValueDictionary()
-        self._recent: dict[str, StudioBoard] = {}
+        self._recent: deque[StudioBoard] = deque(maxlen=RECENT)
         self._work: dict[str, tuple[BoardWork, asyncio.Task[None]]] = {}
         self.damaged: list[str] = []
         """The fault of each storyboard that cannot be read, a line each."""
@@ -100,7 +87,12 @@ class StudioBoards:
             HTTPException: 404, a model is missing; 429, too much under way.
         """
         service = self.sets.open(preset, [work.service for work, _ in self._work.values()])
-        check_room(service, len(self._work))
+        for role in ROLES:
+            if role not in service.batchers:
+                raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
+        if len(self._work) >= service.settings.max_running:
+            message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
+            raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
         return service
 
     def history(self, query: str, limit: int, before: str | None) -> tuple[int, list[Json]]:
@@ -120,7 +112,10 @@ class StudioBoards:
         if board_id not in self._found:
             raise _unknown()
         # Who still holds one that is no longer among the recent must not be joined by a second of it.
-        return self._remember(self._alive.get(board_id) or self._board(board_id))
+        board = self._alive.get(board_id) or self._board(board_id)
+        if board not in self._recent:
+            self._recent.append(board)
+        return board
 
     async def submit(self, task: Task, submitted: Submitted) -> StudioBoard:
         """Make a storyboard of a task, whose pictures are in memory; `submitted` has all but the task.
@@ -135,7 +130,8 @@ class StudioBoards:
         folder = BoardFolder(self.folder / board_id)
         stored = await asyncio.to_thread(with_pictures, task, lambda image: stand_in(folder.store(image)))
         event = BoardEvent(number=1, at=at, what=submitted.model_copy(update={"task": stored}))
-        board = self._remember(self._board(board_id, event))
+        board = self._board(board_id, event)
+        self._recent.append(board)
         self._note(board)
         self.begin(board)
         return board
@@ -180,7 +176,8 @@ class StudioBoards:
             return
         board.forgotten = True
         del self._found[board.id]
-        self._recent.pop(board.id, None)
+        if board in self._recent:
+            self._recent.remove(board)
         board.tell("forgotten", {})
         board.close()
         gone = self.folder / f"{TMP}{board.id}"
@@ -233,27 +230,18 @@ class StudioBoards:
         self._note(board)
 
     def _board(self, board_id: str, submitted: BoardEvent | None = None) -> StudioBoard:
-        folder = BoardFolder(self.folder / board_id)
-        draining, examiner_of = (lambda: self.service.draining), self.service.examiner_of
-        board = StudioBoard(folder, self._note, draining, examiner_of, submitted)
+        board = StudioBoard(BoardFolder(self.folder / board_id), self.service, self._note, submitted)
         self._alive[board_id] = board
         return board
 
     def _accepted_by_people(self, candidate: Candidate, plan: Plan | None) -> Iterator[Candidate]:
         """Yield the goal images that people accepted on the storyboards in memory; called in a thread."""
-        for board in list(self._recent.values()):
+        for board in list(self._recent):
             outline = storyboard_of(board.state)  # without its pictures, which take time to read
             if outline is None or not any(accepted_by_people(outline)):
                 continue
             if (record := storyboard_of(board.state, board.folder.load)) is not None:
                 yield from accepted_by_people(record)
-
-    def _remember(self, board: StudioBoard) -> StudioBoard:
-        self._recent.pop(board.id, None)
-        self._recent[board.id] = board
-        for old in list(self._recent)[:-RECENT]:
-            del self._recent[old]
-        return board
 
 
 def _unknown() -> HTTPException:

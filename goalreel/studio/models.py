@@ -18,7 +18,6 @@ from goalreel.http.probe import probe
 from goalreel.models import presets
 from goalreel.models.load import check_references, kinds_of
 from goalreel.models.memory import gpu_gb, memory_of
-from goalreel.models.names import ModelName
 from goalreel.models.presets import LoopOptions, Preset
 from goalreel.serving.loading import build_models
 from goalreel.serving.service import Service
@@ -41,8 +40,6 @@ class StudioPreset:
 
     Raises UserError or ModuleNotFoundError where they cannot be used.
     """
-    problem: Callable[[], str | None]
-    """Says in one line why they cannot be used now, servers included; None: they can."""
     models: dict[Role, str]
     """Their names for a reader."""
 
@@ -51,24 +48,30 @@ class StudioPreset:
         reason = self.problem()
         return {"name": self.name, "models": self.models, "available": reason is None, "reason": reason}
 
+    def problem(self) -> str | None:
+        """Say in one line why they cannot be used now, servers included; None: they can."""
+        try:
+            models, _ = self.build()
+            for model in (models.planner, models.editor, models.critic):
+                probe(model)
+        except (UserError, OSError) as e:
+            return first_line(e)
+        except ModuleNotFoundError as e:
+            return absent(e) or str(e)
+        return None
+
 
 def studio_presets(started: Preset, started_models: Models) -> list[StudioPreset]:
     """List the presets that come with goalreel; that of the start has the start's models."""
     offered: list[StudioPreset] = []
     for name in presets.names():
         preset = presets.read(name)
-        shown = {role: _shown(preset.model_name(role)) for role in ROLES}
-        build = partial(_build, name, started)
-        problem = partial(_problem, build)
-        if preset == started:
-            build, problem = lambda: (started_models, started), lambda: None
-        offered.append(StudioPreset(name, build, problem, shown))
+        models = {role: preset.model_name(role) for role in ROLES}
+        shown = {role: model.plain() if model.nameless else model.brief() for role, model in models.items()}
+        is_started = preset == started
+        build = partial(lambda: (started_models, started)) if is_started else partial(_build, name, started)
+        offered.append(StudioPreset(name, build, shown))
     return offered
-
-
-def _shown(model: ModelName) -> str:
-    """Name a model for a reader; one without a name by its whole address."""
-    return model.plain() if model.nameless else model.brief()
 
 
 def _build(name: str, started: Preset) -> tuple[Models, LoopOptions]:
@@ -110,18 +113,6 @@ def _check_memory(name: str, preset: Preset, started: Preset) -> None:
             f"it needs {needed:.1f} GB of GPU memory; of {size:.1f} GB, "
             f"the models of the start take {start_gb:.1f}"
         )
-
-
-def _problem(build: Callable[[], tuple[Models, LoopOptions]]) -> str | None:
-    try:
-        models, _ = build()
-        for model in (models.planner, models.editor, models.critic):
-            probe(model)
-    except (UserError, OSError) as e:
-        return first_line(e)
-    except ModuleNotFoundError as e:
-        return absent(e) or str(e)
-    return None
 
 
 class ModelSets:
@@ -182,14 +173,12 @@ class ModelSets:
         Raises:
             HTTPException: 429, it is at work.
         """
-        for other, service in list(self._services.items()):
-            if service in at_work and _is_local(service.models):
-                busy = (
-                    f"preset {name}: the models of preset {other} are at work: try again when they are done"
-                )
+        local = [one for one, service in self._services.items() if _is_local(service.models)]
+        for other in local:
+            if self._services[other] in at_work:
+                busy = f"preset {name}: the models of preset {other} are at work: try again later"
                 raise HTTPException(429, busy, {"Retry-After": str(RETRY_SECONDS)})
-            if _is_local(service.models):
-                self._drop(other)
+            self._drop(other)
 
     def _drop(self, name: str) -> None:
         task = asyncio.create_task(_end(self._services.pop(name)), name=f"end-{name}")

@@ -2,13 +2,14 @@
 
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 
 from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.extras import ROS as ROS_PACKAGES
@@ -54,81 +55,17 @@ def example_scenes() -> tuple[Scene, ...]:
     )
 
 
-class DatasetFrames:
-    """First frames of the datasets below a folder."""
-
-    def __init__(self, folder: Path | None) -> None:
-        self._folder = None if folder is None else folder.resolve()
-
-    @property
-    def ability(self) -> Ability:
-        """Tell if frames can be taken."""
-        if self._folder is None:
-            return ability("start the server with --datasets DIR")
-        return ability(
-            None if is_installed("av") else "av is not installed: pip install 'goalreel[annotate]'"
-        )
-
-    def datasets(self) -> list[dict[str, Any]]:
-        """List the datasets in order of their paths; those that cannot be read are left out.
-
-        Raises:
-            InputError: no folder was allowed.
-        """
-        from goalreel.datasets.source import Source
-
-        root, views = self._root(), []
-        for path in sorted(_datasets(root, MAX_DEPTH))[:MAX_DATASETS]:
-            try:
-                episodes = len(Source.open(path).indices)
-            except DatasetError:
-                continue
-            views.append({"path": str(path.relative_to(root)), "episodes": episodes})
-        return views
-
-    def first_frame(self, dataset: str, episode: int, camera: str | None) -> Scene:
-        """Take the first frame of an episode, with its instruction.
-
-        Raises:
-            InputError: no folder was allowed, the dataset is not below it, cannot be read, or has no such
-                episode or camera.
-        """
-        from goalreel.datasets.source import Source
-
-        root = self._root()
-        try:
-            path = (root / dataset).resolve(strict=True)
-            if not path.is_relative_to(root) or not path.is_dir():
-                raise FileNotFoundError
-        except (OSError, ValueError) as e:  # not there, too long, or with a NUL
-            raise InputError("there is no such dataset below the folder of --datasets") from e
-        try:
-            source = Source.open(path)
-            recording = source.episode(source.select([episode])[0])
-            image = recording.frames(source.camera(camera), [0])[0]
-        except DatasetError as e:  # whoever asks can ask for another one
-            raise InputError(str(e)) from e
-        return scene(f"{dataset}, episode {episode}", recording.instruction, image)
-
-    def _root(self) -> Path:
-        if self._folder is None:
-            raise InputError(NO_FOLDER)
-        return self._folder
+def dataset_ability(folder: Path | None) -> Ability:
+    """Tell if frames of datasets can be taken."""
+    if folder is None:
+        return ability("start the server with --datasets DIR")
+    return ability(None if is_installed("av") else "av is not installed: pip install 'goalreel[annotate]'")
 
 
 def ros_ability() -> Ability:
     """Tell if ROS is here."""
     missing = [package for package in ROS_PACKAGES if not is_installed(package)]
     return ability(f"{missing[0]} is not installed: {install_ros()}" if missing else None)
-
-
-def ros_frame(topic: str) -> Scene:
-    """Take the next frame of a camera's topic, as ROS spells it.
-
-    Raises:
-        InputError: no ROS here, nothing arrives, or it is no colour picture.
-    """
-    return scene(topic, "", _ros_client().next_frame(topic, ROS_SECONDS))
 
 
 def send_to_robot(storyboard: Storyboard) -> None:
@@ -163,6 +100,14 @@ def _datasets(folder: Path, depth: int) -> Iterator[Path]:
                 yield from _datasets(path, depth - 1)
 
 
+def _folder(request: Request) -> Path:
+    folder: Path | None = request.app.state.datasets
+    if folder is None:
+        raise InputError(NO_FOLDER)
+    return folder.resolve()
+
+
+type DatasetFolder = Annotated[Path, Depends(_folder)]
 router = APIRouter(prefix="/v1", tags=["studio"])
 
 
@@ -173,20 +118,41 @@ def examples() -> dict[str, Any]:
 
 
 @router.get("/datasets", responses=responses())
-def datasets(request: Request) -> dict[str, Any]:
-    """List the datasets whose frames can be taken."""
-    return {"datasets": request.app.state.frames.datasets()}
+def datasets(root: DatasetFolder) -> dict[str, Any]:
+    """List the datasets whose frames can be taken, in order of their paths; none that cannot be read."""
+    from goalreel.datasets.source import Source
+
+    views: list[dict[str, Any]] = []
+    for path in sorted(_datasets(root, MAX_DEPTH))[:MAX_DATASETS]:
+        with suppress(DatasetError):
+            episodes = len(Source.open(path).indices)
+            views.append({"path": str(path.relative_to(root)), "episodes": episodes})
+    return {"datasets": views}
 
 
 @router.get("/frames", responses=responses())
 def first_frame(
-    request: Request,
+    root: DatasetFolder,
     dataset: Annotated[str, Query(min_length=1, max_length=1000)],
     episode: Annotated[int, Query(ge=0, lt=2**31)] = 0,
     camera: Annotated[str | None, Query(max_length=200)] = None,
 ) -> Scene:
-    """Take the first frame of an episode."""
-    return request.app.state.frames.first_frame(dataset, episode, camera)
+    """Take the first frame of an episode, with its instruction."""
+    from goalreel.datasets.source import Source
+
+    try:
+        path = (root / dataset).resolve(strict=True)
+        if not path.is_relative_to(root) or not path.is_dir():
+            raise FileNotFoundError
+    except (OSError, ValueError) as e:  # not there, too long, or with a NUL
+        raise InputError("there is no such dataset below the folder of --datasets") from e
+    try:
+        source = Source.open(path)
+        recording = source.episode(source.select([episode])[0])
+        image = recording.frames(source.camera(camera), [0])[0]
+    except DatasetError as e:  # whoever asks can ask for another one
+        raise InputError(str(e)) from e
+    return scene(f"{dataset}, episode {episode}", recording.instruction, image)
 
 
 @router.get("/frames/ros", responses=responses())
@@ -194,4 +160,4 @@ def camera_frame(
     topic: Annotated[str, Query(min_length=1, max_length=200, pattern=r"^[A-Za-z0-9_/~]+$")],
 ) -> Scene:
     """Take the next frame of a ROS camera."""
-    return ros_frame(topic)
+    return scene(topic, "", _ros_client().next_frame(topic, ROS_SECONDS))

@@ -35,7 +35,7 @@ def preset(name: str, build: Callable[[], Models] = scripted, problem: str | Non
             raise InputError(problem)
         return build(), LoopOptions(max_attempts=1)
 
-    return StudioPreset(name, make, lambda: problem, dict.fromkeys(ROLES, f"{name}'s"))
+    return StudioPreset(name, make, dict.fromkeys(ROLES, f"{name}'s"))
 
 
 @contextlib.contextmanager
