@@ -101,7 +101,7 @@ class CorpusReport:
             steps=sum(len(each.statuses) for each in outlines),
             samples=len(samples),
             rl_variance=chosen.threshold,
-            parts={part: sum(step.part == part for step in chosen.steps) for part in ("sft", "rl")},
+            parts={part: chosen.parts[part] for part in ("sft", "rl")},
             success=_success(samples, chosen),
             dropped={
                 stage: {reason: n for reason, n in chosen.dropped[stage].items() if n}

@@ -9,7 +9,7 @@ group twice in GRPO.
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -59,22 +59,6 @@ def trend_fault(overall: Sequence[float]) -> TrendFault | None:
     if last >= GOOD:
         return None
     return "degradation" if best >= GOOD else "low_quality"
-
-
-def balanced[R](
-    rows: Sequence[R], success: Callable[[R], bool], trusted: Callable[[R], bool], seed: int
-) -> list[R]:
-    """Choose rows, in order, so that both sides have as many; rows that a person judged are always kept."""
-    sides = [[i for i, row in enumerate(rows) if success(row) is side] for side in (True, False)]
-    count = min(map(len, sides))
-    rng = np.random.default_rng([seed, _BALANCE_STREAM])
-    indices: list[int] = []
-    for side in sides:
-        sure = [i for i in side if trusted(rows[i])]
-        others = [i for i in side if not trusted(rows[i])]
-        free = min(max(count - len(sure), 0), len(others))
-        indices += sure + [others[i] for i in rng.permutation(len(others))[:free]]
-    return [rows[i] for i in sorted(indices)]
 
 
 def rl_threshold(variances: Sequence[float]) -> float:
@@ -139,13 +123,17 @@ class Pick:
     """The answer to learn; None in an RL row."""
 
 
-@dataclass(frozen=True)
-class StepTrend:
-    """The filters' result for one step."""
-
-    fault: Reason | None
-    part: Literal["sft", "rl"] | None
-    """None for a step that was dropped."""
+def balanced(picks: Sequence[Pick], seed: int) -> list[Pick]:
+    """Choose as many accepted picks as rejected ones; those that a person judged are always kept."""
+    sides = [[pick for pick in picks if pick.sample.success is side] for side in (True, False)]
+    rng = np.random.default_rng([seed, _BALANCE_STREAM])
+    chosen = list[Pick]()
+    for side in sides:
+        sure = [pick for pick in side if pick.sample.trust]
+        others = [pick for pick in side if not pick.sample.trust]
+        free = max(min(map(len, sides)) - len(sure), 0)
+        chosen += sure + [others[i] for i in rng.permutation(len(others))[:free]]
+    return chosen
 
 
 @dataclass
@@ -162,7 +150,8 @@ class Selection:
     reflection: list[int] = field(default_factory=list)
     edits: dict[int, list[int]] = field(default_factory=dict)
     """Storyboard -> its steps that are rows for an editor."""
-    steps: list[StepTrend] = field(default_factory=list)
+    parts: Counter[str] = field(default_factory=Counter)
+    """Steps for `sft` and for `rl`."""
     threshold: float = 0.0
     """The variance above which a step is for RL."""
     dropped: dict[RecipeStage, Counter[Reason]] = field(default_factory=lambda: defaultdict(Counter))
@@ -244,15 +233,15 @@ def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None, fi
     steady = [spread[at] for at, fault in faults.items() if fault is None]
     chosen.threshold = rl_threshold(steady) if rl_variance is None else rl_variance
     for at, attempts in steps.items():
-        fault, rl = faults[at], spread[at] > chosen.threshold
-        part = None if fault else "rl" if rl else "sft"
-        chosen.steps.append(StepTrend(fault, part))
+        fault, for_rl = faults[at], spread[at] > chosen.threshold
+        if not fault:
+            chosen.parts["rl" if for_rl else "sft"] += 1
         for sample in attempts:
             if fault and not sample.trust:
                 chosen.dropped["trends"][fault] += 1
             elif sample.success is None:
                 chosen.dropped["scores"]["in_doubt"] += 1
-            elif part == "rl":
+            elif for_rl and not fault:
                 chosen.rl.append(Pick(at[0], sample))
             else:
                 _judge(chosen, at[0], sample, attempts)
@@ -276,12 +265,7 @@ def _balanced(chosen: Selection, part: Literal["sft", "rl"], picks: Sequence[Pic
     if groups and not any(len({p.sample.success for p in group}) == 2 for group in groups):
         log.warning("%s: the iteration tells the verdict: plan steps that come off at once, too", part)
         groups = [list(picks)]
-    stays: set[int] = set()
-    for group in groups:
-        stays |= {
-            id(p)
-            for p in balanced(group, lambda p: bool(p.sample.success), lambda p: bool(p.sample.trust), seed)
-        }
+    stays = {id(pick) for group in groups for pick in balanced(group, seed)}
     kept = [pick for pick in picks if id(pick) in stays]
     chosen.unbalanced[part] = list(picks)
     if len(kept) < len(picks):

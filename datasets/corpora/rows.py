@@ -26,7 +26,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.chat.conversation import MARK, Conversation, Message, MessagePart
-from goalreel.datasets.parquet import read_batches, read_metadata, read_schema, read_table
+from goalreel.datasets.parquet import read_metadata, read_table
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import atomic, check_file, exclusive, find, read_file, sweep, write_bytes
 from goalreel.image import Image
@@ -65,11 +65,6 @@ class RowKind[R]:
     messages: Callable[[R], tuple[list[dict[str, str]], list[Image]]] | None = None
     """The turns of a row that has pictures in a reply too, and all pictures in order."""
 
-    @property
-    def judged(self) -> bool:
-        """True if rows are verdicts."""
-        return SUCCESS in self.columns
-
 
 def dataclass_kind[R](
     row: type[R], name: str, json_columns: tuple[str, ...], lesson: Callable[[R], Lesson] | None = None
@@ -77,11 +72,7 @@ def dataclass_kind[R](
     """Make the kind of row whose columns are the fields of a dataclass."""
     types = get_type_hints(row)
     columns = {field.name: _TYPES[types[field.name]] for field in fields(row)}  # pyrefly: ignore[bad-argument-type]
-    return RowKind(name, columns, _fields_of, partial(_made, row), json_columns, lesson)
-
-
-def _fields_of(row: Any) -> dict[str, Any]:
-    return dict(vars(row))
+    return RowKind(name, columns, vars, partial(_made, row), json_columns, lesson)
 
 
 def _made[R](row: type[R], values: Mapping[str, Any]) -> R:
@@ -193,20 +184,6 @@ def shards_of(folder: Path, how: str) -> list[Path]:
     if not shards:
         raise InputError(f"{folder} holds no corpus: `goalreel corpus {how}` writes one")
     return shards
-
-
-def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
-    """Read the rows of a corpus that `goalreel corpus make` wrote, in order; those finished before a kill.
-
-    Raises:
-        InputError: there are none.
-        DatasetError: they are of another kind.
-    """
-    for shard in shards_of(folder, f"make --kind {kind.name}"):
-        if missing := kind.columns.keys() - set(read_schema(shard).names):
-            raise DatasetError(f"{shard} has no {', '.join(sorted(missing))}: make the corpus again")
-        for batch in read_batches(shard, None, 64):
-            yield from (from_columns(kind, values) for values in batch.to_pylist())
 
 
 class StoredRows[R]:
@@ -350,20 +327,16 @@ def _same_corpus(corpus: Corpus[Any], out: Path, text: bool) -> None:
 
 
 def _finish(corpus: Corpus[Any], out: Path) -> int:
-
+    """Write the card; returns the number of rows."""
     rows = sum(read_metadata(_file(out, name)).num_rows for name in corpus.shards)
     summary = f"{rows} rows"
-    if corpus.kind.judged:
+    if SUCCESS in corpus.kind.columns:
         parts = (read_table(_file(out, name), [SUCCESS])[SUCCESS] for name in corpus.shards)
         right = sum(part.to_pylist().count(True) for part in parts)
         summary += f", {right} of them right,"
         if rows and not ONE_SIDED < right / rows < 1 - ONE_SIDED:
-            log.warning(
-                "%s: of %d rows %d are right: a critic trained on this learns to accept everything",
-                out,
-                rows,
-                right,
-            )
+            advice = "a critic trained on this learns to accept everything"
+            log.warning("%s: of %d rows %d are right: %s", out, rows, right, advice)
     card = (
         f"---\nconfigs:\n- config_name: {corpus.kind.name}\n  data_files:\n  - split: {corpus.split}\n"
         f"    path: data/{corpus.split}-*.parquet\n---\n\n{summary} of {corpus.about}\n"
@@ -406,11 +379,8 @@ def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]
         return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
 
     entry: dict[str, Any] = {}
-    if kind.messages is not None:
-        messages, images = kind.messages(row)
-        entry = {"messages": messages, "images": [path(image) for image in images]}
-    elif kind.lesson is not None:
-        messages, images = messages_of(kind.lesson(row))
+    if kind.messages or kind.lesson:
+        messages, images = kind.messages(row) if kind.messages else messages_of(kind.lesson(row))
         entry = {"messages": messages, "images": [path(image) for image in images]}
     values = kind.encode(row)
     shown = {name: values[name] for name in kind.json_columns}

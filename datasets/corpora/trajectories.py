@@ -147,10 +147,8 @@ def outline(board: Storyboard, task_id: str, human_verdicts: HumanVerdicts | Non
 def _samples(
     number: int, step: StoryboardStep, human_verdicts: HumanVerdicts
 ) -> tuple[list[StepSample], list[Reason]]:
-    if step.status == "text":
-        return [], ["words_only"]
-    if step.status == "skipped":
-        return [], ["not_tried"]
+    if step.status in ("text", "skipped"):
+        return [], ["words_only" if step.status == "text" else "not_tried"]
     pictured = [(i, attempt) for i, attempt in enumerate(step.attempts) if attempt.image is not None]
     judged = [(i, a) for i, a in pictured if (number, i) in human_verdicts or not _moved(a)]
     samples = [
@@ -187,27 +185,17 @@ def source_of(board: Storyboard, step: int) -> Image | None:
 def candidate(board: Storyboard, task_id: str, sample: StepSample) -> Candidate:
     """Make the candidate for a scorer; `source` is None where the picture was drawn from words."""
     step = board.steps[sample.step]
+    if (image := step.attempts[sample.attempt].image) is None:
+        raise ValueError(f"step {sample.step}, attempt {sample.attempt} has no picture")
     return Candidate(
         task_id=task_id,
         step=sample.step,
         source=source_of(board, sample.step),
-        image=picture(board, sample),
+        image=image,
         instruction=step.step.instruction,
         prompt=sample.prompt,
         first_prompt=step.step.prompt,
     )
-
-
-def picture(board: Storyboard, sample: StepSample) -> Image:
-    """Find the picture of a sample.
-
-    Raises:
-        ValueError: the storyboard is another one.
-    """
-    image = board.steps[sample.step].attempts[sample.attempt].image
-    if image is None:
-        raise ValueError(f"step {sample.step}, attempt {sample.attempt} has no picture")
-    return image
 
 
 def succeeds(scores: PictureScores) -> bool:

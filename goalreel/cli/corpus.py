@@ -30,39 +30,33 @@ PublishedPrompts = Annotated[
 ]
 IMPORT_EPILOG = (
     "FILE is told by its fields: `evaluation` makes critiques (InterleaveThinker's critic_rl.jsonl), "
-    "`messages` or `conversations` make conversations (ShareGPT, as LLaMA-Factory reads it), and `step_info` "
-    "makes planner rows of guides (CoMM), each cut at a random step.\n\n"
+    "`messages` or `conversations` make conversations (ShareGPT, as LLaMA-Factory reads it).\n\n"
     "Examples:\n\n"
     "- `goalreel corpus import Train-Data/critic_rl.jsonl --images DATA --out corpora/rl`\n\n"
-    "- `goalreel corpus import Train-Data/planner_sft.json --images DATA --out corpora/planner`\n\n"
-    "- `goalreel corpus import comm/train_data.pth --images comm/images --out corpora/guides`"
+    "- `goalreel corpus import Train-Data/planner_sft.json --images DATA --out corpora/planner`"
 )
 
 
 def import_published(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .json, .jsonl or .pth file of rows.")],
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A .json or .jsonl file of rows.")],
     out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to resume.")],
     images: Annotated[
         Path | None,
         typer.Option(help="Folder that the paths of the pictures start from. [default: FILE's folder]"),
     ] = None,
-    seed: Annotated[int, typer.Option(min=0, help="Of the cuts of guides.")] = 0,
-    dialect: PublishedDialect = "own",
-    prompts: PublishedPrompts = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
     json_output: Json = False,
 ) -> None:
     """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
-        from goalreel.chat.dialects import whole_dialect
-        from goalreel.cli.console import progress_bars
-        from goalreel.datasets.corpora.published import ImportConfig, import_corpus
+        from functools import partial
 
-        wording = whole_dialect(dialect, prompts)
-        order = ImportConfig(file, images or file.parent, seed, wording)
+        from goalreel.cli.console import progress_bars
+        from goalreel.datasets.corpora.published import import_corpus
+
         with progress_bars() as progress:
             report = import_corpus(
-                order, out, workers=workers, progress=lambda done, total: progress("rows", done, total)
+                file, images or file.parent, out, workers=workers, progress=partial(progress, "rows")
             )
     results = {"out": str(out), "kind": report.kind, "rows": report.rows, "dropped": dict(report.dropped)}
     lines = [

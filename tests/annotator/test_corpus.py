@@ -11,6 +11,7 @@ from dataclasses import replace
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
 from support.cli import fails, goalreel, invoke
+from support.corpora import read_rows
 from support.gates import GATE, kill_at_gate
 from support.person import says
 from support.steady import contents
@@ -34,7 +35,7 @@ from goalreel.datasets.corpora.planner_rows import (
     plan_row,
     unified_row,
 )
-from goalreel.datasets.corpora.rows import messages_of, read_rows
+from goalreel.datasets.corpora.rows import messages_of
 from goalreel.datasets.corpora.trajectories import STORED_EDITS, HumanVerdict
 from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, TakeFrame
 from goalreel.datasets.records import FOLDER

@@ -5,19 +5,17 @@ import os
 
 import numpy as np
 import pytest
-import torch
-from support.cli import fails, invoke, results
+from support.cli import fails, results
+from support.corpora import read_rows
 
 from goalreel.annotator.corpus.boards import find_boards
 from goalreel.annotator.plan_rows import read_rows as read_prompts
 from goalreel.chat.dialects import InterleaveThinkerDialect
-from goalreel.chat.plan import parse_plan
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, critique_lesson
-from goalreel.datasets.corpora.published import ImportConfig, import_corpus
-from goalreel.datasets.corpora.rows import read_rows, talks
+from goalreel.datasets.corpora.published import import_corpus
+from goalreel.datasets.corpora.rows import talks
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import Image
-from goalreel.types import Plan
 
 
 def picture(path, value=40, size=(24, 16)):
@@ -130,7 +128,7 @@ def test_chats_become_conversations_that_training_reads(names, data, tmp_path):
     ]
     file = tmp_path / "planner_sft.json"
     file.write_text(json.dumps(rows))
-    report = import_corpus(ImportConfig(file, data), tmp_path / "sft")
+    report = import_corpus(file, data, tmp_path / "sft")
     assert (report.kind, report.rows, sum(report.dropped.values())) == ("conversations", 2, 5)
     first, _ = read_rows(tmp_path / "sft", talks("conversations"))
     (message,), reply = first.lesson
@@ -142,40 +140,6 @@ def test_chats_become_conversations_that_training_reads(names, data, tmp_path):
     assert len(read_training_rows([tmp_path / "sft/sharegpt/conversations.json"])) == 2
 
 
-def guide(number, *texts, **changes):
-    steps = [
-        [{"type": "text", "content": text}, {"type": "image", "image_path": "a.png", "url": ""}]
-        for text in texts
-    ]
-    return {"data_id": f"g{number}", "title": "How to fold a towel", "step_info": steps} | changes
-
-
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".pth"])
-def test_illustrated_guides_become_planner_rows_cut_at_a_random_step(suffix, data, tmp_path):
-    texts = ("Lay it flat.", "Fold one half over the other.", "Roll it up tightly from one end to the other.")
-    rows = [guide(n, *texts) for n in range(20)]
-    rows += [guide(20, title=""), guide(21), guide(22, *texts, step_info="no"), guide(23, "Lay it.", "")]
-    file = tmp_path / f"comm{suffix}"
-    if suffix == ".pth":
-        torch.save(rows, file)
-    elif suffix == ".json":
-        file.write_text(json.dumps(rows))
-    else:
-        write_lines(file, *rows)
-    report = import_corpus(ImportConfig(file, data, seed=1), tmp_path / "guides")
-    assert (report.kind, report.rows, sum(report.dropped.values())) == ("guides", 20, 4)
-    made = list(read_rows(tmp_path / "guides", talks("guides")))
-    assert {row.done for row in made} == {0, 1, 2}
-    for row in made:
-        conversation, reply = row.lesson
-        plan = parse_plan(reply)
-        assert isinstance(plan, Plan)
-        assert [step.instruction for step in plan.steps] == list(texts[row.done :])
-        parts = [part for message in conversation for part in message.parts]
-        assert sum(isinstance(part, Image) for part in parts) == row.done
-        assert not any(text in str(parts) for text in texts[row.done :])
-
-
 def test_what_holds_no_rows_is_one_line(data, tmp_path):
     unusable = json.dumps(critique(origin_prompt=""))
     for name, text, problem in (
@@ -183,33 +147,12 @@ def test_what_holds_no_rows_is_one_line(data, tmp_path):
         ("b.json", "{}", "holds no list of rows"),
         ("c.jsonl", '{"x": 1}\n', "no row has evaluation"),
         ("d.jsonl", unusable, "no row can be used; most often: no origin_prompt"),
-        ("e.pth", "text", "not a file of plain data"),
     ):
         (tmp_path / name).write_text(text)
         command = ("corpus", "import", tmp_path / name, "--images", data, "--out", tmp_path / f"out_{name}")
         assert problem in fails(*command)
     missing = tmp_path / "gone.json"
     assert "cannot be read" in fails("corpus", "import", missing, "--out", tmp_path / "x")
-
-
-def test_the_checkpoints_words_need_the_users_clone(data, tmp_path, monkeypatch):
-    monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
-    file = write_lines(tmp_path / "guides.jsonl", guide(0, "Lay it flat.", "Fold it."))
-    arguments = ("corpus", "import", file, "--images", data, "--dialect", "interleavethinker")
-    assert "git clone" in fails(*arguments, "--out", tmp_path / "none")
-    clone = tmp_path / "clone"
-    (clone / "UEval").mkdir(parents=True)
-    names = ("NARRATIVE_PROMPT_JSON", "GUIDANCE_GLOBAL_PROMPT_JSON")
-    texts = "".join(f'{name} = "Plan this: {{text_input}}"\n' for name in names)
-    critic = 'Iterative_T2I_PROMPT_QWEN = "{original_instruction} {rewritten_prompt}"\n'
-    (clone / "UEval/system.py").write_text(texts + critic)
-    critiques = write_lines(tmp_path / "critic_rl.jsonl", critique())
-    other = ("corpus", "import", critiques, *arguments[3:], "--prompts", clone)
-    assert "leave out --dialect" in fails(*other, "--out", tmp_path / "critiques")
-    invoke(*arguments, "--prompts", clone, "--out", tmp_path / "guides")
-    (row,) = read_rows(tmp_path / "guides", talks("guides"))
-    (message,), _ = row.lesson
-    assert message.parts[0].startswith("Plan this: How to fold a towel")
 
 
 def test_a_raw_trajectory_of_the_reference_is_a_storyboard(tmp_path):

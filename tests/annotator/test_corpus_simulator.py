@@ -2,12 +2,12 @@
 
 import pytest
 from support.cli import goalreel, invoke
+from support.corpora import read_rows
 from support.told import attempt, board, step
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.datasets.corpora.critic_rows import JUDGEMENTS
-from goalreel.datasets.corpora.rows import read_rows
 from goalreel.storyboard_io import save_storyboard
 from goalreel.tabletop.grammar import state_of
 from goalreel.tabletop.splits import seeds

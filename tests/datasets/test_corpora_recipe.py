@@ -32,6 +32,7 @@ from goalreel.datasets.corpora.planner_rows import (
     sequence_row,
 )
 from goalreel.datasets.corpora.recipe import (
+    Pick,
     balanced,
     cut_of,
     easy_fault,
@@ -41,7 +42,15 @@ from goalreel.datasets.corpora.recipe import (
     trend_fault,
 )
 from goalreel.datasets.corpora.rows import from_columns, messages_of, to_columns
-from goalreel.datasets.corpora.trajectories import HumanVerdict, Reason, by_record, candidate, outline, scored
+from goalreel.datasets.corpora.trajectories import (
+    HumanVerdict,
+    Reason,
+    StepSample,
+    by_record,
+    candidate,
+    outline,
+    scored,
+)
 from goalreel.planners.chat import ChatPlanner
 from goalreel.types import PictureScores, Registration, ReplanContext, Verdict
 
@@ -135,14 +144,20 @@ def test_two_thirds_of_the_steps_are_for_fine_tuning():
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30), st.integers(0, 3))
 def test_balance_leaves_out_and_never_repeats_nor_touches_a_persons_rows(rows, seed):
-    numbered = list(enumerate(rows))
-    kept = balanced(numbered, lambda r: r[1][0], lambda r: r[1][1], seed)
-    assert kept == sorted(set(kept))
-    assert [r for r in numbered if r[1][1]] == [r for r in kept if r[1][1]]
-    sides = [sum(r[1][0] is side for r in kept) for side in (True, False)]
+    said = HumanVerdict(success=True)
+    samples = [
+        StepSample(
+            step=0, attempt=0, prompt="", verdict=None, said=said if trusted else None, success=success
+        )
+        for success, trusted in rows
+    ]
+    picks = [Pick(number, sample) for number, sample in enumerate(samples)]
+    kept = [pick.board for pick in balanced(picks, seed)]
+    assert len(kept) == len(set(kept))
+    assert {number for number, (_, trusted) in enumerate(rows) if trusted} <= set(kept)
+    sides = [sum(rows[number][0] is side for number in kept) for side in (True, False)]
     if not any(trusted for _, trusted in rows):
         assert sides[0] == sides[1] == min(sum(s for s, _ in rows), sum(not s for s, _ in rows))
-    assert kept == balanced(numbered, lambda r: r[1][0], lambda r: r[1][1], seed)
 
 
 def verdicts(told, marks, said=None):
@@ -287,8 +302,8 @@ def test_every_attempt_is_a_row_or_has_a_reason():
     assert dropped == samples - len(chosen.sft) - len(chosen.rl)
     for picks in (chosen.sft, chosen.rl):
         assert sum(p.sample.success for p in picks) == sum(not p.sample.success for p in picks)
-    parts = [s.part for s in chosen.steps if s.fault is None]
-    assert parts.count("rl") == len(parts) - round(2 / 3 * len(parts))
+    steps = chosen.parts.total()
+    assert chosen.parts["rl"] == steps - round(2 / 3 * steps)
     assert select(outlines, seed=1) == chosen
     everything = select(outlines, seed=1, rl_variance=25)
     assert not everything.rl

@@ -6,8 +6,8 @@ import sys
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
-import pyarrow.parquet as pq
 import pytest
+from support.corpora import read_rows
 from support.gates import GATE, kill_at_gate
 from support.scripted import ScriptedChat
 from typer.testing import CliRunner
@@ -18,8 +18,8 @@ from goalreel.chat.plan import parse_plan
 from goalreel.cli.corpus import app
 from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.critic_rows import CRITIQUES
-from goalreel.datasets.corpora.rows import messages_of, read_rows
-from goalreel.errors import DatasetError, InputError
+from goalreel.datasets.corpora.rows import messages_of
+from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.tabletop.grammar import sample_episode, state_of
@@ -31,7 +31,6 @@ from goalreel_lab.corpora.plans import continuation_rows, walk
 from goalreel_lab.corpora.prompts import NAMES
 from goalreel_lab.corpora.rows import (
     EDITS,
-    PLANS,
     VERDICTS,
     candidate_of,
     plan_lesson,
@@ -260,16 +259,6 @@ def test_another_corpus_is_never_mixed_in(tmp_path):
     for episodes, text in ((2, False), (1, True)):
         with pytest.raises(DatasetError, match="made with other options"):
             make_corpus(CorpusConfig("plans", "validation", episodes, size=64), tmp_path / "c", text=text)
-    with pytest.raises(InputError, match="holds no corpus"):
-        next(read_rows(tmp_path / "nothing", PLANS))
-
-
-def test_a_corpus_of_an_older_goalreel_is_told_in_one_line(written, tmp_path):
-    (shard, *_) = sorted((written["plans"][0] / "data").glob("*.parquet"))
-    (tmp_path / "data").mkdir()
-    pq.write_table(pq.read_table(shard).drop_columns(["thinking"]), tmp_path / "data" / shard.name)
-    with pytest.raises(DatasetError, match="has no thinking: make the corpus"):
-        next(read_rows(tmp_path, PLANS))
 
 
 def test_bad_orders_are_one_line():

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
+from support.corpora import read_rows
 
-from goalreel.datasets.corpora.rows import read_rows
 from goalreel.errors import InputError
 from goalreel.tabletop.grammar import sample_episode
 from goalreel.tabletop.readback import read_back, shown
