@@ -1,6 +1,7 @@
 """One recorded episode of a LeRobot dataset: its numbers at once, its frames when asked for."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
@@ -21,8 +22,9 @@ from goalreel.datasets.labels import (
     read_labels,
 )
 from goalreel.datasets.parquet import (
+    COUNTS,
     array,
-    first_fault,
+    column_faults,
     open_parquet,
     read_schema,
     read_table,
@@ -76,13 +78,8 @@ class Episode:
         index, where = row["episode_index"], f"{root}: episode {row['episode_index']}"
         path = stored(root, info["data_path"], row, "data")
         numbers = numbers or find_numbers(info["features"])
-        try:
-            fault = first_fault(path, info["features"])
-        except (pa.ArrowException, OSError):
-            fault = None  # said when the rows are read
-        if fault is not None:
-            raise DatasetError(f"{where}: {path}: {fault}")
-        table = read_rows(path, index, where, (*numbers.state, *numbers.action))
+        dtypes = tuple((name, feature["dtype"]) for name, feature in info["features"].items())
+        table = read_rows(path, index, where, (*numbers.state, *numbers.action), dtypes)
         if len(table) != row["length"] or not len(table):
             raise DatasetError(
                 f"{where}: {path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
@@ -167,9 +164,7 @@ class Episode:
         None takes the first of `LABEL_FORMS` in which it has some. A label holds until the next one.
         """
         forms = LABEL_FORMS if form is None else (form,)
-        episode: Any = (
-            self  # the type checker knows this class by the folder, and labels.py by the link to it
-        )
+        episode: Any = self  # the type checker takes it for another class than labels.py's, by a link
         return next((labels for name in forms if (labels := read_labels(episode, name))), ())
 
     def is_video(self, camera: str) -> bool:
@@ -209,14 +204,10 @@ class Episode:
         )
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
-        rows = read_rows(self.data_path, self.index, self._where, camera=camera)
-        if camera not in rows.schema.names:
-            raise DatasetError(
-                f"{self._where}: {self.data_path} has no column {camera}: copy the dataset again"
-            )
+        cells = _stored_images(self.data_path, self.index, self._where, camera)
         pictures = []
         for index in indices:
-            cell = rows[camera][index].as_py() or {}
+            cell = cells[index].as_py() or {}
             try:
                 pictures.append(Image.decode(cell.get("bytes") or b"").pixels)
             except ValueError as e:
@@ -265,45 +256,48 @@ def _columns(table: pa.Table, names: Sequence[str], where: str) -> NDArray[np.fl
 
 
 def read_rows(
-    path: Path, episode: int, where: str, numbers: tuple[str, ...] = (), camera: str | None = None
+    path: Path, episode: int, where: str, numbers: tuple[str, ...], dtypes: tuple[tuple[str, str], ...]
 ) -> pa.Table:
-    """Read the episode's rows in frame order: the plain numbers, or one camera's stored images."""
+    """Read the numbers in an episode's rows, in frame order; `dtypes` are those of the features."""
+    with _one_line(path, where):
+        status = path.stat()
+        table, episodes = _numbers(path, numbers, dtypes, status.st_mtime_ns, status.st_size)
+        start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
+        return sort_rows(table.slice(start, stop - start), "frame_index")
+
+
+def _stored_images(path: Path, episode: int, where: str, camera: str) -> list[Any]:
+    """Read the stored pictures of an episode in frame order; row groups without any are left out."""
+    with _one_line(path, where):
+        with open_parquet(path) as file:
+            spans = value_spans(file.metadata, "episode_index")
+            groups = [i for i, span in enumerate(spans) if span is None or span[0] <= episode <= span[1]]
+            table = file.read_row_groups(groups, ["episode_index", "frame_index", camera])
+        rows = np.flatnonzero(to_numpy(table["episode_index"]) == episode)
+        return sort_rows(table.take(array(rows, pa.int64())), "frame_index")[camera]
+
+
+@contextmanager
+def _one_line(path: Path, where: str) -> Iterator[None]:
     try:
-        if camera is None:
-            status = path.stat()
-            table, episodes = _numbers(path, numbers, status.st_mtime_ns, status.st_size)
-            start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
-            return sort_rows(table.slice(start, stop - start), "frame_index")
-        return sort_rows(_stored_rows(path, episode, ["episode_index", "frame_index", camera]), "frame_index")
+        yield
     except FileNotFoundError as e:
         raise DatasetError(f"{where}: {path} is missing: copy the dataset again") from e
     except (pa.ArrowException, OSError, KeyError) as e:
         raise DatasetError(f"{where}: {path} is not readable ({first_line(e)})") from e
 
 
-def _stored_rows(path: Path, episode: int, columns: list[str]) -> pa.Table:
-    """Read the rows of an episode; row groups without any are left out, for stored images are large."""
-    with open_parquet(path) as file:
-        spans = value_spans(file.metadata, "episode_index")
-        groups = [i for i, span in enumerate(spans) if span is None or span[0] <= episode <= span[1]]
-        table = file.read_row_groups(groups, columns)
-    rows = np.flatnonzero(to_numpy(table["episode_index"]) == episode)
-    return table.take(array(rows, pa.int64()))
-
-
 @lru_cache(maxsize=2)
 def _numbers(
-    path: Path, numbers: tuple[str, ...], mtime_ns: int, size: int
+    path: Path, numbers: tuple[str, ...], dtypes: tuple[tuple[str, str], ...], mtime_ns: int, size: int
 ) -> tuple[pa.Table, NDArray[np.int64]]:
     """Read the numeric columns of a data file, and the episode of each row, ascending.
 
     Episodes are read in order, so the last file or two serve them all.
     """
-    columns = ("timestamp", "frame_index", "episode_index", "task_index", "subtask_index", *numbers)
-    table = read_table(path, [name for name in read_schema(path).names if name in columns])
-    table = table.combine_chunks()
-    episodes = to_numpy(table["episode_index"])
-    if (np.diff(episodes) < 0).any():
-        order = np.argsort(episodes, kind="stable")
-        table, episodes = table.take(array(order, pa.int64())), episodes[order]
-    return table, episodes
+    columns, schema = (*COUNTS, *numbers), read_schema(path)
+    if fault := next(column_faults(schema, dict(dtypes)), None):
+        raise pa.ArrowInvalid(fault)
+    table = read_table(path, [name for name in schema.names if name in columns]).combine_chunks()
+    table = sort_rows(table, "episode_index")
+    return table, to_numpy(table["episode_index"])

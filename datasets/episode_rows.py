@@ -10,7 +10,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from goalreel.datasets.parquet import (
-    needed_in_episodes,
+    are_texts,
     read_metadata,
     read_schema,
     read_table,
@@ -131,8 +131,8 @@ def _with_types(root: Path, table: pa.Table) -> pa.Table:
         DatasetError: they are no such numbers, or lerobot makes no path of them.
     """
     for at, field in enumerate(table.schema):
-        if lists := needed_in_episodes(field.name, field.type):
-            raise DatasetError(f"{root}: meta/episodes: {field.name} is of type {field.type}: write {lists}")
+        if field.name == "tasks" and not are_texts(field.type):
+            raise DatasetError(f"{root}: meta/episodes: tasks is of type {field.type}: write lists of texts")
         of_video, kind, needed = field.name.startswith("videos/"), pa.int64(), "whole numbers, as int64"
         if of_video and field.name.endswith("_timestamp"):
             kind, needed = pa.float64(), "seconds"

@@ -124,14 +124,13 @@ class _Episodes(Mapping[int, str]):
 
     def _labels(self, row: Row) -> str:
         """Words of an episode outside of its rows (`goalreel.datasets.labels`), as JSON."""
-        stages = {name: row[name] for name in sorted(row) if "subtask_" in name}
         per_frame = has_sub_tasks(self._info["features"])
         instruction = list(row.get("tasks") or ())[:1] if per_frame else []
         try:
             annotations = annotated_subtasks(self._root).get(row["episode_index"])
         except DatasetError:
             annotations = None
-        return json.dumps([stages, instruction, annotations], default=str)
+        return json.dumps([{}, instruction, annotations], default=str)
 
     def _keyframes(self, episodes: Mapping[int, Row], camera: str) -> dict[int, bytes]:
         """Digests of the first and the last keyframe in each episode's part of a video, as stored.

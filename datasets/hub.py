@@ -8,14 +8,12 @@ import logging
 import os
 import re
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any
 
-from goalreel.concurrency import call_in_thread
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.info_file import HUB_NAME, read_info, stored, written
 from goalreel.errors import DatasetError, first_line
@@ -31,6 +29,9 @@ _WAIT = 5.0
 """Seconds for the Hub's first answer, unless HF_HUB_ETAG_TIMEOUT says otherwise; then the cache is used."""
 _ABSENT = (
     "no such folder, and no dataset on the Hugging Face Hub that you may read (if private: hf auth login)"
+)
+_UNREACHED = (
+    "no such folder, not in the cache of the Hugging Face Hub, and that is not reached (HF_HUB_OFFLINE?)"
 )
 _ON_HUB = re.compile(
     r"(?:https?://[^/]+/datasets/|hf://datasets/)(?P<name>[\w.-]+/[\w.-]+?)"
@@ -81,7 +82,9 @@ def local_folder(
         if _version(meta).startswith("v2"):
             return _converted(name, meta)
         if own:
-            return _own(name, download, meta if is_cached else None)
+            folder = Path(name.partition("/")[2])
+            # One that is there may be changed, and is taken as it is.
+            return folder if folder.exists() else download(local_dir=f"{folder}.part").rename(folder)
         if episodes is not None:
             return download(allow_patterns=[*_META, *_files(meta, episodes)])
         return download(allow_patterns=None if videos else [*_META, "data/*"])
@@ -103,38 +106,26 @@ def push(folder: Path, name: str) -> str:
 
 
 def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
-    """The first of the revisions that there is, and False; True where only the cache is left to read it.
-
-    The Hub is asked in a thread: without a network, DNS alone takes half a minute to say so.
-    """
+    """The first of the revisions that there is, and False; True where only the cache is left to read it."""
     from huggingface_hub import HfApi, try_to_load_from_cache
-    from huggingface_hub.errors import (
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-        RevisionNotFoundError,
-    )
+    from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled, RevisionNotFoundError
 
-    def ask(revision: str) -> object:
-        return HfApi().dataset_info(name, revision=revision, expand=["sha"])
-
-    answers, answer = SimpleQueue[tuple[str, object]](), None
+    seconds, error = float(os.environ.get("HF_HUB_ETAG_TIMEOUT", _WAIT)), None
     for revision in wanted:
-        call_in_thread("goalreel-hub", ask, revision, answers)
         try:
-            answer = answers.get(timeout=float(os.environ.get("HF_HUB_ETAG_TIMEOUT", _WAIT)))[1]
-        except Empty:
-            answer = LocalEntryNotFoundError("no answer")
-        if not isinstance(answer, BaseException):
+            HfApi().dataset_info(name, revision=revision, timeout=seconds, expand=["sha"])
             return revision, False
-        if not isinstance(answer, RevisionNotFoundError):
-            break
-    assert isinstance(answer, BaseException)
-    for known in wanted if not isinstance(answer, RevisionNotFoundError) else ():
-        if isinstance(try_to_load_from_cache(name, _INFO, None, known, "dataset"), str):
-            if not isinstance(answer, OfflineModeIsEnabled):  # which the user asked for
-                log.warning("%s: the copy in the cache is used (the Hub: %s)", name, first_line(answer))
-            return known, True
-    raise answer
+        except RevisionNotFoundError as e:
+            error = e
+        except (HTTPError, OfflineModeIsEnabled) as e:
+            for known in wanted:
+                if isinstance(try_to_load_from_cache(name, _INFO, None, known, "dataset"), str):
+                    if not isinstance(e, OfflineModeIsEnabled):  # which the user asked for
+                        log.warning("%s: the copy in the cache is used (the Hub: %s)", name, first_line(e))
+                    return known, True
+            raise
+    assert error is not None
+    raise error
 
 
 def _download(name: str, **options: Any) -> Path:
@@ -157,25 +148,6 @@ def _files(root: Path, episodes: Collection[int]) -> list[str]:
         for name in (name for name, feature in info["features"].items() if feature["dtype"] == "video"):
             paths.add(stored(root, info["video_path"], row, f"videos/{name}", video_key=name))
     return sorted(str(path.relative_to(root)) for path in paths)
-
-
-def _own(name: str, download: Callable[..., Path], cached: Path | None) -> Path:
-    """The dataset as a folder of its own; one that is there may be changed, and is taken as it is.
-
-    Without the Hub it is copied from the cache, if that has all of it.
-    """
-    folder = Path(name.partition("/")[2])
-    if not folder.exists():
-        part = folder.with_name(f"{folder.name}.part")
-        if cached is None:
-            download(local_dir=part)
-        else:
-            files = _files(cached, EpisodeRows.read(cached).indices.tolist())
-            if missing := [file for file in files if not (cached / file).is_file()]:
-                raise DatasetError(f"{name}: the Hub is not reached, and the cache lacks {missing[0]}")
-            shutil.copytree(cached, part, dirs_exist_ok=True)
-        part.rename(folder)
-    return folder
 
 
 def _converted(name: str, meta: Path) -> Path:
@@ -223,8 +195,6 @@ def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
         hub.OfflineModeIsEnabled,
     ) as e:
         told = e.__cause__ if isinstance(e, hub.LocalEntryNotFoundError) and e.__cause__ else e
-        text = "no such folder, not in the cache of the Hugging Face Hub, and that is not reached"
-        text = f"{text} (HF_HUB_OFFLINE?)"
-        if isinstance(told, hub.HFValidationError | hub.HfHubHTTPError | hub.FileMetadataError):
-            text = f"the Hugging Face Hub says: {first_line(told)}"
+        is_answer = isinstance(told, hub.HFValidationError | hub.HfHubHTTPError | hub.FileMetadataError)
+        text = f"the Hugging Face Hub says: {first_line(told)}" if is_answer else _UNREACHED
         raise DatasetError(f"{name}: {text}") from e

@@ -32,16 +32,11 @@ LABEL_FORMS: Mapping[LabelForm, str] = {
     "annotations": "meta/lerobot_annotations.json",
     "subtask_index": "subtask_index and meta/subtasks.parquet",
     "tasks": "a task per frame in task_index",
-    "stages": "SARM's stages in meta/episodes",
 }
 """Each form for a reader. Where an episode has several, the first of them is taken."""
 ANNOTATIONS, SUBTASKS = Path("meta") / "lerobot_annotations.json", Path("meta") / "subtasks.parquet"
 SUB_TASKS = "goalreel.task_per_frame"
 """Key in a sub-goal camera's `info` where frames may have their sub-tasks as tasks."""
-WHOLE = "task"
-"""The only stage of an episode where nobody named any: lerobot's `SARMConfig` has the same."""
-STAGE_PREFIXES = ("dense_", "sparse_", "")
-"""Prefixes of the columns of SARM's stages; the empty one is the older name of the sparse ones."""
 
 
 def read_labels(episode: "Episode", form: LabelForm) -> tuple[Label, ...]:
@@ -50,13 +45,9 @@ def read_labels(episode: "Episode", form: LabelForm) -> tuple[Label, ...]:
         return subtask_labels(episode.data_path).get(episode.index, ())
     if form == "annotations":
         return annotation_labels(episode.root, episode.index, episode.timestamps)
-    where = f"{episode.root}: episode {episode.index}"
-    if form == "stages":
-        return stage_labels(episode.row, episode.timestamps, where)
     runs = episode.tasks
     if form == "subtask_index":
-        indices = episode.subtask_index
-        runs = () if indices is None else _old_subtasks(episode.root / SUBTASKS, indices, where)
+        runs = _old_subtasks(episode)
     elif not has_several(text for _, text in runs) or has_sub_tasks(episode.info["features"]):
         return ()
     labels = tuple((float(episode.timestamps[frame]), text) for frame, text in runs)
@@ -73,11 +64,13 @@ def has_sub_tasks(features: Mapping[str, Mapping[str, Any]]) -> bool:
     return any((feature.get("info") or {}).get(SUB_TASKS) for feature in features.values())
 
 
-def _old_subtasks(path: Path, indices: NDArray[np.int64], where: str) -> list[tuple[int, str]]:
-    if (indices < 0).all() or not path.is_file():
-        return []
+def _old_subtasks(episode: "Episode") -> Sequence[tuple[int, str]]:
+    path, indices = episode.root / SUBTASKS, episode.subtask_index
+    if indices is None or (indices < 0).all() or not path.is_file():
+        return ()
     texts = read_texts(path, "subtask")
     if unknown := sorted(set(indices[indices >= 0].tolist()) - set(texts)):
+        where = f"{episode.root}: episode {episode.index}"
         raise DatasetError(f"{where}: subtask_index {unknown[0]} has no row in {path.name}: add it")
     return frame_labels(indices, texts)
 
@@ -90,8 +83,7 @@ def subtask_labels(path: Path) -> Labels:
     except FileNotFoundError as e:
         raise DatasetError(f"{path} is missing: copy the dataset again") from e
     except (pa.ArrowException, OSError) as e:
-        message = first_line(e)
-        raise DatasetError(f"{path} is not readable ({message})") from e
+        raise DatasetError(f"{path} is not readable ({first_line(e)})") from e
 
 
 @lru_cache(maxsize=2)
@@ -99,20 +91,26 @@ def _read(path: Path, mtime_ns: int, size: int) -> Labels:
     columns = ["episode_index", "frame_index", "timestamp", "language_persistent"]
     if not set(columns) <= set(read_schema(path).names):
         return {}
-    labels_by_episode: Labels = {}
+    labels: Labels = {}
     for episode, part in episode_tables(path, columns):
         frames = sort_rows(part, "frame_index")
         rows = persistent_rows(frames["language_persistent"].combine_chunks(), to_numpy(frames["timestamp"]))
-        labels = {(float(r["timestamp"]), r["content"] or "") for r in rows if r["style"] == "subtask"}
-        if labels:
-            labels_by_episode[episode] = tuple(sorted(labels))
-    return labels_by_episode
+        found = {(float(r["timestamp"]), r["content"] or "") for r in rows if r["style"] == "subtask"}
+        labels |= {episode: tuple(sorted(found))} if found else {}
+    return labels
 
 
 def end_row(style: str, timestamp: np.float32) -> LanguageRow:
     """Make a row that ends those of its style. It is never stored: the frames behind it lack them."""
-    fields = {"content": None, "style": style, "timestamp": float(timestamp)}
-    return {"role": "assistant", **fields, "camera": None, "tool_calls": None}
+    return language_row(style, None, timestamp)
+
+
+def language_row(
+    style: str, content: str | None, timestamp: np.float32, role: str = "assistant"
+) -> LanguageRow:
+    """Make a row of `language_persistent`, in the order of its fields."""
+    fields = {"role": role, "content": content, "style": style, "timestamp": float(timestamp)}
+    return {**fields, "camera": None, "tool_calls": None}
 
 
 def is_end(row: LanguageRow) -> bool:
@@ -159,8 +157,7 @@ def read_texts(path: Path, column: str) -> dict[int, str]:
     try:
         table = read_table(path)
     except (pa.ArrowException, OSError) as e:
-        message = first_line(e)
-        raise DatasetError(f"{path}: not readable as parquet ({message})") from e
+        raise DatasetError(f"{path}: not readable as parquet ({first_line(e)})") from e
     # lerobot writes the pandas index: the text is in `column`, or in an unnamed index column.
     text = next((n for n in (column, "__index_level_0__") if n in table.column_names), None)
     if text is None or f"{column}_index" not in table.column_names:
@@ -237,37 +234,6 @@ def _annotations(path: Path, mtime_ns: int) -> dict[int, list[dict[str, Any]]]:
     return subtasks
 
 
-def stage_labels(row: Mapping[str, Any], times: NDArray[np.float32], where: str) -> tuple[Label, ...]:
-    """The stages of a row of meta/episodes: SARM's dense ones, else its sparse ones; empty without any.
-
-    Raises:
-        DatasetError: the columns do not fit each other, or two stages overlap.
-    """
-    for prefix in STAGE_PREFIXES:
-        names: Sequence[str] = row.get(f"{prefix}subtask_names") or ()
-        if not are_stages(names):
-            continue
-        starts, ends = (_stage_times(row, f"{prefix}subtask_{edge}", times) for edge in ("start", "end"))
-        if not len(names) == len(starts) == len(ends):
-            raise DatasetError(f"{where}: {prefix}subtask_names and its times differ in number: correct them")
-        return _spans(list(zip(starts, ends, names, strict=True)), times, where)
-    return ()
-
-
-def are_stages(names: Sequence[str] | None) -> bool:
-    """Tell if somebody named an episode's stages: one called "task" stands for the whole episode."""
-    return bool(names) and names != [WHOLE]
-
-
-def _stage_times(row: Mapping[str, Any], name: str, times: NDArray[np.float32]) -> Sequence[float]:
-    """Seconds at which stages begin or end: by their frames, which SARM reads, else by their times."""
-    frames: Sequence[int] | None = row.get(f"{name}_frames")
-    if frames is None:
-        return row.get(f"{name}_times") or ()
-    step = float(times[-1] - times[0]) / max(len(times) - 1, 1)
-    return [float(times[f]) if 0 <= f < len(times) else float(times[0]) + f * step for f in frames]
-
-
 def _spans(
     spans: Iterable[tuple[float, float, str]], times: NDArray[np.float32], where: str
 ) -> tuple[Label, ...]:
@@ -320,4 +286,4 @@ def _is_labelled(episode: "Episode", form: LabelForm) -> bool:
             return episode.index in annotated_subtasks(episode.root)
         return bool(read_labels(episode, form))
     except DatasetError:
-        return form in ("stages", "subtask_index")
+        return form == "subtask_index"

@@ -10,7 +10,6 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -207,45 +206,24 @@ def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
 COUNTS = ("episode_index", "frame_index", "index", "task_index", "subtask_index", "timestamp")
 _NEEDED = ("episode_index", "frame_index", "timestamp")
 _ROW_FIELDS = {"role": "text", "content": "text", "style": "text", "timestamp": "numbers"}
-_EPISODES = (
-    (re.compile(r"tasks|(dense_|sparse_|)subtask_names"), "text"),
-    (re.compile(r"(dense_|sparse_|)subtask_(start|end)_(times|frames)"), "numbers"),
-)
 _LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 
 
-def column_faults(schema: pa.Schema, features: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Say of each column of a data file that is missing, or of a type that nobody reads, what to write."""
+def column_faults(schema: pa.Schema, dtypes: Mapping[str, str]) -> Iterator[str]:
+    """Say of each column of a data file that is missing, or of a type that nobody reads, what to write.
+
+    `dtypes` are those of the features in meta/info.json.
+    """
     if missing := [name for name in _NEEDED if name not in schema.names]:
         yield f"has no column {', '.join(missing)}: copy the dataset again"
     for field in schema:
-        dtype = str(features.get(field.name, {}).get("dtype"))
-        needed = _needed(field.name, dtype, field.type)
-        if needed is not None:
+        if needed := _needed(field.name, dtypes.get(field.name, ""), field.type):
             yield f"{field.name} is of type {field.type}: write {needed}"
 
 
-def first_fault(path: Path, features: Mapping[str, Mapping[str, Any]]) -> str | None:
-    """Find the first of `column_faults` of a file, which is read once.
-
-    Raises:
-        pa.ArrowException, OSError: as `open_parquet`.
-    """
-    status = path.stat()
-    return next(column_faults(_schema(path, status.st_mtime_ns, status.st_size), features), None)
-
-
-@lru_cache(maxsize=2)
-def _schema(path: Path, mtime_ns: int, size: int) -> pa.Schema:
-    return read_schema(path)
-
-
-def needed_in_episodes(name: str, kind: pa.DataType) -> str | None:
-    """Say what a column of meta/episodes should hold, lists of texts or numbers; None where it does."""
-    needed = next((needed for pattern, needed in _EPISODES if pattern.fullmatch(name)), None)
-    if needed is None or is_null(kind) or (isinstance(kind, _LISTS) and _is(needed, kind.value_type)):
-        return None
-    return f"lists of {needed}"
+def are_texts(kind: pa.DataType) -> bool:
+    """Tell if a column holds lists of texts, or nothing."""
+    return is_null(kind) or (isinstance(kind, _LISTS) and _is("text", kind.value_type))
 
 
 def _needed(name: str, dtype: str, kind: pa.DataType) -> str | None:
@@ -256,11 +234,10 @@ def _needed(name: str, dtype: str, kind: pa.DataType) -> str | None:
         rows = kind.value_type if isinstance(kind, _LISTS) else None
         if is_null(kind) or (rows is not None and is_null(rows)):
             return None
-        wanted = {
-            n: what for n, what in _ROW_FIELDS.items() if n != "timestamp" or name == "language_persistent"
-        }
         fields = {f.name: f.type for f in rows} if rows is not None and is_struct(rows) else {}
-        bad = [n for n, what in wanted.items() if n not in fields or not _is(what, fields[n])]
+        if name == "language_events":
+            fields["timestamp"] = pa.null()  # each belongs to its frame
+        bad = [n for n, what in _ROW_FIELDS.items() if n not in fields or not _is(what, fields[n])]
         return f"lists of rows with {', '.join(bad)}, as lerobot does" if bad else None
     if dtype == "image":
         return None if is_null(kind) or is_struct(kind) else "pictures, as lerobot does"
@@ -269,6 +246,13 @@ def _needed(name: str, dtype: str, kind: pa.DataType) -> str | None:
             kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind.value_type
         return None if _is("numbers", kind) else "numbers"
     return None
+
+
+def depth(kind: pa.DataType) -> int:
+    """Count the lists of a cell, one in another; a matrix has another type where `datasets` is imported."""
+    if isinstance(kind, pa.BaseExtensionType):
+        return depth(kind.storage_type)
+    return 1 + depth(kind.value_type) if isinstance(kind, _LISTS) else 0
 
 
 def _is(needed: str, kind: pa.DataType) -> bool:

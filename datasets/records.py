@@ -20,7 +20,6 @@ so a resumed run leaves the same bytes as an unbroken one.
 import hashlib
 import json
 import logging
-import operator
 import os
 import re
 import shutil
@@ -42,6 +41,7 @@ from goalreel.datasets.fingerprint import Fingerprint, same_frames
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import digest, exclusive, file_lock, find, read_file, read_json, sweep, write_bytes
 from goalreel.image import Image
+from goalreel.planners.kinematic.layout import Finding
 from goalreel.types import Storyboard
 
 if TYPE_CHECKING:
@@ -129,16 +129,9 @@ def check_own(out: Path) -> None:
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out")
 
 
-class _Finding(TypedDict):
-    field: str
-    value: str | None
-    confidence: str
-    reason: str
-
-
 class _Robot(TypedDict):
     layout: str
-    findings: list[_Finding]
+    findings: list[Finding]
 
 
 class _Settings(TypedDict, total=False):
@@ -211,27 +204,22 @@ class Records:
                 old = self._stored()
             except ValueError as e:
                 raise DatasetError(f"{path}: damaged: remove {out} and annotate again") from e
-            was = {**old["settings"], "format": old["format"]}
             if old["source"] != self.source:
                 raise DatasetError(other)
-            now: dict[str, Any] = {**new["settings"], "format": FORMAT}
-            robot = was.get("robot")
-            if changed := sorted(
-                k for k in now | was if now.get(k) != was.get(k) and k not in ("robot", "measured")
-            ):
+            was, now = ({**each["settings"], "format": each["format"]} for each in (old, new))
+            # Reasons for reading the robot so, and what is measured, may change with the episodes.
+            robots = [each.pop("robot", None) or {} for each in (was, now)]
+            before, measured = was.pop("measured", ()), now.pop("measured", ())
+            if all(robots):
+                was["layout as read"], now["layout as read"] = (robot["layout"] for robot in robots)
+            if changed := sorted(k for k in now | was if now.get(k) != was.get(k)):
                 what = ", ".join(f"{k} was {was.get(k)!r} and is now {now.get(k)!r}" for k in changed)
                 raise DatasetError(
                     f"{out}: annotated with other settings ({what}): keep them or choose another --out"
                 )
-            # Reasons for reading the robot so, and what is measured, may change with the episodes.
-            if robot and now.get("robot") and robot["layout"] != now["robot"]["layout"]:
-                raise DatasetError(
-                    f"{out}: annotated with --layout {robot['layout']}, and the episodes now say "
-                    f"{now['robot']['layout']}: choose another --out"
-                )
-            texts = {one["instruction"] for one in now.get("measured", ())}
-            if kept := [one for one in was.get("measured", ()) if one["instruction"] not in texts]:
-                new["settings"]["measured"] = [*kept, *now.get("measured", ())]
+            texts = {one["instruction"] for one in measured}
+            if kept := [one for one in before if one["instruction"] not in texts]:
+                new["settings"]["measured"] = [*kept, *measured]
         write_bytes(path, json.dumps(new, indent=2, sort_keys=True).encode() + b"\n")
 
     @property
@@ -289,45 +277,50 @@ class Records:
         """
         episodes, recorded = set(), self.recorded()
         for episode in sorted(recorded if among is None else recorded.intersection(among)):
-            text = None
-            try:
-                self._check(episode)
-            except DatasetError as e:
-                text = f"{error_line(e)}; the episode will be annotated again"
-            if text is None and self.outdated(episode):
-                same = self.is_of_recording(episode)
-                text = (
-                    f"{self.path(episode)}: its {'instruction or labels have' if same else 'recording has'}"
-                )
-                if corrected and same and self.is_corrected(episode) and self.review(episode).corrected:
-                    log.warning("%s changed; the steps that a person corrected are kept", text)
-                    text = None
-                else:
-                    text = f"{text} changed: goalreel annotate makes it anew"
-            if text is None:
+            fault = self._fault(episode, corrected)
+            if fault is None:
                 episodes.add(episode)
             elif episode not in reported:
-                log.warning("%s", text)
+                log.warning("%s", fault)
         return episodes
+
+    def _fault(self, episode: int, corrected: bool) -> str | None:
+        """Say why a record does not count; None where it does."""
+        try:
+            self._check(episode)
+        except DatasetError as e:
+            return f"{error_line(e)}; the episode will be annotated again"
+        if not self.outdated(episode):
+            return None
+        is_same = self.is_of_recording(episode)
+        changed = f"{self.path(episode)}: its {'instruction or labels have' if is_same else 'recording has'}"
+        if corrected and is_same and self.is_corrected(episode) and self.review(episode).corrected:
+            log.warning("%s changed; the steps that a person corrected are kept", changed)
+            return None
+        return f"{changed} changed: goalreel annotate makes it anew"
 
     def outdated(self, episode: int) -> bool:
         """Tell whether a record tells of another recording, or of other words, than the dataset now has."""
-        return not self._agrees(episode, operator.eq)
+        known = self._names(episode)
+        return known[0] is not None and known[0] != known[1]
 
     def is_of_recording(self, episode: int) -> bool:
         """Tell whether an episode's record tells of the recording that the dataset now has."""
-        return self._agrees(episode, same_frames)
+        known = self._names(episode)
+        return known[0] is None or same_frames(*known)
 
-    def _agrees(self, episode: int, same: Callable[[str | None, str | None], bool]) -> bool:
-        recording = None if self.recordings is None else self.recording(episode)
-        return recording is None or same(recording, (self.recordings or {}).get(episode))
+    def _names(self, episode: int) -> tuple[str | None, str | None]:
+        """The recording that a record tells of, None where nothing says; and the dataset's."""
+        if self.recordings is None:
+            return None, None
+        return self.recording(episode), self.recordings.get(episode)
 
     def commit(self, episode: int, storyboard: Storyboard) -> None:
         """Store an episode's storyboard, pictures first: the record appears only when all of it is there."""
         pictures: dict[str, bytes] = {}
 
         def put(image: Image) -> str:
-            reference, data = reference_and_png(image)
+            reference, data = _reference_and_png(image)
             if data is not None:
                 pictures[reference] = data
             return reference
@@ -394,7 +387,7 @@ class Records:
 
     def store(self, image: Image) -> str:
         """Store a picture that is no frame of the recording; returns its reference either way."""
-        reference, data = reference_and_png(image)
+        reference, data = _reference_and_png(image)
         if data is not None:
             write_bytes(self.folder / reference, data)
         return reference
@@ -407,9 +400,8 @@ class Records:
         """
 
         def get(reference: str) -> Image:
-            if reference.startswith(FRAME):
-                return get_frame(reference.removeprefix(FRAME))
-            return self.image(reference)
+            is_frame = reference.startswith(FRAME)
+            return get_frame(reference.removeprefix(FRAME)) if is_frame else self.image(reference)
 
         if not self.is_corrected(episode):
             return self._parsed(self.path(episode), None, get)
@@ -544,7 +536,7 @@ def _text(board: Storyboard) -> str:
     return board.model_dump_json(context={"put_image": reference_of})
 
 
-def reference_and_png(image: Image) -> tuple[str, bytes | None]:
+def _reference_and_png(image: Image) -> tuple[str, bytes | None]:
     """Reference of a picture in a record, and its PNG; None for a frame of the recording."""
     if image.frame:
         return FRAME + image.frame, None

@@ -64,7 +64,7 @@ type Granularity = Literal["event", "subtask", "phase"]
 instruction, and after the picking up where it is named; `phase` into reach, grasp, lift, move, place,
 retreat."""
 
-LabelForm = Literal["rows", "annotations", "subtask_index", "tasks", "stages"]
+LabelForm = Literal["rows", "annotations", "subtask_index", "tasks"]
 """A form in which a dataset may have sub-task labels already (`goalreel.datasets.labels.LABEL_FORMS`)."""
 
 SUBGOAL = "observation.images.subgoal"

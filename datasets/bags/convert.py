@@ -16,13 +16,14 @@ from goalreel import __version__
 from goalreel.datasets.bags import require_bags
 from goalreel.datasets.bags.excerpts import Cut, cut
 from goalreel.datasets.bags.streamed import board
-from goalreel.datasets.bags.topics import Bag, TopicRequest, fingerprint, picture
+from goalreel.datasets.bags.topics import Bag, TopicRequest, picture
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
+from goalreel.datasets.writing.files import content_digest
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import disk, exclusive, read_json
+from goalreel.files import digest, disk, exclusive, find, read_json
 from goalreel.image import Image
 from goalreel.progress import OnCount
 from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
@@ -110,9 +111,10 @@ def _provenance(cuts: dict[Path, Cut], request: TopicRequest) -> dict[str, Any]:
         for bag, each in cuts.items()
         for excerpt in each.excerpts
     ]
+    files = (path for bag in cuts for path in (find(bag) if bag.is_dir() else [bag]) if path.is_file())
     content = {
         "goalreel": __version__,
-        "bags": fingerprint(cuts),
+        "bags": digest(*(f"{path.name} {content_digest(path)}" for path in files)),
         "request": request.model_dump(),
         "fps": next(iter(cuts.values())).fps,
         "episodes": episodes,
@@ -187,14 +189,13 @@ def _check(path: Path, each: Cut, pictures: dict[str, Image], dataset: "LeRobotD
     """Check that a camera keeps its size and that its sides are even, as the video encoder requires."""
     for name, image in pictures.items():
         height, width, _ = dataset.features[f"observation.images.{name}"]["shape"]
-        where = f"{path}: {each.choice.cameras[name]}"
-        if image.size != (width, height):
-            w, h = image.size
-            raise DatasetError(
-                f"{where}: pictures of {width}x{height} and of {w}x{h}: cut the bag where the camera changed"
+        sizes = list(dict.fromkeys((f"{width}x{height}", f"{image.size[0]}x{image.size[1]}")))
+        if len(sizes) > 1 or width % 2 or height % 2:
+            advice = (
+                "cut the bag where the camera changed" if sizes[1:] else "the video encoder wants even sides"
             )
-        if width % 2 or height % 2:
-            raise DatasetError(f"{where}: pictures of {width}x{height}: the video encoder wants even sides")
+            where = f"{path}: {each.choice.cameras[name]}"
+            raise DatasetError(f"{where}: pictures of {' and of '.join(sizes)}: {advice}")
 
 
 def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
@@ -264,13 +265,8 @@ class _Decoder:
     def warn(self) -> None:
         """Say how many pictures were replaced."""
         if self._broken:
-            log.warning(
-                "%s: %d of %d pictures cannot be used (%s); the picture before or after is used instead",
-                self._where,
-                len(self._broken),
-                self._pictures,
-                self._reason,
-            )
+            text = "%s: %d of %d pictures cannot be used (%s); the picture before or after is used instead"
+            log.warning(text, self._where, len(self._broken), self._pictures, self._reason)
 
 
 def has_goals(cuts: dict[Path, Cut]) -> bool:
@@ -286,7 +282,7 @@ def write_goals(
     *,
     use_rejected: bool = False,
     form: SubGoalForm = DEFAULT_FORM,
-    progress: OnCount | None = None,
+    progress: OnCount = lambda done, total: None,
 ) -> list[Storyboard]:
     """Make `out` from the dataset `recorded`, which `convert` made from the same `cuts`. Resumes.
 

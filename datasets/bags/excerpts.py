@@ -1,9 +1,10 @@
 """Cut a bag into episodes: find the pictures, the state, the action and the sub-goal of every frame."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +20,12 @@ from goalreel.datasets.bags.timeline import (
     Track,
     as_of,
     common_rate,
-    number_readers,
     numbers,
     staleness,
     survey,
     timeline,
 )
-from goalreel.datasets.bags.topics import Bag, TopicChoice, TopicRequest, choose
+from goalreel.datasets.bags.topics import NUMBERS, Bag, TopicChoice, TopicRequest, choose
 from goalreel.errors import DatasetError
 
 log = logging.getLogger(__name__)
@@ -84,7 +84,9 @@ def cut(bag: Bag, request: TopicRequest) -> Cut:
         DatasetError: see `choose` and `survey`; an empty instruction; or no episode of two frames.
     """
     choice = choose(bag, request)
-    keep = number_readers(bag, choice)
+    keep: dict[str, Callable[[Any], Any]] = {
+        topic: NUMBERS[str(bag.topics[topic].msgtype)] for topic in (*choice.states, *choice.actions)
+    }
     if choice.instruction:
         keep[choice.instruction] = lambda m: m.data.strip()
     if choice.subgoal:
@@ -146,12 +148,11 @@ class _Cutter:
             track = self.tracks[self.choice.instruction]
             starts = track.stamps.tolist()
             for start, end, task in zip(starts, [*starts[1:], FOREVER], track.payloads, strict=True):
-                yield _Window(start, end, self._checked_task(task, track))
+                yield _Window(start, end, task)
         elif self.choice.subgoal is not None:
             for _, group in groupby(self.spans, key=lambda span: span.id):
                 storyboard_spans = list(group)
                 task = storyboard_spans[0].goal.task.strip()
-                task = self._checked_task(task, self.tracks[self.choice.subgoal])
                 yield _Window(storyboard_spans[0].start, storyboard_spans[-1].end, task)
 
     def _without_pauses(self, window: _Window, period: int) -> Iterator[_Window]:
@@ -180,13 +181,11 @@ class _Cutter:
             part = replace(window, start=max(part.start, after), fresh=(pause_start + after) // 2)
         yield part
 
-    def _checked_task(self, task: str, track: Track) -> str:
-        if not task:
-            raise DatasetError(f"{self.bag.path}: {track.topic}: an empty instruction: pass --task TEXT")
-        return task
-
     def _excerpt(self, window: _Window, frames: Timeline) -> Excerpt | None:
         """Lay an episode out on its time line; None where it is shorter than two frames."""
+        if not window.task:
+            topic = self.choice.instruction or self.choice.subgoal
+            raise DatasetError(f"{self.bag.path}: {topic}: an empty instruction: pass --task TEXT")
         others = {n: t for i, (n, t) in enumerate(self.cameras.items()) if i}
         sampled = [(part.stamps, frames.moments) for part in self.numbers["observation.state"]]
         sampled += [(track.stamps, frames.moments) for track in others.values()]
@@ -213,13 +212,8 @@ class _Cutter:
         for track in tracks:
             age, at = staleness(track.stamps, frames.moments)
             if age > STALE_S:
-                log.warning(
-                    "%s: %s: nothing for %.1f s, %.1f s into the episode: its last value is repeated",
-                    self.bag.path,
-                    track.topic,
-                    age,
-                    at,
-                )
+                text = "%s: %s: nothing for %.1f s, %.1f s into the episode: its last value is repeated"
+                log.warning(text, self.bag.path, track.topic, age, at)
 
 
 def _late(stamps: Stamps, moments: Stamps, window: _Window) -> int:

@@ -7,6 +7,7 @@ next frame's moment: the last command given on seeing this frame.
 """
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from itertools import chain, groupby
@@ -15,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.bags.topics import JOINT_STATE, NUMBERS, Bag, StampClock, TopicChoice, stamp
+from goalreel.datasets.bags.topics import JOINT_STATE, Bag, StampClock, TopicChoice, stamp
 from goalreel.errors import DatasetError
 
 type Stamps = NDArray[np.int64]
@@ -134,11 +135,8 @@ def survey(
     Raises:
         DatasetError: the bag is damaged, a message does not fit its topic, or the clock is not usable.
     """
-    times_by_topic: dict[str, list[int]] = {topic: [] for topic in choice.all}
-    stamps: dict[str, list[int]] = {topic: [] for topic in choice.all}
-    payloads: dict[str, list[Any]] = {topic: [] for topic in choice.all}
-    # Not of latched topics: their newest message may be old.
-    lags: dict[str, list[int]] = {t: [] for t in (*choice.cameras.values(), *choice.states, *choice.actions)}
+    stamps, header_times, lags = (defaultdict[str, list[int]](list) for _ in range(3))
+    payloads = defaultdict[str, list[Any]](list)
     for topic, received, message in bag.messages(choice.all):
         where = f"{bag.path}: {topic}: message {len(stamps[topic])}"
         at = received if clock == "received" else stamp(message, received)
@@ -147,25 +145,25 @@ def survey(
         if not 0 <= at < FOREVER:
             raise DatasetError(f"{where}: its time, {at} ns, is none: use the other --clock")
         if clock == "header" or topic in choice.cameras.values():
-            times_by_topic[topic].append(stamp(message, received))
+            header_times[topic].append(stamp(message, received))
         try:
             payloads[topic].append(keep[topic](message) if topic in keep else None)
         except ValueError as e:
             raise DatasetError(f"{where}: {e}") from e
         stamps[topic].append(at)
-        if topic in lags:
+        if topic in (*choice.cameras.values(), *choice.states, *choice.actions):  # a latched one may be old
             lags[topic].append(received - at)
-    for topic, times in stamps.items():
-        _complete(bag, topic, len(times))
+    for topic in choice.all:
+        _complete(bag, topic, len(stamps[topic]))
     _check_lags(bag, lags)
     for topic, times in stamps.items():
-        _check_order(f"{bag.path}: {topic}", clock, times, times_by_topic[topic])
+        _check_order(f"{bag.path}: {topic}", clock, times, header_times[topic])
     return {topic: _track(topic, stamps[topic], payloads[topic]) for topic in choice.all}
 
 
 def _complete(bag: Bag, topic: str, count: int) -> None:
     """Compare the number of messages with the one that the bag states; they differ where it is damaged."""
-    expected = bag.topics[topic].count
+    expected = bag.topics[topic].msgcount
     if not count:
         raise DatasetError(f"{bag.path}: {topic}: none of its {expected} messages is there: truncated?")
     if count != expected:
@@ -176,11 +174,11 @@ def _check_lags(bag: Bag, lags: dict[str, list[int]]) -> None:
     """Refuse stamps of one topic that are far older than those of another: numbers beside what they do not
     show.
     """
-    medians = {topic: float(np.median(each)) / SECOND for topic, each in lags.items() if each}
-    newest, oldest = min(medians, key=medians.__getitem__), max(medians, key=medians.__getitem__)
-    if medians[oldest] - medians[newest] > MAX_LAG_S:
+    medians = sorted((float(np.median(each)) / SECOND, topic) for topic, each in lags.items())
+    (least, newest), (most, oldest) = medians[0], medians[-1]
+    if most - least > MAX_LAG_S:
         raise DatasetError(
-            f"{bag.path}: the stamps of {oldest} are {medians[oldest] - medians[newest]:.1f} s older than "
+            f"{bag.path}: the stamps of {oldest} are {most - least:.1f} s older than "
             f"those of {newest}, as where a clock is off: use --clock received"
         )
 
@@ -220,7 +218,7 @@ def numbers(bag: Bag, tracks: Iterable[Track]) -> list[Numbers]:
         DatasetError: the dimensions of another type change along the way, there are no numbers, or a value is
             NaN or infinite.
     """
-    return [_numbers(f"{bag.path}: {t.topic}", t, bag.topics[t.topic].type == JOINT_STATE) for t in tracks]
+    return [_numbers(f"{bag.path}: {t.topic}", t, bag.topics[t.topic].msgtype == JOINT_STATE) for t in tracks]
 
 
 def _numbers(where: str, track: Track, joints: bool) -> Numbers:
@@ -245,11 +243,6 @@ def _numbers(where: str, track: Track, joints: bool) -> Numbers:
     values = values[newest, np.arange(len(names))]
     first = int(np.isnan(values).any(axis=1).sum())  # from here on every joint has spoken
     return Numbers(track.topic, track.stamps[first:], names, values[first:])
-
-
-def number_readers(bag: Bag, choice: TopicChoice) -> dict[str, Callable[[Any], Any]]:
-    """Topic -> what reads its message as named numbers, for the state and action topics."""
-    return {t: NUMBERS[bag.topics[t].type] for t in (*choice.states, *choice.actions)}
 
 
 def _few(names: tuple[str, ...]) -> str:

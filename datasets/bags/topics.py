@@ -4,7 +4,6 @@ Message definitions are the bag's own; without (sqlite3 before ROS 2 Iron) those
 used as requested, or by type where only one topic has that type.
 """
 
-import hashlib
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
@@ -23,36 +22,6 @@ from goalreel.files import check_file, find
 from goalreel.image import Image, decode_compressed, decode_raw
 from goalreel.settings import Settings
 
-_ENDS = 65536
-
-
-def fingerprint(bags: Iterable[Path]) -> str:
-    """SHA-256 over every file's name, size and ends: to tell bags apart without reading all of them."""
-    sha = hashlib.sha256()
-    for bag in bags:
-        for path in find(bag) if bag.is_dir() else [bag]:
-            if path.is_file():
-                size = path.stat().st_size
-                sha.update(f"{path.name} {size}\n".encode())
-                with path.open("rb") as file:
-                    sha.update(file.read(_ENDS))
-                    file.seek(max(size - _ENDS, 0))
-                    sha.update(file.read())
-    return sha.hexdigest()
-
-
-@dataclass(frozen=True)
-class Topic:
-    """A topic as the bag describes it: name, message type and number of messages."""
-
-    name: str
-    type: str
-    """Such as `sensor_msgs/msg/Image`."""
-    count: int
-
-    def __str__(self) -> str:
-        return f"{self.name} ({self.type})"
-
 
 class Bag:
     """An open bag. Made by `Bag.open`."""
@@ -60,11 +29,8 @@ class Bag:
     def __init__(self, path: Path, reader: Reader) -> None:
         self.path = path
         self._reader = reader
-        self._stores: dict[str, Typestore] = {}
-        self.topics: dict[str, Topic] = {}
-        for c in reader.connections:
-            count = c.msgcount + (self.topics[c.topic].count if c.topic in self.topics else 0)
-            self.topics[c.topic] = Topic(c.topic, c.msgtype, count)
+        self.topics = reader.topics
+        """Name -> type, and number of messages."""
 
     @classmethod
     @contextmanager
@@ -88,22 +54,16 @@ class Bag:
         Raises:
             DatasetError: the bag is damaged, or holds a type it does not define.
         """
-        names = set(topics)
+        names, stores = set(topics), dict[str, Typestore]()
         connections = [c for c in self._reader.connections if c.topic in names]
         if not connections:
             return
         with _one_line(self.path):
             for connection, stamp, data in self._reader.messages(connections):
-                yield (
-                    connection.topic,
-                    stamp,
-                    self._store(connection).deserialize_cdr(data, connection.msgtype),
-                )
-
-    def _store(self, connection: Connection) -> Typestore:
-        if connection.msgtype not in self._stores:
-            self._stores[connection.msgtype] = _typestore(self.path, connection)
-        return self._stores[connection.msgtype]
+                kind = connection.msgtype
+                if kind not in stores:
+                    stores[kind] = _typestore(self.path, connection)
+                yield connection.topic, stamp, stores[kind].deserialize_cdr(data, kind)
 
 
 def _typestore(path: Path, connection: Connection) -> Typestore:
@@ -295,11 +255,11 @@ def camera_name(topic: str) -> str:
 
 def _cameras(bag: Bag, options: Collection[str]) -> dict[str, str]:
     if not options:
-        candidates = [t for t in bag.topics.values() if t.type in IMAGE_TYPES and not _OURS.search(t.name)]
+        candidates = [n for n, t in bag.topics.items() if t.msgtype in IMAGE_TYPES and not _OURS.search(n)]
         if len(candidates) != 1:
             what = "no images in it" if not candidates else "which images? pass --image-topic"
             raise DatasetError(f"{bag.path}: {what}; {_listing(bag, IMAGE_TYPES if candidates else ())}")
-        options = [candidates[0].name]
+        options = candidates
     cameras: dict[str, str] = {}
     for text in options:
         name, _, topic = text.rpartition("=")
@@ -317,7 +277,7 @@ def _cameras(bag: Bag, options: Collection[str]) -> dict[str, str]:
 def _optional(bag: Bag, topic: str | None, kind: str, option: str) -> str | None:
     if topic is not None:
         return _typed(bag, topic, (kind,), kind.rpartition("/")[2])
-    candidates = [t.name for t in bag.topics.values() if t.type == kind]
+    candidates = [name for name, topic in bag.topics.items() if topic.msgtype == kind]
     if len(candidates) > 1:
         raise DatasetError(f"{bag.path}: {', '.join(candidates)} are all {kind}: pass {option}")
     return candidates[0] if candidates else None
@@ -325,8 +285,9 @@ def _optional(bag: Bag, topic: str | None, kind: str, option: str) -> str | None
 
 def _heartbeat(bag: Bag, subgoal: str | None) -> str | None:
     """The progress topic beside that of the sub-goals, if the bag has it."""
-    topic = bag.topics.get(f"{(subgoal or '').rpartition('/')[0]}/progress")
-    return topic.name if topic is not None and topic.type == PROGRESS and topic.count else None
+    name = f"{(subgoal or '').rpartition('/')[0]}/progress"
+    topic = bag.topics.get(name)
+    return name if topic is not None and topic.msgtype == PROGRESS and topic.msgcount else None
 
 
 def _typed(bag: Bag, name: str, types: Collection[str], what: str) -> str:
@@ -334,15 +295,14 @@ def _typed(bag: Bag, name: str, types: Collection[str], what: str) -> str:
     topic = bag.topics.get(name)
     if topic is None:
         raise DatasetError(f"{bag.path}: no topic {name}; {_listing(bag, ())}")
-    if topic.type not in types:
-        raise DatasetError(f"{bag.path}: {topic} does not hold {what}; {_listing(bag, types)}")
-    if not topic.count:
-        raise DatasetError(f"{bag.path}: {topic} has no message")
+    if topic.msgtype not in types or not topic.msgcount:
+        lacks = f"does not hold {what}; {_listing(bag, types)}" if topic.msgcount else "has no message"
+        raise DatasetError(f"{bag.path}: {name} ({topic.msgtype}) {lacks}")
     return name
 
 
 def _listing(bag: Bag, types: Collection[str]) -> str:
     """The bag's topics, only those of `types` if there are any such."""
-    topics: list[Topic] = sorted(bag.topics.values(), key=lambda t: t.name)
-    fitting = [t for t in topics if t.type in types] or topics
-    return "it has " + (", ".join(map(str, fitting)) or "no topics at all")
+    topics = [(name, topic.msgtype) for name, topic in sorted(bag.topics.items())]
+    fitting = [(name, kind) for name, kind in topics if kind in types] or topics
+    return "it has " + (", ".join(f"{name} ({kind})" for name, kind in fitting) or "no topics at all")

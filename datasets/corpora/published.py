@@ -22,7 +22,15 @@ from goalreel.chat.conversation import MARK, shrink
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import parse_plan
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.rows import Corpus, TalkRow, decode_lesson, shard_ranges, talks, write_corpus
+from goalreel.datasets.corpora.rows import (
+    Corpus,
+    RowKind,
+    TalkRow,
+    decode_lesson,
+    shard_ranges,
+    talks,
+    write_corpus,
+)
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import file_digest, find, read_file, read_json, write_bytes
 from goalreel.image import Image
@@ -65,9 +73,9 @@ def import_corpus(
     """
     rows = _read(file)
     kind = _kind(file, rows)
-    make = _critique if kind == "critiques" else _conversation
+    make, stored = _KINDS[kind]
     corpus = Corpus(
-        kind=CRITIQUES if kind == "critiques" else talks(kind),
+        kind=stored,
         split="train",
         shards=shard_ranges(len(rows)),
         make=partial(_make, make, file, images, out / "dropped"),
@@ -207,6 +215,10 @@ def _picture(name: object, folder: Path) -> Image:
         raise RowFaultError("a picture that cannot be read") from e
 
 
+_KINDS: Mapping[PublishedKind, tuple[Callable[[Fields, str, Path], Any], RowKind[Any]]] = {
+    "critiques": (_critique, CRITIQUES),
+    "conversations": (_conversation, talks("conversations")),
+}
 TRAJECTORY = "execution_record.json"
 
 

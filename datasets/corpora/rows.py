@@ -379,9 +379,11 @@ def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]
         return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
 
     entry: dict[str, Any] = {}
-    if kind.messages or kind.lesson:
-        messages, images = kind.messages(row) if kind.messages else messages_of(kind.lesson(row))
-        entry = {"messages": messages, "images": [path(image) for image in images]}
+    told = None if kind.lesson is None else messages_of(kind.lesson(row))
+    if kind.messages is not None:
+        told = kind.messages(row)
+    if told:
+        entry = {"messages": told[0], "images": [path(image) for image in told[1]]}
     values = kind.encode(row)
     shown = {name: values[name] for name in kind.json_columns}
     return entry | {name: path(v) if isinstance(v, Image) else v for name, v in shown.items()}

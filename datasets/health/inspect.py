@@ -43,8 +43,7 @@ def inspect(
     """
     issues = list(file_issues(source, episodes))
     if not source.cameras:
-        text = "the dataset has no camera, so there is nothing to show as a goal"
-        issues.append(broken("no_camera", text))
+        issues.append(broken("no_camera", "the dataset has no camera, so there is nothing to show as a goal"))
     if any(issue.kind in ("data_file", "columns") and issue.level == "broken" for issue in issues):
         return by_level(issues)
     try:

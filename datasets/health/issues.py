@@ -22,7 +22,7 @@ _OF_EPISODES = (
 )
 _OF_EPISODES += ("not_finite", "time_order", "time_span", "gaps", "drift", "jitter", "starts_closed")
 _OF_WORDS = ("tasks", "task_order", "no_instruction", "empty_task", "subtask_rows", "annotations")
-_OF_WORDS += ("subtask_index", "task_per_frame", "stages", "subgoal_camera", "silent", "identifier")
+_OF_WORDS += ("subtask_index", "task_per_frame", "subgoal_camera", "silent", "identifier")
 _SHOWN = 5
 
 

@@ -2,7 +2,6 @@
 
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -38,57 +37,50 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         yield warning("no_numbers", f"{text}: name them with --layout state=NAME,action=NAME")
     for name in names:
         try:
-            ranges = [_range(name, rows.paths[i]) for i in np.unique(rows.file)]
+            found = _range(name, [rows.paths[i] for i in np.unique(rows.file)])
         except DatasetError as e:
             yield broken("columns", str(e))
             continue
-        whole = [of_file for of_file in ranges if of_file is not None]
-        if len(whole) < len(ranges) or len({len(of_file.least) for of_file in whole}) != 1:
+        if found is None:
             continue  # said of the column
-        not_finite = set[int]().union(*(of_file.not_finite for of_file in whole))
+        not_finite, spans = found
         if bad := not_finite & set(chosen):
             text = f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out: correct it"
             yield warning("not_finite", text, bad)
-        most = np.max([of_file.most for of_file in whole], axis=0)
-        still = np.flatnonzero(most - np.min([of_file.least for of_file in whole], axis=0) == 0).tolist()
+        still = np.flatnonzero(spans == 0).tolist()
         if still and len(rows) > 1:
-            everything = len(still) == len(most)
+            everything = len(still) == len(spans)
             which = "all dimensions" if everything else f"dimension(s) {spell_numbers(still)}"
             yield issue("warning" if everything else "note", "constant", f"{name} never changes in {which}")
 
 
-@dataclass(frozen=True)
-class _Range:
-    """Range of a column of numbers of one file."""
+def _range(name: str, paths: Sequence[Path]) -> tuple[set[int], NDArray[np.floating]] | None:
+    """Read a column of numbers, a part at a time: episodes in which one is not finite, and each one's range.
 
-    not_finite: set[int]
-    """The episodes with a number that is not finite."""
-    least: NDArray[np.floating]
-    """(dims,); NaN where a number is."""
-    most: NDArray[np.floating]
-
-
-def _range(name: str, path: Path) -> _Range | None:
-    """Read a column of numbers, a part at a time; None where the file has none, or not of one size."""
-    if name not in read_schema(path).names:
-        return None
-    not_finite, edges, is_empty = set[int](), list[NDArray[np.floating]](), False
-    for batch in read_batches(path, ["episode_index", name], 65536):
-        if is_ragged(batch.column(name)):
-            raise DatasetError(f"{path}: {name} has cells of different sizes: correct them")
-        values = _numbers(batch.column(name))
-        rows = ~np.isfinite(values).all(axis=1) | (values.shape[1] == 0)
-        not_finite.update(to_numpy(batch.column("episode_index"))[rows].tolist())
-        is_empty |= values.shape[1] == 0
-        edges += [values.min(axis=0), values.max(axis=0)] if values.shape[1] else []
+    The range of a number is NaN where it is not always there. None where a file has no such column, or not
+    one of one size.
+    """
+    not_finite, edges, empty = set[int](), list[NDArray[np.floating]](), False
+    for path in paths:
+        if name not in read_schema(path).names:
+            return None
+        for batch in read_batches(path, ["episode_index", name], 65536):
+            values = _numbers(f"{path}: {name}", batch.column(name))
+            is_empty = values.shape[1] == 0
+            rows = ~np.isfinite(values).all(axis=1) | is_empty
+            not_finite.update(to_numpy(batch.column("episode_index"))[rows].tolist())
+            edges += [] if is_empty else [values.min(axis=0), values.max(axis=0)]
+            empty |= is_empty
     if len({len(edge) for edge in edges}) != 1:
         return None
-    edges += [np.full_like(edges[0], np.nan)] if is_empty else []
-    return _Range(not_finite, np.min(edges, axis=0), np.max(edges, axis=0))
+    spans = np.max(edges, axis=0) - np.min(edges, axis=0)
+    return not_finite, np.full_like(spans, np.nan) if empty else spans
 
 
-def _numbers(column: pa.Array) -> NDArray[np.floating]:
+def _numbers(where: str, column: pa.Array) -> NDArray[np.floating]:
     """The numbers of a column, (rows, dims); NaN in a row without any."""
+    if is_ragged(column):
+        raise DatasetError(f"{where} has cells of different sizes: correct them")
     items = column
     while hasattr(items.type, "value_type"):
         items = list_items(items)
@@ -104,9 +96,8 @@ def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssu
     cameras = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" not in source.features]
     for camera in cameras:
         kinds = _repeats(source, sample, camera)
-        if kinds == {"half"}:
-            text = f"{camera} shows every second frame twice: it was recorded at half the rate"
-            yield warning("half_rate", f"{text}; cuts may be a frame off")
+        if kinds == {"half_rate"}:
+            yield warning("half_rate", f"{camera} shows every second frame twice; cuts may be a frame off")
         if kinds == {"frozen"}:
             text = f"{camera} shows the same picture all the time while the robot moves: leave it out"
             yield warning("frozen", text)
@@ -135,14 +126,14 @@ def _busiest(body: NDArray[np.float32]) -> range | None:
 
 
 def _kind(changes: Sequence[float]) -> str:
-    """Half, frozen or whole, by how much each frame differs from the one before.
+    """half_rate, frozen or whole, by how much each frame differs from the one before.
 
     By the lower quarter, since the keyframes of a still picture differ a little from the frames between them.
     """
     even, odd = float(np.quantile(changes[::2], 0.25)), float(np.quantile(changes[1::2], 0.25))
     if max(even, odd) < _STILL:
         return "frozen"
-    return "half" if min(even, odd) < _SAME * max(even, odd) else "whole"
+    return "half_rate" if min(even, odd) < _SAME * max(even, odd) else "whole"
 
 
 def stats_issues(source: Source) -> Iterator[HealthIssue]:
@@ -163,7 +154,7 @@ def stats_issues(source: Source) -> Iterator[HealthIssue]:
 
 def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """Timestamps that do not increase, that drift or jitter, and frames that were lost."""
-    fps = source.fps
+    fps, mend = source.fps, "write frame_index / fps"
     empty, backwards, rates = list[int](), list[int](), list[float]()
     gaps, off = dict[int, float](), dict[int, float]()
     for episode in chosen:
@@ -171,20 +162,18 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
             continue
         times = rows.time[rows.of_episode[episode]]
         steps, count = np.diff(times), np.arange(len(times))
-        if not np.isfinite(times).all() or (steps <= 0).any():
-            (backwards if np.isfinite(times).all() else empty).append(episode)
-            continue
         deviation = float(np.abs(times - times[0] - count / fps).max())
-        if deviation <= TOLERANCE_S:
-            continue
-        if (steps > _GAP * max(float(np.median(steps)), 1 / fps)).any():
+        if not np.isfinite(times).all():
+            empty.append(episode)
+        elif (steps <= 0).any():
+            backwards.append(episode)
+        elif deviation > TOLERANCE_S and (steps > _GAP * max(float(np.median(steps)), 1 / fps)).any():
             gaps[episode] = deviation
-            continue
-        off[episode] = deviation
-        slope, offset = np.polyfit(count, times, 1)
-        is_straight = np.abs(times - offset - slope * count).max() < deviation / 2
-        rates.append(1 / float(slope) if is_straight else fps)
-    mend = "write frame_index / fps"
+        elif deviation > TOLERANCE_S:
+            off[episode] = deviation
+            slope, offset = np.polyfit(count, times, 1)
+            is_straight = np.abs(times - offset - slope * count).max() < deviation / 2
+            rates.append(1 / float(slope) if is_straight else fps)
     if empty:
         text = f"{spell(empty)}: timestamps are empty or NaN, for which lerobot finds no frame: {mend}"
         yield broken("time_order", text, empty)
@@ -196,15 +185,13 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
     if long := [episode for episode, deviation in gaps.items() if deviation > MAX_SPAN_S]:
         text = f"{spell(long)}: timestamps jump by hours, which no video can: {mend}"
         yield broken("time_span", text, long)
-    if off:
-        rate = float(np.median(rates))
-        drifts = abs(rate / fps - 1) > _DRIFT
-        what = f"run at {rate:.4g} frames a second, and meta/info.json says {fps:g}" if drifts else "jitter"
-        yield _off_rate("drift" if drifts else "jitter", what, off)
+    if off and abs((rate := float(np.median(rates))) / fps - 1) > _DRIFT:
+        yield _off_rate("drift", f"run at {rate:.4g} frames a second, and meta/info.json says {fps:g}", off)
+    elif off:
+        yield _off_rate("jitter", "jitter", off)
 
 
 def _off_rate(kind: str, what: str, deviations: dict[int, float]) -> HealthIssue:
     worst = f"up to {1000 * max(deviations.values()):.3g} ms off a constant rate"
-    advice = "goal images follow, but lerobot's streaming reader will not find them: "
-    advice += "let frame i be at i / fps, in timestamp and in the videos"
+    advice = "lerobot's streaming reader wants frame i at i / fps, in timestamp and in the videos"
     return warning(kind, f"{spell(deviations)}: timestamps {what}: {worst}: {advice}", deviations)

@@ -20,7 +20,7 @@ from pyarrow.types import is_floating, is_integer
 
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.health.issues import spell
-from goalreel.datasets.health.tables import NUMBERS, FrameRows, unreadable
+from goalreel.datasets.health.tables import NUMBERS, FrameRows
 from goalreel.datasets.info_file import check_links, read_info, stored
 from goalreel.datasets.parquet import array, read_metadata, read_schema, read_table
 from goalreel.datasets.source import declares
@@ -70,20 +70,20 @@ def _repair(root: Path) -> Iterator[str]:
 
 def _has_numbers(path: Path) -> bool:
     """Tell if a data file can be read, and numbers its rows."""
-    kinds = {} if unreadable(path) else {field.name: field.type for field in read_schema(path)}
-    if not all(name in kinds and (is_integer(kinds[name]) or is_floating(kinds[name])) for name in NUMBERS):
-        return False
     try:
-        FrameRows.read([path])
-    except DatasetError:
+        kinds = {field.name: field.type for field in read_schema(path)}
+        is_number = (
+            name in kinds and (is_integer(kinds[name]) or is_floating(kinds[name])) for name in NUMBERS
+        )
+        return all(is_number) and len(FrameRows.read([path])) >= 0
+    except (pa.ArrowException, OSError, DatasetError):
         return False
-    return True
 
 
 def _number_rows(root: Path) -> Iterator[str]:
     """Number rows and frames again, and write `frame_index` / fps where times do not increase."""
     rows, fps = FrameRows.read(data_files(root)), float(read_info(root)["fps"])
-    if not _are_together(rows):
+    if rows.mixed:
         return
     if not np.array_equal(rows.index, np.arange(len(rows))):
         _set_column(rows, "index", np.arange(len(rows)))
@@ -106,15 +106,10 @@ def _number_rows(root: Path) -> Iterator[str]:
         yield f"timestamp: frame_index / fps written in {spell(timed)}, where times did not increase"
 
 
-def _are_together(rows: FrameRows) -> bool:
-    """Tell if the rows of each episode lie together."""
-    return all(at[-1] - at[0] + 1 == len(at) for at in rows.of_episode.values())
-
-
 def _number_episodes(root: Path) -> Iterator[str]:
     """Write length, span and data file of each episode as its rows say."""
     rows, template = FrameRows.read(data_files(root)), read_info(root)["data_path"]
-    if not _are_together(rows):
+    if rows.mixed:
         return
     facts = defaultdict[str, dict[int, int]](dict)
     for episode, at in rows.of_episode.items():
@@ -195,16 +190,12 @@ def _write_episodes(root: Path, values: Mapping[str, Mapping[int, float]]) -> li
             old = table[name].to_pylist()
             new = [values[name].get(episode, value) for episode, value in zip(episodes, old, strict=True)]
             if new != old:
-                table, changed[name] = _with_numbers(table, name, new), None
+                field = table.schema.field(name)
+                table = put_column(table, field, pa.chunked_array([array(new, field.type)]))
+                changed[name] = None
         if table is not original:
             _write(path, table)
     return list(changed)
-
-
-def _with_numbers(table: pa.Table, name: str, values: Sequence[float | None]) -> pa.Table:
-    at = table.schema.get_field_index(name)
-    field = table.schema.field(at)
-    return table.set_column(at, field, array(values, field.type))
 
 
 def _set_column(rows: FrameRows, name: str, values: NDArray[np.generic]) -> None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, warning
 from goalreel.datasets.info_file import links_out
 from goalreel.datasets.labels import ANNOTATIONS, LABEL_FORMS, SUBTASKS, find_labels
-from goalreel.datasets.parquet import column_faults, read_metadata, read_schema, read_table, to_numpy
+from goalreel.datasets.parquet import column_faults, depth, read_metadata, read_schema, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import data_files, episode_files
@@ -64,6 +64,11 @@ class FrameRows:
         starts = np.flatnonzero(np.diff(episode, prepend=episode[:1] - 1))
         return dict(zip(episode[starts].tolist(), np.split(order, starts[1:]), strict=False))
 
+    @property
+    def mixed(self) -> set[int]:
+        """The episodes whose rows do not lie together."""
+        return {e for e, at in self.of_episode.items() if at[-1] - at[0] + 1 != len(at)}
+
 
 def _read(path: Path) -> dict[str, NDArray[Any]]:
     """Read the columns of a file; one that it lacks is empty throughout."""
@@ -74,14 +79,13 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
         raise DatasetError(f"{path}: damaged ({first_line(e)}): {_COPY}") from e
     columns: dict[str, NDArray[Any]] = {}
     for name in NUMBERS:
-        is_time = name == "timestamp"
-        values = np.full(len(table), np.nan if is_time else MISSING, np.float64 if is_time else np.int64)
+        kind, missing = (np.float64, np.nan) if name == "timestamp" else (np.int64, MISSING)
+        columns[name] = np.full(len(table), missing, kind)
         if name in names:
             column = table[name].combine_chunks()
             valid = np.array(column.is_valid()) if column.null_count else slice(None)
             with np.errstate(invalid="ignore"):  # a number that is no integer is told as one out of range
-                values[valid] = to_numpy(column.drop_null() if column.null_count else column).reshape(-1)
-        columns[name] = values
+                columns[name][valid] = to_numpy(column.drop_null() if column.null_count else column)
     return columns
 
 
@@ -95,9 +99,10 @@ def unreadable(path: Path) -> str | None:
 
 
 NUMERIC = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"))
-_NO_TENSOR = ("timestamp[", "time32", "time64", "date32", "date64", "duration[", "decimal", "binary")
-_NO_TENSOR += ("large_binary",)
-_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+_NO_TENSOR = (
+    *("timestamp[", "time32", "time64", "date32", "date64", "duration[", "decimal"),
+    *("binary", "large_binary"),
+)
 _COPY = "copy the dataset again"
 _TASKS = "meta/tasks.parquet"
 _LABEL_KINDS: Mapping[LabelForm, str] = {
@@ -105,7 +110,6 @@ _LABEL_KINDS: Mapping[LabelForm, str] = {
     "annotations": "annotations",
     "subtask_index": "subtask_index",
     "tasks": "task_per_frame",
-    "stages": "stages",
 }
 
 
@@ -116,63 +120,56 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
     except DatasetError as e:
         yield broken("data_file", str(e))
     for path in data_files(source.root):
-        if (reason := unreadable(path)) is not None:
-            text = f"{path}: not readable as parquet ({reason}), and lerobot loads every file below data/"
-            yield broken("data_file", f"{text}: remove it, or {_COPY}")
-        else:
+        if (reason := unreadable(path)) is None:
             yield from _column_issues(source, path)
+        else:
+            yield broken(
+                "data_file",
+                f"{path}: not readable as parquet ({reason}), and lerobot loads every file below data/: "
+                f"remove it, or {_COPY}",
+            )
 
 
 def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
-    schema, rows = read_schema(path), read_metadata(path).num_rows
-    columns, features = set(schema.names), {n: f for n, f in source.features.items() if f["dtype"] != "video"}
+    schema, features = read_schema(path), {n: f for n, f in source.features.items() if f["dtype"] != "video"}
+    dtypes = {name: feature["dtype"] for name, feature in source.features.items()}
+    columns, faults = set(schema.names), list(column_faults(schema, dtypes))
     if "index" not in columns:
-        yield broken("columns", f"{path}: has no column index: {_COPY}")
-    faults = list(column_faults(schema, source.features))
-    yield from (broken("columns", f"{path}: {fault}") for fault in faults)
+        faults.append(f"has no column index: {_COPY}")
     if extra := columns - features.keys():
-        text = f"{path}: meta/info.json names no feature {_names(extra)}, so lerobot refuses the file"
-        yield broken("columns", f"{text}: add it to features, or drop the column")
+        faults.append(f"meta/info.json has no feature {_names(extra)}: add it there, or drop the column")
+    yield from (broken("columns", f"{path}: {fault}") for fault in faults)
     if absent := features.keys() - columns:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield warning("columns", f"{text}; remove it from features")
     counts = count_values(path)
-    for name, feature in () if faults else features.items():
-        if name not in columns:
-            continue
-        if feature["dtype"].startswith(_NO_TENSOR):
-            text = f"{path}: {name} is of the dtype {feature['dtype']}, of which lerobot makes no tensor"
+    for name in features.keys() & columns if not faults else ():
+        dtype = features[name]["dtype"]
+        if dtype.startswith(_NO_TENSOR):
+            text = f"{path}: {name} is of the dtype {dtype}, of which lerobot makes no tensor"
             yield broken("columns", f"{text}: write numbers or text, or remove the feature and its column")
-        elif feature["dtype"] in NUMERIC and name in counts:
-            yield from _size_issues(
-                f"{path}: {name}", feature["shape"], schema.field(name).type, rows, *counts[name]
+        elif dtype in NUMERIC and name in counts:
+            kind, shape = schema.field(name).type, features[name]["shape"]
+            yield from _shape_issues(
+                f"{path}: {name}", shape, kind, *counts[name], counts["episode_index"][0]
             )
 
 
-def _size_issues(
-    where: str, shape: list[int], kind: pa.DataType, rows: int, count: int, nulls: int
+def _shape_issues(
+    where: str, shape: list[int], kind: pa.DataType, count: int, nulls: int, rows: int
 ) -> Iterator[HealthIssue]:
     """Compare the shape of a feature with its column: the numbers in all rows, and how many are empty."""
-    depth, dims, size = _depth(kind), 0 if shape == [1] else len(shape), prod(shape)
-    if depth != dims:
-        text = f"{where} has cells of {depth} dimension(s), and meta/info.json says {shape}"
-        yield broken("columns", f"{text}, of which lerobot expects {dims}: correct its shape there")
-    elif size > 1 and count != size * rows and not nulls:
-        text = f"{where} does not have the {size} numbers a frame that meta/info.json says"
-        yield broken("columns", f"{text}: correct its shape there")
-    elif size > 1 and count != size * rows:
-        text = f"{where} has empty cells, whose episodes annotate leaves out: fill them"
-        yield warning("columns", text)
+    size, dims = prod(shape), 0 if shape == [1] else len(shape)
+    fits = size == 1 or count == size * rows
+    if depth(kind) != dims or not (fits or nulls):
+        yield broken(
+            "columns", f"{where} has not the shape {shape} that meta/info.json says: correct it there"
+        )
     elif size > 1 and nulls:
-        text = f"{where} has empty numbers, so lerobot cannot load its frames: fill them"
-        yield broken("columns", text)
-
-
-def _depth(kind: pa.DataType) -> int:
-    """Count the lists of a cell, one in another; a matrix has another type where `datasets` is imported."""
-    if isinstance(kind, pa.BaseExtensionType):
-        return _depth(kind.storage_type)
-    return 1 + _depth(kind.value_type) if isinstance(kind, _LISTS) else 0
+        # lerobot loads empty cells, whose episodes annotate leaves out, but no empty number in a cell.
+        yield issue(
+            "broken" if fits else "warning", "columns", f"{where} has empty cells or numbers: fill them"
+        )
 
 
 def count_values(path: Path) -> dict[str, tuple[int, int]]:
@@ -207,15 +204,16 @@ def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iter
     if unknown := present - expected:
         text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
         yield broken("episode_rows", text)
-    missing = expected - present
-    if needed := missing & set(chosen):
-        text = f"the data files have no row of {spell(needed)}: {_COPY}, or delete the episodes"
-        yield broken("episode_rows", text, needed)
-    elif missing:
-        text = f"the data files have no row of {spell(missing)}: lerobot reads a copy only where it is given"
-        yield warning("episode_rows", f"{text} episodes, and none of these", missing)
-    if mixed := list(_mixed(rows)):
-        yield from mixed
+    if missing := expected - present:
+        needed = missing & set(chosen)
+        text = (
+            f"the data files have no row of {spell(needed or missing)}, so lerobot cannot read all episodes"
+        )
+        level = "broken" if needed else "warning"
+        yield issue(level, "episode_rows", f"{text}: {_COPY}, or delete them", needed or missing)
+    if mixed := rows.mixed:
+        text = f"the rows of {spell(mixed)} are not together: sort the data files by index"
+        yield broken("row_order", f"{text}, and remove a file that is a copy", mixed)
         return
     if not missing:
         yield from _totals(source, rows)
@@ -227,22 +225,10 @@ def _totals(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     for kind, actual in (("episodes", len(source.rows)), ("frames", len(rows))):
         stated = source.info.get(f"total_{kind}")
         if stated != actual:
-            fewer = isinstance(stated, int) and not isinstance(stated, bool) and 0 < stated < actual
+            fewer = type(stated) is int and 0 < stated < actual
             then = f"leaves out {kind}" if fewer else f"looks for {kind} that are not there"
             text = f"meta/info.json says total_{kind} {stated}, and there are {actual}: lerobot {then}"
             yield issue("warning" if fewer else "broken", "totals", f"{text}; write {actual}")
-
-
-def _mixed(rows: FrameRows) -> Iterator[HealthIssue]:
-    """Episodes whose rows are not together, which no copy could be written of."""
-    scattered = {e for e, at in rows.of_episode.items() if at[-1] - at[0] + 1 != len(at)}
-    twice = {e for e in scattered if len(np.unique(rows.file[rows.of_episode[e]])) > 1}
-    if inside := scattered - twice:
-        text = f"the rows of {spell(inside)} are not together: sort the data files by index"
-        yield broken("row_order", text, inside)
-    if twice:
-        text = f"rows of {spell(twice)} are in several data files: remove the file that is a copy"
-        yield broken("row_order", text, twice)
 
 
 def _spans(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
@@ -252,36 +238,32 @@ def _spans(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
         at = rows.of_episode[episode]
         if start is not None and stop is not None and (start, stop) != (at[0], at[-1] + 1):
             (beyond if stop > len(rows) else other).append(episode)
-    mend = "write the episode's first row and the one after its last there"
-    if beyond:
-        text = f"{spell(beyond)}: dataset_to_index is beyond the last row, where lerobot-train fails: {mend}"
-        yield broken("episode_span", text, beyond)
+    text = (
+        "dataset_from_index and dataset_to_index name other rows: write the first, and the one after the last"
+    )
+    if beyond:  # where lerobot-train fails
+        yield broken("episode_span", f"{spell(beyond)}: {text}", beyond)
     if other:
-        text = f"{spell(other)}: dataset_from_index and dataset_to_index name other rows: {mend}"
-        yield warning("episode_span", text, other)
+        yield warning("episode_span", f"{spell(other)}: {text}", other)
 
 
 def _numbering(
     source: Source, rows: FrameRows, chosen: Sequence[int], *, is_whole: bool
 ) -> Iterator[HealthIssue]:
-    lengths = source.lengths
-    if off := [e for e in chosen if len(rows.of_episode[e]) != lengths[e]]:
-        text = f"meta/episodes says {lengths[off[0]]} frames, and there are {len(rows.of_episode[off[0]])}"
-        text = f"{spell(off)}: {text}: annotate leaves that out; correct length"
-        yield warning("row_count", text, off)
-    wrong = rows.index != np.arange(len(rows))
+    lengths, at = source.lengths, rows.of_episode
+    if off := [e for e in chosen if len(at[e]) != lengths[e]]:
+        text = f"meta/episodes says {lengths[off[0]]} frames, and there are {len(at[off[0]])}"
+        yield warning("row_count", f"{spell(off)}: {text}: annotate leaves that out; correct length", off)
     if (rows.index == MISSING).any():
         text = "the column index is empty in some rows, where lerobot fails: number the rows from 0 on"
         yield broken("index", text)
-    elif is_whole and wrong.any():
+    elif is_whole and (wrong := rows.index != np.arange(len(rows))).any():
         text = f"the column index is not the number of the row from row {int(wrong.argmax())} on, and lerobot"
         text = f"{text} takes action chunks and earlier frames from other places: number the rows from 0 on"
         yield warning("index", text)
-    counts = (rows.frame[rows.of_episode[e]] for e in chosen)
-    misnumbered = [e for e, n in zip(chosen, counts, strict=True) if not np.array_equal(n, np.arange(len(n)))]
-    if misnumbered:
-        text = f"{spell(misnumbered)}: frame_index does not count 0, 1, 2, ... in the order of the rows"
-        yield warning("frame_index", f"{text}: number the frames anew", misnumbered)
+    if wrong := [e for e in chosen if not np.array_equal(rows.frame[at[e]], np.arange(len(at[e])))]:
+        text = f"{spell(wrong)}: frame_index does not count 0, 1, 2, ... in the order of the rows"
+        yield warning("frame_index", f"{text}: number the frames anew", wrong)
     if misplaced := source.rows.moved.intersection(chosen):
         text = f"{spell(misplaced)}: meta/episodes names another data file than has the rows"
         yield warning("stale_file", f"{text}: correct data/chunk_index and data/file_index", misplaced)
@@ -317,11 +299,9 @@ def _instructions(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
         if not all(texts):
             (partly if any(texts) else empty).append(episode)
     if empty:
-        no_one = len(empty) == len(chosen)
-        text = "no episode has" if no_one else f"{spell(empty)}: no frame has"
-        text = f"{text} an instruction, so annotate leaves {'all' if no_one else 'that'} out"
-        text = f"{text}: name the task in {_TASKS}"
-        yield issue("broken" if no_one else "warning", "no_instruction", text, empty)
+        text = f"{spell(empty)}: no frame has an instruction, so annotate leaves that out"
+        level = "broken" if len(empty) == len(chosen) else "warning"
+        yield issue(level, "no_instruction", f"{text}: name the task in {_TASKS}", empty)
     if partly:
         text = f"{spell(partly)}: some frames have an empty task, and keep it"
         yield warning("empty_task", f"{text}: annotate takes the others' for the instruction", partly)
@@ -342,8 +322,7 @@ def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]
         if presence[form] and form not in label_forms:
             text = f"{LABEL_FORMS[form]}: no sub-task there can be read, and annotate leaves it as it is"
             yield note(_LABEL_KINDS[form], text)
-    goals = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" in features]
-    if goals:
+    if goals := [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" in features]:
         records = " and its records" if (source.root / FOLDER).is_dir() else ""
         text = f"the sub-goal camera {', '.join(goals)}{records} of an earlier run: annotate replaces"
         yield note("subgoal_camera", f"{text} what it shows in the episodes it annotates")

@@ -1,7 +1,6 @@
 """Checks that every file of every camera has the frames that meta/episodes says. Nothing is decoded."""
 
 import itertools
-from array import array
 from collections import defaultdict
 from collections.abc import Collection, Iterator
 from math import isfinite
@@ -43,31 +42,27 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
         text = "meta/info.json has no video_path: write lerobot's, videos/{video_key}/chunk-..."
         yield broken("video_file", text)
         return
-    selected, files = set(chosen), list[tuple[str, Path, dict[int, float]]]()
+    selected = set(chosen)
     for camera in cameras:
         starts, nowhere = _starts(source, camera)
-        files += [(camera, path, of_file) for path, of_file in starts.items()]
         if nowhere:
             text = f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again"
             yield broken("video_file", text, nowhere)
-    for file in files:
-        yield from _file_issues(source, rows, selected, *file)
+        for path, of_file in starts.items():
+            yield from _file_issues(source, rows, selected, camera, path, of_file)
 
 
 def _starts(source: Source, camera: str) -> tuple[dict[Path, dict[int, float]], list[int]]:
     """Beginnings of the episodes in each file of a camera (s), and the episodes that have no place in any."""
     prefix, nowhere = f"videos/{camera}", list[int]()
-    places = defaultdict[tuple[int, int], dict[int, float]](dict)
-    columns = (source.rows.column(f"{prefix}/{n}") for n in ("chunk_index", "file_index", "from_timestamp"))
-    for episode, chunk, file, start in zip(source.indices, *columns, strict=True):
-        if chunk is None or file is None or start is None or not isfinite(start):
-            nowhere.append(episode)
+    starts = defaultdict[Path, dict[int, float]](dict)
+    for row in source.rows:
+        *place, start = (row.get(f"{prefix}/{n}") for n in ("chunk_index", "file_index", "from_timestamp"))
+        if None in place or start is None or not isfinite(start):
+            nowhere.append(row["episode_index"])
         else:
-            places[chunk, file][episode] = float(start)
-    starts: dict[Path, dict[int, float]] = {}
-    for (chunk, file), of_file in places.items():
-        row = {f"{prefix}/chunk_index": chunk, f"{prefix}/file_index": file}
-        starts[stored(source.root, source.info["video_path"], row, prefix, video_key=camera)] = of_file
+            path = stored(source.root, source.info["video_path"], row, prefix, video_key=camera)
+            starts[path][row["episode_index"]] = float(start)
     return starts, nowhere
 
 
@@ -105,7 +100,7 @@ def _frame_issues(
 ) -> Iterator[HealthIssue]:
     """Look for each row's frame where lerobot looks for it."""
     missing, off = defaultdict[_Cause, list[int]](list), dict[int, float]()
-    read, first, last = array("q"), array("d"), array("d")
+    read = list[tuple[float, float, int]]()
     for episode, start in starts.items():
         times = rows.time[rows.of_episode[episode]] if episode in rows.of_episode else np.zeros(0)
         if not len(times) or not np.isfinite(times).all():
@@ -116,16 +111,12 @@ def _frame_issues(
             missing[_cause(video, start, times, fps)].append(episode)
         elif distance >= TOLERANCE_S:
             off[episode] = float(distance)
-        read.append(episode)
-        first.append(sought.min())
-        last.append(sought.max())
+        read.append((sought.min(), sought.max(), episode))
     if missing and (rate := _other_rate(video, fps)):
         episodes = sorted(itertools.chain(*missing.values()))
-        text = f"{video.path}: the video has {rate:.4g} frames a second and the dataset {fps:g}"
-        text = f"{text} ({spell(episodes)}): encode it at {fps:g}, or remove {camera} with lerobot's tools"
-        yield broken("video_rate", text, episodes)
-        missing.clear()
-        off.clear()
+        text = f"{video.path}: {rate:.4g} frames a second ({spell(episodes)}), and {fps:g} in meta/info.json"
+        yield broken("video_rate", f"{text}: encode it at {fps:g}, or remove {camera}", episodes)
+        missing, off = {}, {}
     for cause, episodes in missing.items():
         yield broken(cause, f"{video.path}: {_CAUSES[cause].format(episodes=spell(episodes))}", episodes)
     if off:
@@ -133,13 +124,11 @@ def _frame_issues(
         text = f"{video.path}: {spell(off)}: frames are up to {1000 * worst:.3g} ms off their timestamps"
         tolerance = f"tolerance_s={np.ceil(worst * 10_500) / 10_000:g}"
         yield warning("video_clock", f"{text}: read it with {tolerance} (lerobot-train --tolerance_s)", off)
-    order = np.lexsort((last, first))
-    begins, ends = np.array(first)[order], np.array(last)[order]
-    if leaked := np.array(read)[order][1:][begins[1:] < ends[:-1] + 0.5 / fps].tolist():
+    pairs = itertools.pairwise(sorted(read))
+    if leaked := [episode for (_, end, _), (begin, _, episode) in pairs if begin < end + 0.5 / fps]:
         text = f"{video.path}: {spell(leaked)}: frames of the neighbouring episode leak in"
-        yield warning(
-            "leaked_frames", f"{text}: correct from_timestamp in meta/episodes, or timestamp", leaked
-        )
+        advice = "correct from_timestamp in meta/episodes, or timestamp"
+        yield warning("leaked_frames", f"{text}: {advice}", leaked)
 
 
 def _other_rate(video: VideoIndex, fps: float) -> float | None:

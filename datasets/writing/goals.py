@@ -37,8 +37,6 @@ class GoalSpan:
     """Sub-task of the frames; None where it may not be said."""
     picture: str | None
     """Reference of the goal image as the records store it; None where none may be used."""
-    failed: bool = False
-    """The recording shows an attempt without success."""
     done: bool = False
     """Its name may be said, `use_rejected` or not: the step came off."""
 
@@ -140,27 +138,21 @@ def _goals(records: Records, episode: int, length: int, use_rejected: bool) -> G
     board = records.outline(episode)
     if board.failure is not None and not corrected:
         return None
-    spans = []
+    spans, unsaid = list[GoalSpan](), list[Segment]()
     for step in board.steps:
         if step.segment is None:
             continue
-        done = use_rejected or step.step.outcome == "done"
-        goal = step.goal_image if step.accepted or use_rejected else None
-        picture = goal.frame if goal and done else None
+        may_show = use_rejected or (step.accepted and step.step.outcome == "done")
+        picture = step.goal_image.frame if step.goal_image and may_show else None
         name = step.step.name if _may_be_named(step, use_rejected) else None
-        failed = step.step.outcome == "failed"
         came_off = _may_be_named(step, use_rejected=False)
-        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, failed, came_off))
+        spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, came_off))
+        unsaid += [step.segment] if step.step.doubts and name is None else []
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
         raise DatasetError(
             f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
             "remove this file and annotate the episode again"
         )
-    unsaid = [
-        step.segment
-        for step in board.steps
-        if step.segment is not None and step.step.doubts and not _may_be_named(step, use_rejected)
-    ]
     plan = tuple(step.step.name for step in board.steps if _may_be_named(step, use_rejected))
     made_from = digest(record, str(use_rejected), str(corrected))
     statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)

@@ -5,10 +5,10 @@ blanks every episode it was not given. The rows and their order are those that i
 One episode is in memory at a time, however many a file holds.
 """
 
+import itertools
 import json
 import shutil
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.labels import (
     LanguageRow,
-    end_row,
     has_sub_tasks,
     is_end,
     joined_tasks,
+    language_row,
     persistent_rows,
 )
 from goalreel.datasets.parquet import array, episode_tables, read_schema, read_table, to_numpy
@@ -53,40 +53,26 @@ def language_types() -> dict[str, pa.ListType]:
     }
 
 
-def drop_fields(schema: pa.Schema, names: Collection[str]) -> pa.Schema:
-    """Leave fields out, and out of the Hugging Face features in the metadata."""
+def with_fields(schema: pa.Schema, fields: Sequence[pa.Field], dropped: Collection[str] = ()) -> pa.Schema:
+    """Append or replace fields and leave others out, also in the Hugging Face features of the metadata."""
+    kept = {field.name: field for field in schema if field.name not in dropped}
     metadata = dict(schema.metadata or {})
     if b"huggingface" in metadata:
         content = json.loads(metadata[b"huggingface"])
         features = content.get("info", {}).get("features") or {}
-        for name in names:
+        for name in dropped:
             features.pop(name, None)
+        if features:
+            features |= {new.name: hugging_face_feature(new.type) for new in fields if new not in schema}
         metadata[b"huggingface"] = json.dumps(content).encode()
-    return pa.schema([field for field in schema if field.name not in names], metadata or None)
+    return pa.schema((kept | {field.name: field for field in fields}).values(), metadata or None)
 
 
 def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.Table:
     """Append or replace a column, and its Hugging Face feature in the schema's metadata."""
-    position = table.schema.get_field_index(field.name)
-    metadata = _declare(table.schema.metadata, field)
-    table = table.append_column(field, values) if position < 0 else table.set_column(position, field, values)
-    return table.replace_schema_metadata(metadata)
-
-
-def put_field(schema: pa.Schema, field: pa.Field) -> pa.Schema:
-    """The schema of what `put_column` returns."""
-    position = schema.get_field_index(field.name)
-    metadata = _declare(schema.metadata, field)
-    return (schema.append(field) if position < 0 else schema.set(position, field)).with_metadata(metadata)
-
-
-def _declare(metadata: Mapping[bytes, bytes] | None, field: pa.Field) -> dict[bytes, bytes] | None:
-    if not metadata or b"huggingface" not in metadata:
-        return dict(metadata) if metadata else None
-    content = json.loads(metadata[b"huggingface"])
-    if features := content.get("info", {}).get("features"):
-        features[field.name] = hugging_face_feature(field.type)
-    return {**metadata, b"huggingface": json.dumps(content).encode()}
+    schema = with_fields(table.schema, [field])
+    columns = [values if name == field.name else table[name] for name in schema.names]
+    return pa.Table.from_arrays(columns, schema=schema)
 
 
 def hugging_face_feature(kind: pa.DataType) -> dict[str, Any]:
@@ -114,12 +100,8 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
     end of each named span lists what is done by then. With `task_aug` the instruction stands in other words
     at the first frame, itself among them. Timestamps are the parquet's own float32 values.
     """
-    rows = []
-    if task_aug:
-        rows += [
-            language_row("task_aug", text, timestamps[0], role="user")
-            for text in paraphrases(goals.instruction)
-        ]
+    augmented = paraphrases(goals.instruction) if task_aug else ()
+    rows = [language_row("task_aug", text, timestamps[0], role="user") for text in augmented]
     if goals.plan:
         rows.append(language_row("plan", plan_text(goals.plan), timestamps[0]))
     edges = [("subtask", *edge) for edge in goals.edges(len(timestamps))]
@@ -128,10 +110,7 @@ def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = Fa
     for count, (at, _) in enumerate(done, start=1):
         if at < len(timestamps):
             edges.append(("memory", at, memory_text(done[:count])))
-    return rows + [
-        language_row(style, text, timestamps[at]) if text else end_row(style, timestamps[at])
-        for style, at, text in edges
-    ]
+    return rows + [language_row(style, text or None, timestamps[at]) for style, at, text in edges]
 
 
 def plan_text(names: Sequence[str]) -> str:
@@ -142,18 +121,6 @@ def plan_text(names: Sequence[str]) -> str:
 def memory_text(done: Iterable[tuple[int, str]]) -> str:
     """The content of a memory's row, from the steps that came off, (place, name) each."""
     return f"Done so far: {joined_tasks(done)}"
-
-
-def language_row(style: str, content: str, timestamp: np.float32, role: str = "assistant") -> LanguageRow:
-    """Make a row of `language_persistent`, in the order of its fields."""
-    return {
-        "role": role,
-        "content": content,
-        "style": style,
-        "timestamp": float(timestamp),
-        "camera": None,
-        "tool_calls": None,
-    }
 
 
 def merge_rows(
@@ -188,7 +155,7 @@ def spread(rows: Sequence[LanguageRow], timestamps: NDArray[np.float32], kind: p
     state = np.searchsorted(np.array(times, np.float64), timestamps.astype(np.float64), side="right")
     lengths, parts = [0], [array([], kind.value_type)]
     starts = np.flatnonzero(np.diff(state, prepend=-1)).tolist()
-    for start, stop in pairwise([*starts, len(state)]):
+    for start, stop in itertools.pairwise([*starts, len(state)]):
         shown = _shown(rows, float(timestamps[start]))
         lengths += [len(shown)] * (stop - start)
         parts += [array([_with_json(row) for row in shown], kind.value_type)] * (stop - start)
@@ -278,48 +245,40 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
     replaces them or a person corrected it.
     """
     with atomic(target) as tmp:
-        written = language_types() if job.text.language else {}
-        schema = read_schema(original)
-        schema = schema if written else drop_fields(schema, language_types())
-        kinds = {**written, job.pad_key: pa.bool_()}
-        for name, kind in kinds.items():
-            schema = put_field(schema, pa.field(name, kind))
+        kinds = {**(language_types() if job.text.language else {}), job.pad_key: pa.bool_()}
+        fields = [pa.field(name, kind) for name, kind in kinds.items()]
+        schema = with_fields(read_schema(original), fields, set(language_types()) - set(kinds))
         if job.tasks:
             kinds["task_index"] = schema.field("task_index").type
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
-            together, waiting = max(-(-len(job.inside.get(original, ())) // GROUPS), 1), list[pa.Table]()
-            for episode, part in episode_tables(original):
-                columns = _old_columns(part, kinds, job.had_camera)
-                if episode in job.goals:
-                    columns |= _new_columns(part, columns, job.goals[episode], job)
-                arrays = [columns[n] if n in columns else part[n] for n in schema.names]
-                waiting.append(pa.Table.from_arrays(arrays, schema=schema))
-                if len(waiting) == together:
-                    _write_group(writer, waiting)
-            if waiting:
-                _write_group(writer, waiting)
+            together = max(-(-len(job.inside.get(original, ())) // GROUPS), 1)
+            for tables in itertools.batched(_episode_tables(original, schema, kinds, job), together):
+                table = pa.concat_tables(tables)
+                writer.write_table(table, row_group_size=len(table))
 
 
-def _write_group(writer: pq.ParquetWriter, tables: list[pa.Table]) -> None:
-    """Write the tables as one row group, and empty the list."""
-    table = pa.concat_tables(tables)
-    writer.write_table(table, row_group_size=len(table))
-    tables.clear()
+def _episode_tables(
+    original: Path, schema: pa.Schema, kinds: Mapping[str, pa.DataType], job: BuildPlan
+) -> Iterator[pa.Table]:
+    for episode, part in episode_tables(original):
+        columns = _old_columns(part, kinds, job.had_camera)
+        if episode in job.goals:
+            columns |= _new_columns(part, columns, job.goals[episode], job)
+        arrays = [columns[n] if n in columns else part[n] for n in schema.names]
+        yield pa.Table.from_arrays(arrays, schema=schema)
 
 
 def _old_columns(part: pa.Table, kinds: Mapping[str, pa.DataType], had_camera: bool) -> dict[str, pa.Array]:
     columns = {}
     for name, kind in kinds.items():
-        stored = part[name].combine_chunks() if name in part.column_names else None
-        if name == "task_index":
-            columns[name] = stored
-        elif pa.types.is_boolean(kind):
-            columns[name] = stored if stored is not None else array(np.full(len(part), not had_camera), kind)
-        elif stored is None:
+        if name in part.column_names:
+            stored = part[name].combine_chunks()
+            columns[name] = canonical(stored, kind) if isinstance(kind, pa.ListType) else stored
+        elif isinstance(kind, pa.ListType):
             columns[name] = spread([], np.zeros(len(part), np.float32), kind)
         else:
-            columns[name] = canonical(stored, kind)
+            columns[name] = array(np.full(len(part), not had_camera), kind)
     return columns
 
 
@@ -367,7 +326,7 @@ def _rows(
     rows = [row for row in rows if row["style"] not in owner_wins]
     if text.task_aug and not text.replace_rows:
         owner_rows = [row for row in old_rows if row["style"] == "task_aug"]
-        contents = {row["content"] for row in owner_rows}
+        contents = [row["content"] for row in owner_rows]
         rows = owner_rows + [
             row for row in rows if row["style"] != "task_aug" or row["content"] not in contents
         ]
@@ -390,9 +349,5 @@ def goal_pad(goals: Goals, length: int) -> NDArray[np.bool_]:
 
 
 def _interjected(events: pa.Array, timestamps: NDArray[np.float32]) -> set[float]:
-    rows: list[list[dict[str, Any]]] = events.to_pylist()
-    return {
-        float(t)
-        for t, r in zip(timestamps, rows, strict=True)
-        if any(e["style"] == "interjection" for e in r)
-    }
+    frames = zip(timestamps.tolist(), events.to_pylist(), strict=True)
+    return {time for time, rows in frames if any(row["style"] == "interjection" for row in rows)}

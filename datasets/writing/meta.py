@@ -1,7 +1,7 @@
 """meta/ of OUT: where the sub-goal camera lies, its statistics, and the features in info.json."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +49,9 @@ class PictureLevels:
         `min`, `max`, `mean`, `std` and `q01`-like quantiles are (3, 1, 1) in [0, 1]; `count` is (1,) frames.
         """
         levels, histogram = np.arange(256) / 255.0, self._histogram
-        pixels = histogram.sum(axis=1)
+        pixels, present = histogram.sum(axis=1), histogram > 0
         mean = histogram @ levels / pixels
         variance = histogram @ levels**2 / pixels - mean**2
-        present = histogram > 0
         values_by_name = {
             "min": levels[present.argmax(axis=1)],
             "max": levels[255 - present[:, ::-1].argmax(axis=1)],
@@ -108,12 +107,7 @@ def write_episodes(
     `stats` are those of the episodes `placed`. Where frames have their sub-tasks as their tasks, the
     instruction is the first that is listed, of episodes without goals too.
     """
-    rewrite(original, target, lambda table: _with_camera(table, placed, stats, job))
-
-
-def rewrite(original: Path, target: Path, change: Callable[[pa.Table], pa.Table]) -> None:
-    """Write a file of meta/episodes with what `change` makes of its rows."""
-    table = change(read_table(original).combine_chunks())
+    table = _with_camera(read_table(original).combine_chunks(), placed, stats, job)
     with atomic(target) as tmp:
         pq.write_table(table, tmp, row_group_size=ROWS, compression="snappy", use_dictionary=True)
 
@@ -122,46 +116,47 @@ def _with_camera(
     table: pa.Table, placed: Mapping[int, EpisodePlace], stats: Mapping[int, Stats], job: BuildPlan
 ) -> pa.Table:
     episodes = table["episode_index"].to_pylist()
-    for column, kind in _columns(job.key, next(iter(stats.values()), {})).items():
-        name, of_stats = column.rpartition("/")[2], column.startswith("stats/")
-        values = table[column].to_pylist() if column in table.column_names else [None] * len(table)
-        for i, e in enumerate(episodes):
-            if e in placed:
-                values[i] = stats[e][name].tolist() if of_stats else getattr(placed[e], name)
+
+    def put(column: str, kind: pa.DataType, new: Mapping[int, Any]) -> None:
+        nonlocal table
+        old = table[column].to_pylist() if column in table.column_names else [None] * len(table)
+        values = [new.get(episode, value) for episode, value in zip(episodes, old, strict=True)]
         table = put_column(table, pa.field(column, kind), pa.chunked_array([array(values, kind)], kind))
+
+    for column, kind in _columns(job.key, next(iter(stats.values()), {})).items():
+        name = column.rpartition("/")[2]
+        if column.startswith("stats/"):
+            put(column, kind, {e: stats[e][name].tolist() for e in placed})
+        else:
+            put(column, kind, {e: getattr(place, name) for e, place in placed.items()})
     if job.tasks and "tasks" in table.column_names:
-        old = zip(table["tasks"].to_pylist(), episodes, strict=True)
-        values = [
-            listed(job.goals[e], job.tasks, tasks) if e in job.goals else _ordered(tasks, job.source, e)
-            for tasks, e in old
-        ]
-        at = table.schema.get_field_index("tasks")
-        table = table.set_column(at, table.schema.field(at), array(values, table.schema.field(at).type))
-        table = _with_task_stats(table, episodes, job)
+        old = zip(episodes, table["tasks"].to_pylist(), strict=True)
+        texts = {
+            e: listed(job.goals[e], job.tasks, tasks) if e in job.goals else _ordered(tasks, job.source, e)
+            for e, tasks in old
+        }
+        put("tasks", table.schema.field("tasks").type, texts)
+        new = _task_stats(episodes, job)
+        for field in table.schema:
+            name = field.name.removeprefix("stats/task_index/")
+            if name != field.name:
+                put(field.name, field.type, {e: s[name].tolist() for e, s in new.items() if name in s})
     return table
 
 
-def _with_task_stats(table: pa.Table, episodes: Sequence[int], job: BuildPlan) -> pa.Table:
-    """The table with the statistics of `task_index` as it is in OUT, where IN has them."""
-    new = dict[int, Stats]()
+def _task_stats(episodes: Sequence[int], job: BuildPlan) -> dict[int, Stats]:
+    """The statistics of `task_index` as it is in OUT, of those `episodes` that have goals."""
+    stats = dict[int, Stats]()
     for shard in {job.clock[e].shard for e in episodes if e in job.goals}:
         path = job.out / shard.relative_to(job.source.root)
-        for e, part in episode_tables(path, ["episode_index", "task_index"]):
-            new[e] = number_stats(to_numpy(part["task_index"]))
-    for at, field in enumerate(table.schema):
-        if field.name.startswith("stats/task_index/"):
-            name = field.name.rpartition("/")[2]
-            old = zip(episodes, table[field.name].to_pylist(), strict=True)
-            values = [new[e][name].tolist() if e in job.goals and name in new[e] else stat for e, stat in old]
-            table = table.set_column(at, field, array(values, field.type))
-    return table
+        parts = episode_tables(path, ["episode_index", "task_index"])
+        stats |= {e: number_stats(to_numpy(part["task_index"])) for e, part in parts if e in job.goals}
+    return stats
 
 
 def _ordered(tasks: list[str], source: Source, episode: int) -> list[str]:
     """The tasks of an episode without goals, its instruction first; most have only that one."""
-    if len(tasks) < 2:
-        return tasks
-    instruction = source.episode(episode).instruction
+    instruction = source.episode(episode).instruction if len(tasks) > 1 else ""
     return sorted(tasks, key=lambda task: task.strip() != instruction)
 
 

@@ -6,7 +6,7 @@ goes first and comes last, so a half-built OUT is no dataset.
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import closing
 from fractions import Fraction
 from functools import partial
@@ -40,6 +40,7 @@ from goalreel.datasets.writing.video import AT_ONCE, PictureRun, write_video
 from goalreel.errors import DatasetError
 from goalreel.files import digest, file_digest, find, sweep, write_bytes
 from goalreel.image import Image
+from goalreel.progress import OnCount
 from goalreel.subgoal_camera import fit, in_form
 from goalreel.terms import DEFAULT_FORM, SubGoalForm
 from goalreel.terms import SUBGOAL as SUBGOAL
@@ -72,13 +73,16 @@ def _noted(note: Any, episodes: Sequence[int]) -> dict[int, Stats] | None:
     """Read the statistics of episodes from the note of a file; None where there is none, or a damaged one."""
     black = PictureLevels()
     black.add(1, np.zeros((1, 1, 3), np.uint8))
-    form = {name: (value.shape, value.dtype) for name, value in black.stats().items()}
+    form = black.stats()
     try:
-        stats = {e: {name: np.array(value) for name, value in note[str(e)].items()} for e in episodes}
-    except (ValueError, KeyError, TypeError, AttributeError):
+        return {
+            e: {
+                name: np.array(note[str(e)][name], one.dtype).reshape(one.shape) for name, one in form.items()
+            }
+            for e in episodes
+        }
+    except (ValueError, KeyError, TypeError, OverflowError):
         return None
-    whole = all({k: (v.shape, v.dtype) for k, v in s.items()} == form for s in stats.values())
-    return stats if whole else None
 
 
 def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
@@ -99,8 +103,7 @@ def _episode_runs(
     build: BuildPlan, episode: int, goals: dict[str, NDArray[np.uint8]]
 ) -> Iterator[PictureRun]:
     """Every run starts on a keyframe, and so does every episode."""
-    black = np.zeros((build.size[1], build.size[0], 3), np.uint8)
-    at = 0
+    black, at = np.zeros((build.size[1], build.size[0], 3), np.uint8), 0
     for count, reference in _plan(build, episode):
         if reference is None:
             yield count, black, True
@@ -171,7 +174,7 @@ def build(
     form: SubGoalForm = DEFAULT_FORM,
     overwrite: bool = False,
     follow_links: bool = False,
-    progress: Callable[[int, int], None] | None = None,
+    progress: OnCount = lambda done, total: None,
 ) -> Counter[Status]:
     """Write the dataset `out` from the open dataset `source` and the open `records` of `out`.
 
@@ -217,8 +220,7 @@ def build(
     besides = {CARD, *([TASKS] if job.task_per_frame else [])}
     pass_on(root, out, besides)
     for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
-        if progress:
-            progress(done, total)
+        progress(done, total)
     if emptied := job.emptied:
         log.warning("sub-task rows of %d episode(s) are removed, and no name may be written", len(emptied))
     goals_of_models = (goals for goals in job.goals.values() if not goals.corrected)

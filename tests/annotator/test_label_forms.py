@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from support.cli import fails, goalreel, invoke
-from support.faults import DATA, EPISODES, TASKS, both, column, info, table
+from support.faults import DATA, TASKS, both, column, info, table
 from support.steady import Steady, contents
 
 from goalreel.annotator.annotate import annotate as annotate_source
@@ -75,32 +75,11 @@ def segments(root: Path) -> None:
     annotations(root, subtasks=spans, high_levels=[{"start": 0.2, "user_prompt": "hurry"}])
 
 
-def stages(root: Path, prefix: str = "dense_", **edges: Any) -> None:
-    names, starts, ends = [[REACH, PUT], None, None], [[0, 5], None, None], [[5, 12], None, None]
-
-    def add(rows: pa.Table) -> pa.Table:
-        for name, values in {"names": names, "start_frames": starts, "end_frames": ends, **edges}.items():
-            rows = rows.append_column(f"{prefix}subtask_{name}", pa.array(values))
-        return rows
-
-    table(EPISODES, add)(root)
-
-
-def sparse_stages(root: Path) -> None:
-    """In seconds alone, beside dense stages that nobody named."""
-    stages(root, "dense_", names=pa.array([["task"]] * 3), start_frames=[[0]] * 3, end_frames=[[9]] * 3)
-    times = {"start_times": [[0.0, 0.52], None, None], "end_times": [[0.52, 1.2], None, None]}
-    missing = {"start_frames": pa.nulls(3), "end_frames": pa.nulls(3)}
-    stages(root, "sparse_", **times, **missing)
-
-
 FORMS: dict[str, tuple[Any, LabelForm]] = {
     "tasks": (tasks, "tasks"),
     "subtask_index": (subtask_index, "subtask_index"),
     "atoms": (atoms, "annotations"),
     "segments": (segments, "annotations"),
-    "dense stages": (stages, "stages"),
-    "sparse stages": (sparse_stages, "stages"),
 }
 
 
@@ -194,19 +173,21 @@ def test_a_label_whose_picture_is_rejected_stays(data):
 
 def test_of_several_forms_one_is_taken_and_said(data, caplog):
     subtask_index(data)
-    stages(data, names=[["move", "let go"], None, None])
-    summary = annotate(data, "--planner", "rows")
+    annotations(data, subtasks=[{"label": "move", "start": 0, "end": 0.5}])
+    summary = annotate(data, "--planner", "rows", "--labels", "subtask_index")
     assert summary["labels"] == {"subtask_index": 1}
-    assert "stages (SARM's stages in meta/episodes) of episode 0" in caplog.text
-    assert "Taken: the first of subtask_index, stages that an episode has; --labels chooses" in caplog.text
     assert rows(data.parent / "out") == [(REACH, 0.0), (PUT, 0.5)]
     shutil.rmtree(data.parent / "out")
-    annotate(data, "--planner", "rows", "--labels", "stages")
-    assert rows(data.parent / "out") == [("move", 0.0), ("let go", 0.5)]
-    line = fails("annotate", data, "--out", data.parent / "x", "--planner", "rows", "--labels", "annotations")
-    assert "no meta/lerobot_annotations.json; its labels: subtask_index" in line
+    annotate(data, "--planner", "rows")
+    assert "subtask_index (subtask_index and meta/subtasks.parquet) of episode 0" in caplog.text
+    assert (
+        "Taken: the first of annotations, subtask_index that an episode has; --labels chooses" in caplog.text
+    )
+    assert rows(data.parent / "out") == [("move", 0.0)]
+    line = fails("annotate", data, "--out", data.parent / "x", "--planner", "rows", "--labels", "tasks")
+    assert "no a task per frame in task_index; its labels: annotations" in line
     assert "--labels says which labels --planner rows takes" in fails(
-        "annotate", data, "--out", data.parent / "x", "--labels", "stages"
+        "annotate", data, "--out", data.parent / "x", "--labels", "tasks"
     )
 
 
@@ -229,8 +210,6 @@ def test_labels_of_another_form_replace_rows_where_that_is_asked_for(data):
     [
         (lambda r: subtask_index(r, [-1, -1, 0, 0, 0, -1, None, 1, 1, 1, 1, -1]),
          [(0, ""), (2, REACH), (5, ""), (7, PUT), (11, "")]),
-        (lambda r: stages(r, start_frames=[[2, 7, 9], None, None], end_frames=[[5, 9, 9], None, None],
-                          names=[[REACH, PUT, PUT], None, None]), [(2, REACH), (5, ""), (7, PUT), (9, "")]),
         (lambda r: annotations(r, subtasks=[{"label": PUT, "start": 0.7, "end": 0.93},
                                             {"label": REACH, "start": 0.2, "end": 0.5}]),
          [(2, REACH), (5, ""), (7, PUT), (9, "")]),
@@ -249,7 +228,6 @@ def test_gaps_between_labels_are_no_step(label, labels, data):
                                             {"label": PUT, "start": 0.5, "end": 1}]), "overlap at 0.5 s"),
         (lambda r: annotations(r, subtasks=[{"label": REACH, "start": 0}]), "episode 0 is damaged"),
         (lambda r: (r / "meta/lerobot_annotations.json").write_text("{"), "annotations.json: damaged"),
-        (lambda r: stages(r, start_frames=[[0], None, None]), "differ in number"),
         (lambda r: subtask_index(r, [7] * 12), "subtask_index 7 has no row in subtasks.parquet"),
     ],
 )  # fmt: skip

@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 from support import bags as b
 from support.cli import fails, goalreel
-from support.faults import DATA
 from support.recordings import load
 
 from goalreel.claims import Claim
@@ -67,13 +66,6 @@ def test_every_value_is_in_its_frame_also_for_lerobot_and_nothing_else_is_left(p
     told = {"bag": "bag", "frames": 20, "models": [], "start_ns": b.START, "task": "tidy up"}
     assert made["episodes"] == [told]
     assert str(bag.parent) not in json.dumps(made)
-
-
-def test_a_bare_file_is_a_bag_too(plain, tmp_path):
-    bag, source = plain
-    (file,) = (p for p in bag.iterdir() if p.suffix in (".mcap", ".db3"))
-    again = convert(file, tmp_path / "out", "--task", "tidy up", *TOPICS)
-    assert (again.root / DATA).read_bytes() == (source.root / DATA).read_bytes()
 
 
 def test_run_again_it_changes_nothing_and_other_settings_are_refused(plain):
@@ -328,11 +320,3 @@ def test_annotate_takes_a_bag(tmp_path):
     assert SUBGOAL in Source.open(out).cameras
     again = run(*arguments)
     assert (again["annotated"], again["resumed"]) == (0, 1)
-
-
-def test_a_lower_rate_takes_the_newest_picture_and_the_state_of_its_moment(tmp_path):
-    bag = b.write_bag(tmp_path / "bag", b.robot(24, fps=30))
-    source = convert(bag, tmp_path / "out", "--task", "t", "--fps", 10, *TOPICS)
-    shown = numbers(source, 0)
-    assert shown == [1, 4, 7, 10, 13, 16, 19, 22, 23]
-    assert source.episode(0).state[:, 1].tolist() == [-i for i in shown]

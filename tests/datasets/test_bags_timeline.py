@@ -42,13 +42,6 @@ def test_a_lone_picture_has_no_rate():
             common_rate(np.array(stamps))
 
 
-@given(times, times)
-def test_as_of_is_the_newest_not_after(stamps, moments):
-    for found, moment in zip(as_of(stamps, moments), moments, strict=True):
-        before = [i for i, s in enumerate(stamps) if s <= moment]
-        assert found == (before[-1] if before else -1)
-
-
 @given(times, rates, st.integers(0, 20), st.integers(1, 20))
 def test_a_window_shows_nothing_from_outside(camera, fps, start, length):
     start = start * SECOND + 1_700_000_000 * SECOND
@@ -59,14 +52,6 @@ def test_a_window_shows_nothing_from_outside(camera, fps, start, length):
     assert (frames.next_moments >= frames.moments).all()
     assert (frames.next_moments < end).all()
     assert bool(len(frames)) == bool(((camera >= start) & (camera < end)).any())
-
-
-@given(times, rates, st.integers(0, 10))
-def test_what_is_dropped_at_the_start_changes_nothing_later(camera, fps, first):
-    frames = timeline(camera, fps, 0, FOREVER)
-    rest = frames.since(first)
-    assert rest.moments.tolist() == frames.moments[first:].tolist()
-    assert rest.next_moments.tolist() == frames.next_moments[first:].tolist()
 
 
 @given(st.integers(2, 80), rates, st.data())

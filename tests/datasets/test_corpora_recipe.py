@@ -37,7 +37,6 @@ from goalreel.datasets.corpora.recipe import (
     cut_of,
     easy_fault,
     reflection_fault,
-    rl_threshold,
     select,
     trend_fault,
 )
@@ -104,13 +103,6 @@ def test_a_sample_starts_where_the_loop_did_and_from_white_where_it_drew():
         critique_row(told, "t", outline(told, "t").samples[0])
 
 
-def test_a_record_with_scores_scores_itself():
-    told = board(step("a", attempt("x", False, (3, 8)), attempt("y", True)))
-    one, two = by_record(outline(told, "t")).samples
-    assert (one.scores, one.success) == (PictureScores(3, 8), False)
-    assert (two.scores, two.success) == (None, None)
-
-
 def test_what_picture_checks_accepted_is_no_verdict_to_learn():
     """`difference` has numbers for how much of the picture changed; nobody compared it with the words."""
     accepted = attempt("x", True, (9, 9))
@@ -132,14 +124,6 @@ def test_what_is_kept_ends_high_and_has_not_fallen(overall):
         assert overall[-1] >= overall[0] - 0.5
     else:
         assert overall[-1] < 6 or overall[-1] < overall[0] - 0.5
-
-
-def test_two_thirds_of_the_steps_are_for_fine_tuning():
-    spread = [v * v / 4 for v in range(30)]
-    threshold = rl_threshold(spread)
-    assert sum(v > threshold for v in spread) == 10
-    assert rl_threshold([]) == 0
-    assert not any(v > rl_threshold([2.0] * 9) for v in [2.0] * 9)
 
 
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30), st.integers(0, 3))

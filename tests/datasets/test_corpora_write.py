@@ -10,28 +10,21 @@ import pytest
 from support.corpora import read_rows
 from support.gates import GATE, kill_at_gate
 from support.scripted import ScriptedChat
-from typer.testing import CliRunner
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.chat.plan import parse_plan
-from goalreel.cli.corpus import app
 from goalreel.critics.chat import ChatCritic
 from goalreel.datasets.corpora.critic_rows import CRITIQUES
 from goalreel.datasets.corpora.rows import messages_of
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
-from goalreel.tabletop.grammar import sample_episode, state_of
 from goalreel.tabletop.splits import seeds
-from goalreel.types import Attempt, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 from goalreel_lab.corpora.corpus import LESSONS, CorpusConfig, make_corpus
 from goalreel_lab.corpora.grounding import in_order, place
-from goalreel_lab.corpora.plans import continuation_rows, walk
-from goalreel_lab.corpora.prompts import NAMES
+from goalreel_lab.corpora.plans import walk
 from goalreel_lab.corpora.rows import (
     EDITS,
-    VERDICTS,
     candidate_of,
     plan_lesson,
     task_of,
@@ -87,28 +80,6 @@ def test_a_planner_asks_and_reads_what_it_is_trained_on(rows):
         assert reply.startswith(f"<think>{plan.reasoning}</think>")
 
 
-@pytest.mark.lab
-def test_a_planner_under_way_asks_and_reads_what_it_is_trained_on():
-    """With and without the earlier plan for the rest; it says where everything stands now, not at first."""
-    rows = list(continuation_rows(seeds("validation", 6), 64))
-    told = set()
-    for row in rows:
-        reply, done = row.lesson[1], row.origin.done
-        assert 1 <= done < len(row.goals)
-        text = next(m["content"] for m in messages_of(row.lesson)[0] if m["role"] == "user")
-        told.add("The earlier plan for the rest" in text)
-        assert text.count("<image>") == done + 2
-        plan = parse_plan(reply)
-        assert [s.instruction for s in plan.steps] == [state_of(goal) for goal in row.goals[done:]]
-        assert f'"step_number": {done + 1}' in reply
-        assert reply.startswith(f"<think>{_thinking(row)}</think>")
-    assert told == {True, False}
-    for row in rows[:2]:
-        chat = ScriptedChat([row.lesson[1]])
-        ChatPlanner(chat).continue_plan([_progress(row)])
-        assert chat.calls == [[row.lesson[0]]]
-
-
 def _thinking(row):
     """Where everything stands after the sub-goals behind, and where the blocks of the others go."""
     ahead = list(walk([row.origin.seed], 64, stream=9, roomy=True))[row.origin.done :]
@@ -117,29 +88,6 @@ def _thinking(row):
     things = "; ".join(f"{name} {place(layout, name)}" for name in in_order(layout))
     steps = "1 step" if len(ahead) == 1 else f"{len(ahead)} steps"
     return f"{things}. {steps}: {'; '.join(moves)}."
-
-
-def _progress(row):
-    """The storyboard under way that a row's conversation tells of, put together by hand."""
-    messages, images = messages_of(row.lesson)
-    first, *known, now = images
-    steps = [
-        Step(name=NAMES[g.kind].format(**vars(g)), instruction=state_of(g), prompt="x") for g in row.goals
-    ]
-    good = Verdict(success=True)
-    behind = [
-        StoryboardStep(
-            step=step,
-            attempts=(Attempt(prompt="x", seed=0, image=image, verdict=good),),
-            status="accepted",
-            chosen=0,
-        )
-        for step, image in zip(steps, known, strict=False)
-    ]
-    told = "The earlier plan" in messages[1]["content"]
-    ahead = [StoryboardStep(step=step) for step in steps[len(known) :]] if told else []
-    task = Task(id="t", instruction=sample_episode(row.origin.seed).instruction, image=first)
-    return ReplanContext(Storyboard(task=task, steps=(*behind, *ahead)), row.origin.done, now)
 
 
 @pytest.mark.parametrize("mode", ["strict", "fast"])
@@ -189,14 +137,6 @@ def test_sharegpt_holds_every_message_and_image(rows, written):
         stored = [Image.decode((folder / path).read_bytes()) for path in one["images"]]
         assert stored == images == [row.source, row.candidate]
         assert (one["seed"], one["done"]) == (row.origin.seed, row.origin.done)
-
-
-def test_edits_as_json(rows, written):
-    folder = written["edits"][0] / "sharegpt"
-    row, one = rows["edits"][0], json.loads((folder / "edits.json").read_text())[0]
-    assert (one["prompt"], one["register"]) == (row.prompt, row.register)
-    assert Image.decode((folder / one["target"]).read_bytes()) == row.target
-    assert not (folder / "dataset_info.json").exists()
 
 
 @pytest.mark.lab
@@ -259,30 +199,6 @@ def test_another_corpus_is_never_mixed_in(tmp_path):
     for episodes, text in ((2, False), (1, True)):
         with pytest.raises(DatasetError, match="made with other options"):
             make_corpus(CorpusConfig("plans", "validation", episodes, size=64), tmp_path / "c", text=text)
-
-
-def test_bad_orders_are_one_line():
-    for order in (
-        ("walls", "train", 1),
-        ("plans", "dev", 1),
-        ("plans", "train", 1, 8),
-        ("plans", "test", 60_000),
-        ("plans", "train", 1, 128, 0, 100, 0.0, 0.5),
-        ("verdicts", "train", 1, 128, 0, 100, 0.0, 1.5),
-        ("verdicts", "train", 1, 128, 0, 100, 0.0, 0.5, "editor X"),
-    ):
-        with pytest.raises(ValueError):
-            CorpusConfig(*order)
-    result = CliRunner().invoke(app, ["make", "--kind", "plans", "--episodes", "950001", "--out", "x"])
-    assert result.exit_code == 1
-    assert result.output.count("\n") == 1
-
-
-def test_rows_from_a_given_maker(rows, tmp_path):
-    order = CorpusConfig("verdicts", "validation", 2, size=64, source="editor X")
-    make_corpus(order, tmp_path / "c", make=lambda part, size: rows["verdicts"][:1])
-    assert len(list(read_rows(tmp_path / "c", VERDICTS))) == 1
-    assert "from the editor X" in (tmp_path / "c/README.md").read_text()
 
 
 @pytest.mark.parametrize(("right", "wrong"), [(1, 19), (2, 18), (20, 0)])

@@ -7,11 +7,10 @@ teaches it. The table in docs/explanation/subgoal-forms.md is made from these te
 from functools import cache
 from typing import get_args
 
-import cv2
 import numpy as np
 import pytest
 import torch
-from support.policies import GOAL, LIVE, POLICIES, make, tiny
+from support.policies import GOAL, LIVE, POLICIES, make
 from support.recordings import moving_square
 from support.tiny import tiny_smolvlm
 
@@ -81,28 +80,5 @@ def test_another_goal_is_another_action(policy, name, form):
     assert all(apart(one, other) > OTHER for other in others)
 
 
-@pytest.mark.parametrize("size", [(480, 640), (96, 128)])
-def test_every_token_of_a_large_picture_tells_that_it_is_a_goals(policy, size):
-    """Not those at the edge alone: where the work is done is the middle."""
-    goal = np.asarray(cv2.resize(THERE, size[::-1]), np.uint8)
-    backbone = policy("act").model.backbone
-    with torch.inference_mode():
-        plain, shown = (backbone(tensor(p))["feature_map"][0] for p in (goal, in_form("bordered", goal)))
-    assert ((plain - shown).norm(dim=0) / plain.norm(dim=0)).min() > 0.05
-
-
 def test_the_default_is_for_every_policy_and_every_way_of_delivery():
     assert DEFAULT_FORM not in {form for _, form in BLIND} | LIVE_FORMS
-
-
-def test_diffusion_wants_all_cameras_of_one_size():
-    """Why live view and goal beside one another are squeezed into the size of one."""
-    from lerobot.configs.types import FeatureType, PolicyFeature
-
-    config = tiny("diffusion")
-    config.input_features = {
-        LIVE: PolicyFeature(FeatureType.VISUAL, (3, 48, 64)),
-        GOAL: PolicyFeature(FeatureType.VISUAL, (3, 48, 128)),
-    }
-    with pytest.raises(ValueError, match="we expect all image shapes to match"):
-        config.validate_features()

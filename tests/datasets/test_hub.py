@@ -172,34 +172,12 @@ def test_annotate_needs_the_files_of_its_episodes_alone(hub, run, tmp_path):
     assert said == f"--push-to-hub uploads a whole dataset, and {gone} is missing"
 
 
-def test_a_checkpoint_on_the_hub_is_seen_as_in_a_folder(hub, run, tmp_path):
-    pytest.importorskip("lerobot")
-    from support.policies import checkpoint  # which loads torch
-
-    checkpoint(tmp_path / "hub/lab/act", "act", ("top", "wrist"), front="observation.images.top")
-    done = run("check", NAME, "--layout", "gripper=3,closed=low", "--policy", "lab/act", "--json")
-    texts = [issue["text"] for issue in json.loads(done.stdout)["issues"] if issue["kind"] == "policy"]
-    assert "lab/act was trained with a rename_map" in texts[0], done.stderr
-
-
 def test_review_has_a_folder_of_its_own(hub, run, tmp_path):
     for _ in range(2):  # it cannot listen there, and ends
         assert run("review", NAME, "--host", "192.0.2.1", GOALREEL_TOKEN="x" * 32).returncode == 1
     assert (tmp_path / "work/pick/meta/info.json").is_file()
     assert len(hub.sent) == len(set(hub.sent)), "what is there may be corrected, and stays"
     assert not (tmp_path / "work/pick.part").exists()
-
-
-def test_without_the_hub_review_takes_the_cache_if_that_is_whole(hub, run, tmp_path):
-    words, own = ("review", NAME, "--host", "192.0.2.1"), tmp_path / "work/pick"
-    offline = {"HF_HUB_OFFLINE": "1", "GOALREEL_TOKEN": "x" * 32}
-    run("check", NAME)
-    assert "the cache lacks videos/" in line(run(*words, **offline))
-    run("show", NAME)
-    run(*words, **offline)
-    copied = [file for file in own.rglob("*") if file.is_file()]
-    assert {file.suffix for file in copied} >= {".mp4", ".parquet", ".json"}
-    assert not any(file.is_symlink() for file in copied), "what is changed there is not the cache's"
 
 
 def test_what_is_not_to_be_read_is_one_line(hub, run, tmp_path):

@@ -63,11 +63,6 @@ def test_a_feature_is_as_hugging_face_describes_it(kind):
     assert schema.hugging_face_feature(kind) == reference
 
 
-def test_a_type_without_a_known_feature_is_refused():
-    with pytest.raises(ValueError, match="date32"):
-        schema.hugging_face_feature(pa.date32())
-
-
 def spans(*names: str | None) -> Goals:
     """Goals of an episode with three frames a span."""
     parts = tuple(GoalSpan(3 * i, 3 * i + 3, name, None) for i, name in enumerate(names))
@@ -97,18 +92,6 @@ def test_lerobots_validator_takes_our_rows(goals, task_aug, tmp_path):
     record = EpisodeRecord(0, "tidy", tuple(times.tolist()), tuple(range(12)), tmp_path, 0, 12)
     report = StagingValidator().validate([record], tmp_path)
     assert report.ok, report.errors
-
-
-def test_lerobots_reader_finds_the_motion_of_the_hand_until_the_doubtful_segment_ends():
-    from lerobot.datasets.language_render import active_at
-
-    times = np.arange(12, dtype=np.float32) / 10
-    rows = goal_rows(doubtful(), times)
-    assert {row["style"] for row in rows} == {"motion"}
-    frames = zip(times, schema.spread(rows, times, KINDS["persistent"]).to_pylist(), strict=True)
-    active = [active_at(float(t), persistent=shown, style="motion") for t, shown in frames]
-    contents = [row and row["content"] for row in active]
-    assert contents == [None] * 3 + [CLOSES] * 2 + [OPENS] * 4 + [None] * 3
 
 
 @pytest.mark.parametrize("episodes", [1, 2, 40])

@@ -1,12 +1,10 @@
 """OUT of odd datasets, in every way in which lerobot loads one: each frame of IN that loads, loads of OUT."""
 
-import itertools
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
-import pyarrow.parquet as pq
 import pytest
 from support.faults import DATA, EPISODES, FRONT, WRIST, Fault, both, column, info, reshow, table, video
 from support.recordings import make_dataset, moving_square
@@ -192,23 +190,6 @@ def test_out_loads_in_other_ways(pair, way):
 def test_out_is_streamed(pair):
     """lerobot looks for frame k at k / fps there, so for nothing else than a constant rate."""
     check(*(read(root, "streaming") for root in pair[1:]))
-
-
-def test_what_meta_says_of_the_camera(pair):
-    _, source, out = pair
-    fps = Source.open(source).fps
-    camera = Source.open(out).features[KEY]
-    assert camera["info"]["video.fps"] == fps
-    rows = pq.read_table(out / EPISODES).to_pylist()
-    prefix = f"videos/{KEY}"
-    ends = [(r[f"{prefix}/from_timestamp"], r[f"{prefix}/to_timestamp"]) for r in rows]
-    files = [r[f"{prefix}/file_index"] for r in rows]
-    times = pq.read_table(out / "data")["timestamp"].to_numpy()
-    for (start, end), first, stop in zip(ends, STARTS, STARTS[1:], strict=False):
-        span = times[stop - 1] - times[first] + 1 / fps
-        assert end - start == pytest.approx(span, abs=1e-3)
-    followed = zip(itertools.pairwise(ends), itertools.pairwise(files), strict=True)
-    assert all(b >= a - 1e-6 or file != other for ((_, a), (b, _)), (file, other) in followed)
 
 
 def test_a_video_of_one_episode_keeps_the_times_of_its_rows(pair, tmp_path):

@@ -38,15 +38,12 @@ def relink(path: Path, target: Path) -> None:
 
 
 PLANTED: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
-    "a file beside": ("notes.txt", lambda root, private: (root / "notes.txt").symlink_to(private)),
-    "the card": ("README.md", lambda root, private: (root / "README.md").symlink_to(private)),
     "a relative link": (
         "meta/x",
         lambda root, private: (root / "meta/x").symlink_to(os.path.relpath(private, root / "meta")),
     ),
     "a video": (str(VIDEO), lambda root, private: relink(root / VIDEO, private.parent / "v.mp4")),
     "the data": ("data", lambda root, private: relink(root / "data", private.parent / "data")),
-    "a folder": ("extra", lambda root, private: (root / "extra").symlink_to(private.parent)),
     "by way of another": (
         "meta/a",
         lambda root, private: [(root / "meta/b").symlink_to("a"), (root / "meta/a").symlink_to(private)],
@@ -104,15 +101,6 @@ def test_check_lists_every_link_out_of_a_dataset(root, private):
         assert text.startswith(f"{link} is a link out of the dataset, to {private}: ")
 
 
-def test_a_mended_copy_refuses_a_link_out_of_its_dataset(root, private, tmp_path):
-    from goalreel.datasets.health.repair import repair
-
-    (root / "notes.txt").symlink_to(private)
-    with pytest.raises(DatasetError, match=r"notes.txt is a link out of the dataset"):
-        repair(root, tmp_path / "copy")
-    assert not (tmp_path / "copy").exists()
-
-
 def hub(root: Path, cache: Path) -> Path:
     """The dataset as huggingface_hub keeps it."""
     repository = cache / "datasets--me--arm"
@@ -131,14 +119,6 @@ def test_a_snapshot_of_the_hub_is_taken_whole_even_by_a_link(root, annotated, tm
     out = annotated(tmp_path / "by-link", tmp_path / "out", {0: {}})
     assert (out / VIDEO).read_bytes() == (root / VIDEO).read_bytes()
     assert not any(p.is_symlink() for p in out.rglob("*"))
-
-
-def test_files_downloaded_to_a_folder_may_be_links_to_the_cache(root, tmp_path):
-    """As huggingface_hub wrote them to `local_dir` before its version 0.23."""
-    snapshot = hub(root, tmp_path / "cache")
-    (root / VIDEO).unlink()
-    (root / VIDEO).symlink_to((snapshot / VIDEO).resolve())
-    check_links(root)
 
 
 def test_links_inside_the_dataset_and_into_nothing_are_no_matter(root, tmp_path):

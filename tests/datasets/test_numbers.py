@@ -10,7 +10,6 @@ from goalreel.annotator.robot import read_robot, stored_layout
 from goalreel.datasets.info_file import dimension_names, find_numbers
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
-from goalreel.planners.kinematic.layout import Layout
 
 
 def features(**dims: int) -> dict:
@@ -99,10 +98,3 @@ def test_features_of_any_name_are_mapped_by_the_layout(video_dataset, tmp_path):
         InputError, match="state=joints is no feature of numbers: the dataset has robot, told"
     ):
         Options(layout="state=joints").recorded(source)
-
-
-def test_features_in_a_layout_are_read_and_written():
-    layout = Layout.parse("state=observation.arm+observation.hand,action=actions,gripper=6")
-    assert layout.state == ("observation.arm", "observation.hand")
-    assert layout.action == ("actions",)
-    assert Layout.parse(str(layout)) == layout

@@ -8,10 +8,8 @@ FOLDERS = {
     "": "the folder is empty",
     "demo_0.hdf5": "a folder of HDF5, not a LeRobot dataset: any4lerobot converts LIBERO's",
     "1.0.0/droid-train.tfrecord-00000-of-00031": "a folder of RLDS, not a LeRobot dataset: any4lerobot's",
-    "replay.zarr/.zgroup": "a folder of Zarr",
     "data/chunk-000/file-000.parquet": "copy the dataset again, with its folder meta",
     "cam0/episode_0.MP4": "a folder of videos, not a LeRobot dataset: states and actions are needed",
-    "0/rgb_0001.png": "a folder of pictures, not a LeRobot dataset: states and actions are needed",
     "run/run_0.mcap": "goalreel bag2lerobot",
     "notes.txt": "no meta/info.json there",
 }

@@ -152,21 +152,3 @@ def test_equal_recordings_are_equal_whatever_their_numbers(video_dataset, tmp_pa
         set_column(path, "episode_index", [10 + number for number in numbers])
     moved, before = prints(root).episodes, prints(video_dataset).episodes
     assert all(moved[10 + e] == before[e] for e in before)
-
-
-def test_names_of_recordings_are_compared_part_by_part():
-    now = f"{'a' * 32}-{'b' * 32}"
-    assert same_frames(now, f"{'a' * 32}-{'e' * 32}")
-    assert same_frames(None, None)
-    assert not same_frames(None, now)
-
-
-def test_words_that_pandas_keeps_as_categories_count_by_their_texts(video_dataset, tmp_path):
-    names = []
-    for words in (["ada", "bob"], ["bob", "ada"]):
-        root = Path(shutil.copytree(video_dataset, tmp_path / words[0]))
-        table = pq.read_table(root / DATA)
-        operators = pa.array([words[at % 2] for at in range(len(table))]).dictionary_encode()
-        pq.write_table(table.append_column("operator", operators), root / DATA)
-        names.append(prints(root).episodes[0])
-    assert names[0] != names[1]

@@ -73,18 +73,6 @@ def test_a_card_that_cannot_be_read_is_kept_as_text(carded, annotated, tmp_path,
     assert "front matter" in caplog.text
 
 
-def test_a_push_carries_the_card(video_dataset, annotated, tmp_path):
-    """By huggingface_hub's own filter; what stays at home is tested with the records."""
-    from huggingface_hub.utils import DEFAULT_IGNORE_PATTERNS, filter_repo_objects
-
-    out = annotated(video_dataset, tmp_path / "out", {0: {"drawn": (0,)}})
-    files = [p.relative_to(out).as_posix() for p in out.rglob("*") if p.is_file()]
-    pushed = set(filter_repo_objects(files, ignore_patterns=[*DEFAULT_IGNORE_PATTERNS, "images/"]))
-    assert {"README.md", "meta/info.json", "meta/goalreel/settings.json"} <= pushed
-    assert {f for f in files if f.startswith("meta/goalreel/images/")} <= pushed
-    assert {f for f in files if f not in pushed} == {f for f in files if f.startswith(".cache/")}
-
-
 def test_models_are_named_as_the_settings_do(video_dataset, board, tmp_path):
     source = Source.open(video_dataset)
     names = {"planner": "openai:qwen?temperature=0.2", "editor": "server", "critic": "difference"}

@@ -6,7 +6,6 @@ from typing import get_args
 import av
 import numpy as np
 import pytest
-from support.recordings import load
 
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.plan import FORM
@@ -38,19 +37,6 @@ def test_every_frame_shows_its_goal_in_that_form(written, board):
             assert min(errors, key=errors.get) == form, (frame, errors)
             assert errors[form] < 6
     assert all(picture.max() < 8 for picture in shown[-2:]), "without a goal it is black in every form"
-
-
-def test_lerobot_reads_it_at_the_size_of_the_other_cameras_and_is_told_its_form(written):
-    form, out = written
-    assert f"the picture of its goal, {form}." in (out / "README.md").read_text()
-    dataset = load(out)
-    assert dataset[13][KEY].shape == dataset[13][FRONT].shape
-    assert dataset.meta.info.features[KEY]["info"][FORM] == form
-    shown = np.stack([dataset[i][KEY].numpy() for i in range(len(dataset))])
-    stats = dataset.meta.stats[KEY]
-    assert np.abs(stats["mean"].ravel() - shown.mean(axis=(0, 2, 3))).max() < 0.02
-    assert np.abs(stats["std"].ravel() - shown.std(axis=(0, 2, 3))).max() < 0.02
-    assert stats["count"].tolist() == [len(dataset)]
 
 
 def test_every_episode_begins_with_a_keyframe_and_made_again_it_has_the_same_bytes(

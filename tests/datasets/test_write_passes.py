@@ -7,7 +7,6 @@ import shutil
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -178,7 +177,6 @@ STEPS = ("reach the block", "grasp the block", "put it in the bowl")
 UNSURE = ("accepted", "rejected", "rejected")
 SAID = {
     "those that were accepted": ({"statuses": UNSURE}, {}, [0], ["0"]),
-    "all where that is wanted": ({"statuses": UNSURE}, {"use_rejected": True}, [0, 1, 2], ["0"]),
     "one in the middle": ({"statuses": ("rejected", "accepted", "rejected")}, {}, [1], ["1"]),
     "one in vain": ({"vain": (1,)}, {}, [0, 2], ["0"]),
     "all": ({}, {}, [0, 1, 2], ["0", "01"]),
@@ -390,14 +388,11 @@ SEVENTH, SECOND = "data/chunk-000/file-007.parquet", "data/chunk-000/file-001.pa
 EDITS: dict[str, tuple[str, Fault]] = {
     "a task renamed": (DATA, rename_task),
     "statistics made anew": ("meta/stats.json", recompute_statistics),
-    "data written with pandas": (DATA, lambda out: pd.read_parquet(out / DATA).to_parquet(out / DATA)),
     "one cell": (DATA, column(DATA, "timestamp", lambda old: [*old[:-1], old[-1] + 0.001])),
     "episodes": (EPISODES, column(EPISODES, "tasks", lambda old: [["another task"]] * len(old))),
-    "info": ("meta/info.json", change_info),
     "a video": (video(FRONT), change_video(FRONT)),
     "the goals": (video(KEY), change_video(KEY)),
     "a file renamed": (SEVENTH, lambda out: (out / DATA).rename(out / SEVENTH)),
-    "a file added": (SECOND, lambda out: shutil.copy(out / DATA, out / SECOND)),
     "a task renamed, tasks per frame": (DATA, rename_task),
 }
 

@@ -3,7 +3,6 @@
 import itertools
 import json
 import shutil
-from dataclasses import replace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -15,7 +14,7 @@ from goalreel import Options, annotate, load_models, open_dataset
 from goalreel.datasets.parquet import array
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.goals import Goals, GoalSpan, read_goals
+from goalreel.datasets.writing.goals import read_goals
 from goalreel.datasets.writing.language import language_row
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.errors import InputError
@@ -249,13 +248,3 @@ def test_annotate_writes_what_it_is_asked_to(video_dataset, tmp_path):
     assert said(tmp_path / "out", 0, "task_aug")
     with pytest.raises(InputError, match="leave out --no-language"):
         Options(language=False, task_aug=True)
-
-
-def test_a_subtask_ends_with_its_span():
-    """Steps not found in the recording have no span; the one before does not hold on through them."""
-    spans = (GoalSpan(0, 3, "a", None), GoalSpan(5, 7, "b", None), GoalSpan(7, 9, None, None))
-    goals = Goals(0, "do it", (), spans, (), (), "")
-    assert goals.edges(12) == [(0, "a"), (3, None), (5, "b"), (7, None)]
-    late = replace(goals, spans=(GoalSpan(2, 4, None, None), GoalSpan(4, 12, "c", None)))
-    assert late.edges(12) == [(4, "c")]
-    assert replace(goals, spans=()).edges(12) == []
