@@ -9,7 +9,6 @@ import json
 import logging
 import math
 import re
-from codecs import BOM_UTF8
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
@@ -33,7 +32,6 @@ from goalreel.chat.conversation import (
     refuses_system,
     token_reply,
 )
-from goalreel.chat.json_reply import RepeatedKeyError, make_dict
 from goalreel.errors import BackendError, InputError
 from goalreel.http.client import (
     REFUSED,
@@ -267,35 +265,22 @@ class _Message(BaseModel):
     reasoning: Any = None
     reasoning_content: Any = None
     tool_calls: Any = None
-    function_call: Any = None
+
+    def parts(self, *kinds: str) -> str:
+        """Join the texts of a content in typed parts, which some servers send, thoughts among them."""
+        parts = [p for p in self.content or () if isinstance(p, dict) and p.get("type") in kinds]
+        return "".join(str(part.get("refusal") or part.get("text") or "") for part in parts)
 
     @property
     def text(self) -> str:
-        """The text, which some servers send in typed parts, thoughts among them."""
-        if not isinstance(self.content, list):
-            return (self.content or "").strip()
-        return self._parts("text", "text", "output_text").strip()
+        """The text without thoughts."""
+        text = self.content if isinstance(self.content, str) else self.parts("text", "output_text")
+        return text.strip()
 
     @property
-    def refused(self) -> str | None:
-        """The words of a refusal, which some servers send as a typed part; None without one."""
-        return self.refusal or self._parts("refusal", "refusal") or None
-
-    def _parts(self, name: str, *kinds: str) -> str:
-        """Join what the typed parts of these kinds hold under `name`."""
-        parts = self.content if isinstance(self.content, list) else ()
-        texts = [p.get(name) for p in parts if isinstance(p, dict) and p.get("type") in kinds]
-        return "".join(text for text in texts if isinstance(text, str))
-
-    @property
-    def silence(self) -> str | None:
-        """The reason for an empty text, as far as the message says."""
-        where = next((name for name in ("reasoning", "reasoning_content") if getattr(self, name)), None)
-        if where is None or self.refused:
-            return self.refused
-        return (
-            f"its text lies in `{where}`; turn thinking off (?extra=), or the server's parser of thoughts on"
-        )
+    def refused(self) -> str:
+        """The words of a refusal; empty without one."""
+        return self.refusal or self.parts("refusal")
 
 
 class _Choice(BaseModel):
@@ -347,61 +332,50 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
     """Read the answer in the body of a reply, with its tokens where the server gave readable ones.
 
     A reply that did not end by itself is a NoReply: its text may be a draft. So is one that calls a tool or
-    refuses, whatever else it says, and one of several that differ, where one was asked for. Of a server that
-    does not say why a reply ended, one of `max_tokens` tokens or more was cut off.
+    refuses, whatever else it says. Where a server does not say why a reply ended, one of `max_tokens` or more
+    was cut off.
 
     Raises:
         ValueError: the body is no chat completion, tells an error, or has no text; the message quotes the
             server.
     """
     try:
-        value = json.loads(body.removeprefix(BOM_UTF8).decode(), object_pairs_hook=make_dict)
-        completion = _Completion.model_validate(value)
-    except RepeatedKeyError as e:
-        raise ValueError(
-            f"not a chat completion: it has the key {str(e)[:40]!r} twice in one object"
-        ) from None
+        completion = _Completion.model_validate(json.loads(body))
     except (ValueError, RecursionError):
         message = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
         raise ValueError(f"not a chat completion: {message}") from None
-    usage = completion.usage or _Usage()
-    counted = Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
-    return replace(_reply_of(completion, usage.completion_tokens, max_tokens), usage=counted)
-
-
-def _reply_of(completion: _Completion, tokens: int | None, max_tokens: int | None) -> TokenReply | NoReply:
-    choice = completion.choices[0]
+    choice, usage = completion.choices[0], completion.usage or _Usage()
     if error := completion.error or choice.error:
         raise ValueError(f"an error came with it: {error_text(json.dumps({'error': error}).encode())}")
-    text = choice.message.text
-    if any((c.message.text, c.finish_reason) != (text, choice.finish_reason) for c in completion.choices):
-        number = len(completion.choices)
-        return NoReply(f"{number} replies came where one was asked for, and they differ", cut_off=text)
-    reason = choice.finish_reason
-    if not reason and max_tokens and tokens and tokens >= max_tokens:
-        reason = "length"
-    refusal = choice.message.refused
-    if reason and reason.casefold() not in _NATURAL_ENDS:
-        return _unfinished(reason, refusal, text)
-    if text and refusal:
-        return NoReply(f"the model refused: {' '.join(refusal.split())[:200]}", refused=True)
-    if choice.message.tool_calls or choice.message.function_call:
-        return NoReply("the model called a tool, and there is none: ask another model", cut_off=text or None)
-    if not text:
-        raise ValueError(f"the model said nothing: {choice.message.silence or reason}")
-    return token_reply(text, _tokens(choice.logprobs))
+    counted = Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
+    was_cut_off = max_tokens is not None and counted.reply >= max_tokens
+    reason = choice.finish_reason or ("length" if was_cut_off else "stop")
+    return replace(_reply_of(choice, reason), usage=counted)
 
 
-def _unfinished(reason: str, refusal: str | None, text: str) -> NoReply:
-    """Make a NoReply of a reply with another `finish_reason` than a natural end."""
+def _reply_of(choice: _Choice, reason: str) -> TokenReply | NoReply:
+    message, text = choice.message, choice.message.text
+    refusal = " ".join(message.refused.split())[:200]
     match reason.casefold():
         case "length" | "max_tokens":
             return cut_off(text)
         case "content_filter":
             return NoReply(
-                f"the server's content filter stopped it{f': {refusal}' if refusal else ''}", refused=True
+                f"the server's content filter stopped it: {refusal or 'no reason given'}", refused=True
             )
-    return NoReply(f"it did not end by itself (finish_reason {reason[:40]!r})", cut_off=text)
+        case other if other not in _NATURAL_ENDS:
+            return NoReply(f"it did not end by itself (finish_reason {reason[:40]!r})", cut_off=text)
+    if refusal and text:
+        return NoReply(f"the model refused: {refusal}", refused=True)
+    if message.tool_calls:
+        return NoReply("the model called a tool, and there is none: ask another model", cut_off=text or None)
+    if not text and (message.reasoning or message.reasoning_content):
+        raise ValueError(
+            "the model wrote thoughts alone: turn thinking off (?extra=), or the server's parser on"
+        )
+    if not text:
+        raise ValueError(f"the model said nothing: {refusal or reason}")
+    return token_reply(text, _tokens(choice.logprobs))
 
 
 def _tokens(logprobs: object) -> list[Token]:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from functools import cache
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import anyio
 import httpx2
@@ -78,6 +78,17 @@ class HttpError(Exception):
     def is_out_of_reach(self) -> bool:
         """True if no connection was made."""
         return isinstance(self.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError)
+
+    @property
+    def pause_s(self) -> float:
+        """The pause that the reply asks for, 0 without one: seconds or a date."""
+        asked = "" if self.reply is None else self.reply.headers.get("Retry-After", "")
+        with suppress(ValueError):
+            seconds = float(asked)
+            return seconds if 0 < seconds < float("inf") else 0.0
+        with suppress(ValueError, TypeError):
+            return max(0.0, (parsedate_to_datetime(asked) - datetime.now(UTC)).total_seconds())
+        return 0.0
 
     @property
     def is_of_server(self) -> bool:
@@ -159,23 +170,23 @@ class HttpClient:
         def is_worth_another(error: BaseException) -> bool:
             if not isinstance(error, HttpError):
                 return False
-            if error.reply is None:
-                late = isinstance(error.__cause__, httpx2.ReadTimeout | httpx2.WriteTimeout)
-                final = isinstance(error.__cause__, httpx2.TooManyRedirects | httpx2.UnsupportedProtocol)
-                return not final and (self._retry_late or not late)
-            return _may_be_answered_soon(error.reply)
+            if error.reply is not None:
+                return is_transient(error.reply.status) and error.pause_s <= _LONGEST_ASKED_S
+            late = isinstance(error.__cause__, httpx2.ReadTimeout | httpx2.WriteTimeout)
+            final = isinstance(error.__cause__, httpx2.TooManyRedirects | httpx2.UnsupportedProtocol)
+            return not final and (self._retry_late or not late)
 
         def note(state: tenacity.RetryCallState) -> None:
-            error = state.outcome.exception() if state.outcome else None
-            reason = self.explain(error) if isinstance(error, HttpError) else ""
+            error = _error(state)
+            reason = self.explain(error)
             report_retry(state.attempt_number, reason)
-            if isinstance(error, HttpError) and error.reply is None:
+            if error.reply is None:
                 self._say("lost", f"{reason}: trying again")
 
         retrying = tenacity.AsyncRetrying(
             stop=tenacity.stop_after_attempt(self._retries + 1),
             retry=tenacity.retry_if_exception(is_worth_another),
-            wait=_pause,
+            wait=lambda state: _error(state).pause_s or _PAUSE(state),
             before_sleep=note,
             sleep=lambda seconds: sleep(seconds),
             reraise=True,
@@ -295,31 +306,9 @@ def is_transient(status: int) -> bool:
     return status in (408, 409, 429) or (status >= 500 and status != 501)
 
 
-def _may_be_answered_soon(reply: Reply) -> bool:
-    if _asked_s(reply) > _LONGEST_ASKED_S:
-        return False
-    if (answer := reply.headers.get("x-should-retry")) in ("true", "false"):
-        return answer == "true"
-    return is_transient(reply.status)
-
-
-def _pause(state: tenacity.RetryCallState) -> float:
-    """Wait as long as the server asks for, or longer each time."""
-    error = state.outcome.exception() if state.outcome else None
-    asked = _asked_s(error.reply) if isinstance(error, HttpError) and error.reply else 0.0
-    return asked or _PAUSE(state)
-
-
-def _asked_s(reply: Reply) -> float:
-    """Return the pause that a reply asks for, 0 without one: seconds, milliseconds (OpenAI) or a date."""
-    for name, unit in (("Retry-After-Ms", 1000), ("Retry-After", 1)):
-        with suppress(ValueError):
-            seconds = float(reply.headers.get(name, "")) / unit
-            return seconds if 0 < seconds < float("inf") else 0.0
-    with suppress(ValueError, TypeError):
-        date = parsedate_to_datetime(reply.headers.get("Retry-After", ""))
-        return max(0.0, (date - datetime.now(UTC)).total_seconds())
-    return 0.0
+def _error(state: tenacity.RetryCallState) -> HttpError:
+    """The error of a try that is worth another."""
+    return cast(HttpError, state.outcome and state.outcome.exception())
 
 
 def true_status(status: int, body: bytes) -> int:

@@ -454,7 +454,6 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(tmp_path):
         ({"data": [{"b64_json": TRUNCATED}]}, "truncated"),
         ({"data": [{"b64_json": BLACK}]}, "one colour alone"),
         ({"data": [{"b64_json": PICTURE, "error": {"message": "blocked"}}]}, "blocked"),
-        (b'{"data": [], "data": [{"b64_json": "x"}]}', "the key 'data' twice"),
     ],
 )
 def test_an_unusable_reply_is_a_failure(server, body, reason):

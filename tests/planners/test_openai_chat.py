@@ -340,21 +340,14 @@ def completion(choice: dict, **more) -> Reply:
         (said(VERDICT, finish_reason="content_filter"), "content filter", True),
         *((said(VERDICT, finish_reason=end), f"'{end}'", False) for end in ("tool_calls", "abort", "error")),
         (completion({"message": DRAFT | {"tool_calls": [CALL]}}), "called a tool", False),
-        (completion({"message": DRAFT | {"function_call": CALL}}), "called a tool", False),
         (completion({"message": DRAFT | {"refusal": "I\nwon't"}}), "the model refused: I won't", True),
         (completion({"message": {"content": [TEXT, NO]}}), "refused: No.", True),
         (completion({"error": {"code": "x", "message": "lost half"}}), "lost half", False),
         (completion({}, error={"message": "lost half"}), "lost half", False),
-        (completion({}, choices=[{"message": DRAFT}, {"message": {"content": "no"}}]), "2 replies", False),
         (completion({"finish_reason": None}, usage={"completion_tokens": 100}), "length limit", False),
         (said("  \n"), "the model said nothing: stop", False),
         (said(None, message={"refusal": "I will not"}), "the model said nothing: I will not", False),
-        (
-            said(None, message={"content": "", "reasoning": VERDICT}),
-            "its text lies in `reasoning`; turn thinking off",
-            False,
-        ),
-        (Reply(body=b'{"choices": [{"message": {"content": "no", "content": "yes"}}]}'), "twice in", False),
+        (said(None, message={"content": "", "reasoning": VERDICT}), "turn thinking off", False),
         *(
             (Reply(body=body), "not a chat completion", False)
             for body in (b"{not json", b"", b"[]", b'{"choices": []}', b'{"error": "x"}', b"<html>", b"\xff")
