@@ -45,11 +45,7 @@ class Entry(Frozen):
     repository: str = ""
     """A Hugging Face repository, or a folder made by `save_pretrained`."""
     pipeline: str | None = None
-    """The diffusers class; None where diffusers has none."""
-    components: dict[str, str] = Field(default_factory=dict)
-    """Parts that need another diffusers class than `model_index.json` says."""
-    requires: tuple[str, ...] = ()
-    """Packages it needs beside diffusers and transformers."""
+    """The diffusers class; None in a checkpoint's own entry, whose `model_index.json` names it."""
     kinds: Annotated[tuple[EditorKind, ...], Field(min_length=1)]
     steps: Positive | None = None
     guidance: dict[str, float] = Field(default_factory=dict)

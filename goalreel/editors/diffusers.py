@@ -24,9 +24,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MASK_BORDER = 1 / 8
-"""The border that an inpainter keeps, as a share of the picture, since an edit has no mask."""
-
 
 class DiffusersEditor:
     """Renders edits with a diffusers pipeline (see `load` and `from_catalogue`), in one thread at a time."""
@@ -70,11 +67,9 @@ class DiffusersEditor:
         `options` are those of `load`.
 
         Raises:
-            InputError: no such name, diffusers has no class for it, or it cannot be loaded.
+            InputError: no such name, or it cannot be loaded.
         """
         entry = find(name)
-        if entry.pipeline is None:
-            raise InputError(f"{entry.name} cannot be built here: {entry.note}")
         return cls.load(entry.repository, entry=entry, **options)
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
@@ -178,9 +173,7 @@ class DiffusersEditor:
                 arguments["negative_prompt"] = [arguments["negative_prompt"]] * len(edits)
             pictures = {"image": images} if images else {}
             output = self.pipeline(prompt=prompts, generator=generators, **pictures, **arguments)
-        frames = output.frames if hasattr(output, "frames") else output.images
-        pixels = np.asarray(frames, dtype=np.float32)
-        return pixels[:, -1] if pixels.ndim == 5 else pixels
+        return np.asarray(output.images, dtype=np.float32)
 
     def arguments(self, size: Size | None) -> dict[str, Any]:
         """Give the arguments of a call of the pipeline on a canvas, without prompt, picture and seed."""
@@ -192,22 +185,11 @@ class DiffusersEditor:
             width, height = size
             fitting = {"width": width, "height": height, "max_area": width * height}
             arguments.update({k: v for k, v in fitting.items() if k in self._parameters})
-            if "mask_image" in self._parameters:
-                arguments["mask_image"] = _mask(size)
         return arguments
 
 
 def _to_pil(image: Image, place: Placement) -> PIL.Image.Image:
     return PIL.Image.fromarray(place.place(image).pixels)
-
-
-def _mask(size: Size) -> PIL.Image.Image:
-    """The mask of an inpainter: white everywhere except in a border."""
-    width, height = size
-    mask = PIL.Image.new("L", size)
-    across, down = round(width * MASK_BORDER), round(height * MASK_BORDER)
-    mask.paste(255, (across, down, width - across, height - down))
-    return mask
 
 
 def _checked(pixels: NDArray[np.floating]) -> Image | Failure:

@@ -29,12 +29,8 @@ class Refusal(ValueError):
     """The model is well, and will not draw this; the message is its own words."""
 
 
-@dataclass(frozen=True)
-class ImageRequest:
-    """A request: its route, and httpx's arguments for its content."""
-
-    route: str
-    content: Mapping[str, Any]
+type ImageRequest = tuple[str, Mapping[str, Any]]
+"""A request: its route, and httpx's arguments for its content."""
 
 
 class ImageFormat:
@@ -63,40 +59,45 @@ class ImageFormat:
         raise NotImplementedError
 
     def canvas(self, edit: Edit, refused: Collection[str]) -> Size | None:
-        """Return the shape of the canvas on which the picture goes out, to no scale.
+        """Return the shape of the canvas on which a picture goes out and comes back, to no scale.
 
-        None: it goes out as it is, and the server chooses the shape of the answer.
+        None: it goes out as it is, and the answer is as the server chooses.
         """
         return None
 
     def fitted(self, picture: Image, edit: Edit, refused: Collection[str]) -> Image:
-        """Cut the source's part out of the answer."""
-        if edit.image is None:
+        """Cut the source's part out of the answer.
+
+        Raises:
+            ValueError: it was drawn from text, and has nothing of the shape that was asked for.
+        """
+        canvas = self.canvas(edit, refused)
+        if canvas is None:
             return picture
-        return from_canvas(picture, edit.image.size, self.canvas(edit, refused) or edit.image.size)
+        if edit.image is not None:
+            return from_canvas(picture, edit.image.size, canvas)
+        if problem := misshapen(picture.size, canvas):
+            raise ValueError(problem)
+        return picture
 
 
 @dataclass(frozen=True)
 class OpenAIImages(ImageFormat):
-    """An OpenAI-compatible API: `/images/edits` (multipart) and, without a picture, `/images/generations`."""
+    """An OpenAI-compatible API: `/images/edits` (multipart) and, without a picture, `/images/generations`.
+
+    A server draws certain sizes: a picture goes out on a canvas, and is cut from the answer. goalreel's own
+    takes any size, and a seed, which OpenAI's API lacks.
+    """
 
     model: str
     _: KW_ONLY
-    fixed_sizes: bool = True
-    """The server draws certain sizes: a picture goes out on a canvas, and is cut from the answer."""
-    size: str | None = None
-    """`WIDTHxHEIGHT`, or `auto`: the server chooses. None is the one of `SIZES` nearest to the picture."""
-    seeded: bool = False
-    """Send `seed`, which OpenAI's own API lacks."""
+    is_own: bool = False
+    """The server is goalreel's."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """More fields of each request, such as `{"quality": "low"}`."""
 
     optional = ("response_format", "size", "n", "seed")
-
-    @property
-    def references(self) -> bool:  # pyrefly: ignore[bad-override]
-        """True if the model takes several pictures."""
-        return self.model != "dall-e-2"
+    references = True
 
     def probe(self, endpoint: Endpoint) -> str:
         """Read the server's list of models."""
@@ -109,42 +110,25 @@ class OpenAIImages(ImageFormat):
         if "gpt-image" not in self.model:
             fields["response_format"] = "b64_json"
         canvas = self.canvas(edit, refused)
-        if self.fixed_sizes:
-            fields["size"] = "{}x{}".format(*canvas) if canvas else "auto"
-        if self.seeded:
-            fields["seed"] = str(edit.seed)
+        fields |= {"size": "{}x{}".format(*canvas)} if canvas else {"seed": str(edit.seed)}
         fields = {name: value for name, value in fields.items() if name not in refused}
         if edit.image is None:
             numbers = {name: int(fields[name]) for name in ("n", "seed") if name in fields}
-            return ImageRequest("/images/generations", {"json": {**fields, **numbers, **self.extra}})
+            return "/images/generations", {"json": {**fields, **numbers, **self.extra}}
         source = on_canvas(edit.image, canvas) if canvas else edit.image
         name = "image[]" if edit.references else "image"
         pictures = [picture.png() for picture in (source, *edit.references)]
         files = [(name, (f"{i}.png", png, "image/png")) for i, png in enumerate(pictures)]
         texts = {k: v if isinstance(v, str) else json.dumps(v) for k, v in self.extra.items()}
-        return ImageRequest("/images/edits", {"data": {**fields, **texts}, "files": files})
+        return "/images/edits", {"data": {**fields, **texts}, "files": files}
 
     def canvas(self, edit: Edit, refused: Collection[str]) -> Size | None:
-        """Return the size that is asked for."""
-        if not self.fixed_sizes or self.size == "auto":
+        """Return the size to ask for."""
+        if self.is_own:
             return None
-        if self.size:
-            width, _, height = self.size.partition("x")
-            return int(width), int(height)
-        if edit.image is None or "size" in refused or self.model == "dall-e-2":
+        if edit.image is None or "size" in refused:
             return SIZES[0]
         return nearest_aspect(edit.image.size, SIZES)
-
-    def fitted(self, picture: Image, edit: Edit, refused: Collection[str]) -> Image:
-        """Cut the source's part out of the answer of a server of fixed sizes.
-
-        Raises:
-            ValueError: it was drawn from text, and has nothing of the size that was asked for.
-        """
-        canvas = self.canvas(edit, refused) if edit.image is None else None
-        if canvas and (problem := misshapen(picture.size, canvas)):
-            raise ValueError(problem)
-        return super().fitted(picture, edit, refused) if self.fixed_sizes else picture
 
     def picture(self, body: bytes) -> Image | str:
         """Read the first picture of a reply's `data`."""
@@ -172,11 +156,11 @@ class InterleaveThinkerImages(ImageFormat):
     def request(self, edit: Edit, refused: Collection[str]) -> ImageRequest:
         """Build the request."""
         image = None if edit.image is None else _base64(on_canvas(edit.image, SIZES[0]))
-        return ImageRequest("/edit", {"json": {"image": image, "prompt": edit.prompt, "seed": edit.seed}})
+        return "/edit", {"json": {"image": image, "prompt": edit.prompt, "seed": edit.seed}}
 
-    def canvas(self, edit: Edit, refused: Collection[str]) -> Size:
+    def canvas(self, edit: Edit, refused: Collection[str]) -> Size | None:
         """Return the square that the server draws."""
-        return SIZES[0]
+        return None if edit.image is None else SIZES[0]
 
     def picture(self, body: bytes) -> Image:
         """Read a reply's `edited_image`."""
@@ -195,10 +179,6 @@ class GeminiImages(ImageFormat):
 
     model: str
     _: KW_ONLY
-    aspect: str | None = None
-    """`WIDTH:HEIGHT`, or `auto`: the model chooses. None is the one of `ASPECTS` nearest to the picture."""
-    size: str | None = None
-    """1K, 2K or 4K, which some models draw."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """More fields of each request, such as `{"safetySettings": [...]}`. Those of `generationConfig` are added
     to it."""
@@ -212,32 +192,24 @@ class GeminiImages(ImageFormat):
 
     def request(self, edit: Edit, refused: Collection[str]) -> ImageRequest:
         """Build the request."""
-        aspect = self.canvas(edit, refused)
-        pictures = list(edit.references)
+        pictures, config = list(edit.references), dict[str, Any](responseModalities=["TEXT", "IMAGE"])
         if edit.image is not None:
-            pictures.append(on_canvas(edit.image, aspect) if aspect else edit.image)
+            aspect = nearest_aspect(edit.image.size, ASPECTS)
+            pictures.append(on_canvas(edit.image, aspect))
+            if not {"imageconfig", "aspect ratio"} & set(refused):
+                config["imageConfig"] = {"aspectRatio": "{}:{}".format(*aspect)}
         parts: list[dict[str, Any]] = [
             {"inlineData": {"mimeType": "image/png", "data": _base64(picture)}} for picture in pictures
         ]
-        image_config = {"aspectRatio": "{}:{}".format(*aspect)} if aspect else {}
-        image_config |= {"imageSize": self.size} if self.size else {}
-        config: dict[str, Any] = {"responseModalities": ["TEXT", "IMAGE"]}
-        if image_config and not {"imageconfig", "aspect ratio"} & set(refused):
-            config["imageConfig"] = image_config
         if "seed" not in refused:
             config["seed"] = edit.seed % 2**31
         content = {"role": "user", "parts": [*parts, {"text": edit.prompt}]}
         config |= self.extra.get("generationConfig", {})
         body = {**self.extra, "contents": [content], "generationConfig": config}
-        return ImageRequest(f"/models/{self.model.removeprefix('models/')}:generateContent", {"json": body})
+        return f"/models/{self.model.removeprefix('models/')}:generateContent", {"json": body}
 
     def canvas(self, edit: Edit, refused: Collection[str]) -> Size | None:
-        """Return the aspect ratio to ask for; None where the model chooses."""
-        if self.aspect == "auto" or (edit.image is None and not self.aspect):
-            return None
-        if self.aspect:
-            width, _, height = self.aspect.partition(":")
-            return int(width), int(height)
+        """Return the aspect ratio to ask for; from text the model chooses."""
         return nearest_aspect(edit.image.size, ASPECTS) if edit.image else None
 
     def picture(self, body: bytes) -> Image:

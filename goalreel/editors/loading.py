@@ -22,12 +22,10 @@ from goalreel.files import check_folder, read_file
 from goalreel.progress import without_loading_bars
 from goalreel.torch_support import Quantize, quantization_config, require_package
 
-# Kontext, Fill and InstructPix2Pix pair images with prompts themselves, and FLUX.2-klein by its subclass
+# Kontext and InstructPix2Pix pair images with prompts themselves, and FLUX.2-klein by its subclass
 # here. All other editors take one picture a call.
 TEXT_BATCHES = frozenset({"Flux2KleinPipeline", "FluxPipeline", "FluxKontextPipeline", "QwenImagePipeline"})
-PAIR_BATCHES = frozenset(
-    {"FluxKontextPipeline", "FluxFillPipeline", "StableDiffusionInstructPix2PixPipeline"}
-)
+PAIR_BATCHES = frozenset({"FluxKontextPipeline", "StableDiffusionInstructPix2PixPipeline"})
 
 
 class Flux2KleinPairs(Flux2KleinPipeline):
@@ -148,20 +146,15 @@ def load_pipeline(
         raise InputError(f"no torch dtype {dtype!r}: use bfloat16, float16 or float32")
     if offload and device == "cpu":
         raise InputError("offload needs a GPU to move the parts to: leave it out on the CPU")
-    for package in entry.requires:
-        require_package(package, entry.name or source)
     every_lora = [weights for weights in (entry.lora, _own_lora(lora)) if weights is not None]
     for weights in every_lora:
         require_package("peft", f"the LoRA of {weights.repository}")
-    shared: dict[str, Any] = {"use_safetensors": True, "dtype": weights_dtype}
-    options = dict(shared)
+    options: dict[str, Any] = {"use_safetensors": True, "dtype": weights_dtype}
     if quantize:
         options["quantization_config"] = quantization(index, quantize, dtype)
     kind = pipeline_class(source, index, entry)
     try:
         with without_loading_bars(source, diffusers.utils.logging, transformers_logging):
-            for part, name in entry.components.items():
-                options[part] = getattr(diffusers, name).from_pretrained(source, subfolder=part, **shared)
             pipeline: Any = kind.from_pretrained(source, **options)
         for weights in every_lora:
             pipeline.load_lora_weights(weights.repository, weight_name=weights.weight, use_safetensors=True)

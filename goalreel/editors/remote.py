@@ -98,8 +98,8 @@ class RemoteEditor:
         """Return the reply to `edit`, and the fields that the server refuses."""
         refused = set(self._refused)
         while True:
-            asked = await asyncio.to_thread(self._format.request, edit, refused)
-            request = self._client.request("POST", asked.route, **asked.content)
+            route, content = await asyncio.to_thread(self._format.request, edit, refused)
+            request = self._client.request("POST", route, **content)
             try:
                 reply = await self._client.send(request)
             except HttpError as e:
@@ -133,13 +133,7 @@ def _is_blank(image: Image) -> bool:
 
 
 def remote_editor(
-    kind: str,
-    rest: str,
-    *,
-    size: str | None = None,
-    aspect: str | None = None,
-    extra: Mapping[str, Any] | None = None,
-    **options: Any,
+    kind: str, rest: str, *, extra: Mapping[str, Any] | None = None, **options: Any
 ) -> RemoteEditor:
     """Make the editor that `KIND:REST` names.
 
@@ -152,24 +146,23 @@ def remote_editor(
     Raises:
         InputError: no such kind, no address, or no key where one is needed or one that no header can carry.
     """
-    if kind in ("openai", "gemini"):
-        model, url = split_model(rest)
-        if not model:
-            raise InputError(f"an editor is named {kind}:MODEL@URL, or {kind}:MODEL for the service's own")
-        if kind == "openai":
-            endpoint = openai_endpoint(url, extra)
-            form: ImageFormat = OpenAIImages(model, size=size, extra=extra or {})
-        else:
-            endpoint = gemini_endpoint(url, extra)
-            form = GeminiImages(model, aspect=aspect, size=size, extra=extra or {})
-        return RemoteEditor(form, endpoint, **options)
+    model, url = split_model(rest)
     address = rest.rstrip("/")
-    if kind == "server":
-        endpoint = Endpoint(f"{address}/v1", SERVER_KEYS)
-        return RemoteEditor(OpenAIImages("editor", fixed_sizes=False, seeded=True), endpoint, **options)
-    if kind == "interleavethinker":
-        return RemoteEditor(InterleaveThinkerImages(), Endpoint(address, ("GOALREEL_API_KEY",)), **options)
-    raise InputError(
-        f"no remote editor of kind {kind!r}: use openai:MODEL@URL, gemini:MODEL@URL, server:URL or "
-        "interleavethinker:URL"
-    )
+    form: ImageFormat
+    match kind:
+        case "openai" | "gemini" if not model:
+            raise InputError(f"an editor is named {kind}:MODEL@URL, or {kind}:MODEL for the service's own")
+        case "openai":
+            form, endpoint = OpenAIImages(model, extra=extra or {}), openai_endpoint(url, extra)
+        case "gemini":
+            form, endpoint = GeminiImages(model, extra=extra or {}), gemini_endpoint(url, extra)
+        case "server":
+            form, endpoint = OpenAIImages("editor", is_own=True), Endpoint(f"{address}/v1", SERVER_KEYS)
+        case "interleavethinker":
+            form, endpoint = InterleaveThinkerImages(), Endpoint(address, ("GOALREEL_API_KEY",))
+        case _:
+            raise InputError(
+                f"no remote editor of kind {kind!r}: use openai:MODEL@URL, gemini:MODEL@URL, server:URL or "
+                "interleavethinker:URL"
+            )
+    return RemoteEditor(form, endpoint, **options)

@@ -1,6 +1,6 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING
 
 from goalreel.checkpoints import located
@@ -8,13 +8,12 @@ from goalreel.details import WATCHED
 from goalreel.http.endpoint import SERVER_KEYS
 from goalreel.models.names import (
     EditorOptions,
-    GeminiEditorOptions,
     HfOptions,
     HttpOptions,
     ModelName,
     ModelOptions,
-    OpenAIEditorOptions,
     RemoteEditorOptions,
+    ServiceEditorOptions,
 )
 from goalreel.models.registry import CATALOGUE, SPLIT, ModelSpec, chats, critics, editors, planners
 
@@ -170,15 +169,18 @@ def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     return DiffusersEditor.load(located(spec.name.target), **spec.options.model_dump(exclude_none=True))
 
 
+_ALL_WORKS = ("text-to-image", "edit", "references")
+
+
 def _register_remote(
     form: str,
     help: str,
     options: type[RemoteEditorOptions] = RemoteEditorOptions,
-    works: Callable[[ModelName], Collection[str]] = lambda name: ("text-to-image", "edit", "references"),
+    works: Collection[str] = _ALL_WORKS,
 ) -> None:
     """Register a kind of editor behind HTTP, one that `remote_editor` knows by the same word."""
 
-    @editors.kind(form, help, options, extra="api", remote=True, works=works)
+    @editors.kind(form, help, options, extra="api", remote=True, works=lambda name: works)
     def build(spec: ModelSpec[RemoteEditorOptions]) -> "Editor":
         from goalreel.editors.remote import remote_editor
 
@@ -186,18 +188,10 @@ def _register_remote(
         return remote_editor(kind, spec.name.target, **spec.options.model_dump(exclude_none=True))
 
 
-def _of_openai(name: ModelName) -> Collection[str]:
-    return ("text-to-image", "edit", *(() if name.model == "dall-e-2" else ("references",)))
-
-
-_register_remote("openai:MODEL@URL", OPENAI, OpenAIEditorOptions, _of_openai)
-_register_remote("gemini:MODEL@URL", "Gemini's image API; without @URL, Google's own.", GeminiEditorOptions)
+_register_remote("openai:MODEL@URL", OPENAI, ServiceEditorOptions)
+_register_remote("gemini:MODEL@URL", "Gemini's image API; without @URL, Google's own.", ServiceEditorOptions)
 _register_remote("server:URL", "A goalreel server (`goalreel serve`).")
-_register_remote(
-    "interleavethinker:URL",
-    "InterleaveThinker's own edit server.",
-    works=lambda name: ("text-to-image", "edit"),
-)
+_register_remote("interleavethinker:URL", "InterleaveThinker's own edit server.", works=_ALL_WORKS[:2])
 
 
 @editors.kind(

@@ -131,29 +131,16 @@ class RemoteEditorOptions(ModelOptions):
     """Number of times that a server that is busy or out of reach is asked again. Default: 4."""
 
 
-class OpenAIEditorOptions(RemoteEditorOptions):
-    """Options that may follow `openai:MODEL@URL?` of an editor."""
+class ServiceEditorOptions(RemoteEditorOptions):
+    """Options that may follow `openai:MODEL@URL?` and `gemini:MODEL@URL?` of an editor."""
 
-    size: Annotated[str, Field(pattern=r"^([1-9]\d{1,3}x[1-9]\d{1,3}|auto)$")] | None = None
-    """Size of the pictures, such as `1536x1024`, or `auto`. Default: nearest to the source's shape."""
     extra: Json[dict[str, Any]] | None = None
     """More fields of each request, as JSON: `{"quality":"low"}`."""
 
 
-class GeminiEditorOptions(RemoteEditorOptions):
-    """Options that may follow `gemini:MODEL@URL?`."""
-
-    aspect: Annotated[str, Field(pattern=r"^([1-9]\d?:[1-9]\d?|auto)$")] | None = None
-    """The pictures' aspect ratio, such as `16:9`, or `auto`. Default: the nearest to the source's."""
-    size: Literal["1K", "2K", "4K"] | None = None
-    """`1K`, `2K` or `4K`, of models that draw it."""
-    extra: Json[dict[str, Any]] | None = None
-    """More fields of each request, as JSON, such as `safetySettings`."""
-
-
 _FIELDS = [
     item
-    for options in (HfOptions, HttpOptions, EditorOptions, OpenAIEditorOptions, GeminiEditorOptions)
+    for options in (HfOptions, HttpOptions, EditorOptions, ServiceEditorOptions)
     for item in options.model_fields.items()
 ]
 RUNTIME_OPTIONS = frozenset(name for name, field in _FIELDS if Runtime in field.metadata)

@@ -28,9 +28,8 @@ def called(entry: Entry) -> str:
     return entry.model_dump_json(exclude=named)
 
 
-BUILDABLE = [name for name, entry in catalogue().items() if entry.pipeline]
-DISTINCT = list({called(find(name)): name for name in reversed(BUILDABLE)}.values())[::-1]
-CLASSES = list({find(name).pipeline: name for name in reversed(BUILDABLE)}.values())[::-1]
+DISTINCT = list({called(entry): name for name, entry in reversed(catalogue().items())}.values())[::-1]
+CLASSES = list({entry.pipeline: name for name, entry in reversed(catalogue().items())}.values())[::-1]
 EDITS = [name for name in DISTINCT if "edit" in find(name).kinds]
 DRAWS = [name for name in DISTINCT if "text-to-image" in find(name).kinds]
 PROMPTS = ("put the red block in the bowl", "move it", "push the green block to the left edge of the table")
@@ -355,7 +354,6 @@ def test_one_clear_line_when_it_cannot_be_loaded(checkpoints, tmp_path, monkeypa
     with monkeypatch.context() as patch:
         patch.setattr("importlib.util.find_spec", lambda name: None)
         assert message(folder, quantize="fp8") == "quantize='fp8' needs torchao: pip install torchao"
-        assert message(checkpoints("ChronoEditPipeline")) == "chronoedit needs ftfy: pip install ftfy"
 
 
 def test_never_runs_a_checkpoints_own_code_nor_unpickles_it(checkpoints, tmp_path):

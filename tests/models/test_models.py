@@ -253,7 +253,6 @@ def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
         ("qwen-image+qwen-image-edit-2509", True),
         ("flux2-klein-4b+instruct-pix2pix", False),
         ("openai:gpt-image-1", True),
-        ("openai:dall-e-2", False),
         ("server:http://h", True),
         ("interleavethinker:http://h", False),
         ("diffusers:nano-editor", False),

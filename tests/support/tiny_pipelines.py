@@ -237,37 +237,6 @@ def longcat(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     )
 
 
-def chronoedit(layers: int, heads: int) -> diffusers.DiffusionPipeline:
-    vision = transformers.CLIPVisionConfig(
-        **TINY | {"num_hidden_layers": 2},
-        image_size=28,
-        patch_size=14,
-    )
-    size = {"height": 28, "width": 28}
-    return diffusers.ChronoEditPipeline(
-        tokenizer=t5_tokenizer(),
-        text_encoder=t5("UMT5"),
-        image_encoder=transformers.CLIPVisionModel(vision),
-        image_processor=transformers.CLIPImageProcessor(size=size, crop_size=size),
-        transformer=diffusers.ChronoEditTransformer3DModel(
-            num_attention_heads=heads,
-            attention_head_dim=16,
-            in_channels=36,
-            out_channels=16,
-            text_dim=HIDDEN,
-            freq_dim=16,
-            ffn_dim=4 * 16 * heads,
-            num_layers=layers,
-            image_dim=HIDDEN,
-            added_kv_proj_dim=16 * heads,
-        ),
-        vae=diffusers.AutoencoderKLWan(base_dim=4, dim_mult=[1, 1, 1, 1], num_res_blocks=1),
-        scheduler=diffusers.UniPCMultistepScheduler(
-            prediction_type="flow_prediction", use_flow_sigmas=True, flow_shift=5.0
-        ),
-    )
-
-
 def instruct_pix2pix(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     return diffusers.StableDiffusionInstructPix2PixPipeline(
         vae=vae_kl(latent_channels=4),
@@ -296,12 +265,10 @@ BUILDERS: dict[str, Callable[[int, int], diffusers.DiffusionPipeline]] = {
     "Flux2KleinPipeline": flux2_klein,
     "FluxPipeline": partial(flux, "FluxPipeline"),
     "FluxKontextPipeline": partial(flux, "FluxKontextPipeline"),
-    "FluxFillPipeline": partial(flux, "FluxFillPipeline", in_channels=64 + 64 + 256),
     "QwenImagePipeline": partial(qwen_image, "QwenImagePipeline"),
     "QwenImageEditPipeline": partial(qwen_image, "QwenImageEditPipeline"),
     "QwenImageEditPlusPipeline": partial(qwen_image, "QwenImageEditPlusPipeline"),
     "LongCatImageEditPipeline": longcat,
-    "ChronoEditPipeline": chronoedit,
     "StableDiffusionInstructPix2PixPipeline": instruct_pix2pix,
 }
 
