@@ -34,6 +34,9 @@ ENOUGH = 8
 """A name with fewer lengths has no unusual ones."""
 UNUSUAL = 3.5
 """A length is unusual if its logarithm deviates by so many times the typical deviation."""
+MISSING_CUT, CUT = 0.7, 0.1
+"""Weights of the sign of a missing cut, and of one that is superfluous or elsewhere: what they cost a policy
+differs by seven times (lab/docs/label-worth.md)."""
 SURE = 0.9
 """The Critic is sure at this probability or above."""
 _MIN_DEVIATION = 0.1
@@ -378,7 +381,7 @@ def facts(board: Storyboard, unmoved: int = 0, refused: str | None = None) -> Ep
         claims.append((0.9, f"not carried over: {refused}"))
     if unmoved:
         where = "a boundary" if unmoved == 1 else f"{unmoved} boundaries"
-        claims.append((1 - 0.8**unmoved, f"{where} where the motion shows none"))
+        claims.append((1 - (1 - CUT) ** unmoved, f"{where} where the motion shows none"))
     lengths = tuple((name, s.end - s.start) for name, s in spans if s is not None)
     return EpisodeFacts(tuple(claims), lengths)
 
@@ -454,4 +457,5 @@ def _unusual(
             middle, deviation = typical[name]
             off = (math.log(frames) - middle) / deviation
             if abs(off) > UNUSUAL:
-                yield 0.4, f"“{name}” is unusually {'long' if off > 0 else 'short'}"
+                weight, word = (MISSING_CUT, "long") if off > 0 else (CUT, "short")
+                yield weight, f"“{name}” is unusually {word}"

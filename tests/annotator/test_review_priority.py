@@ -59,3 +59,13 @@ def test_a_boundary_where_nothing_moves_is_in_doubt():
     assert one.reasons == ("a boundary where the motion shows none",)
     assert two.reasons == ("2 boundaries where the motion shows none",)
     assert 0 < one.value < two.value < 1
+
+
+def test_a_cut_that_is_missing_comes_before_one_that_is_too_many():
+    usual = {i: EpisodeFacts((), (("reach", 20 + i % 3),)) for i in range(ENOUGH)}
+    found = priorities(
+        usual | {97: EpisodeFacts((), (("reach", 300),)), 98: EpisodeFacts((), (("reach", 2),))}
+    )
+    shifted = priorities({0: facts(storyboard(12), 1)})[0]
+    assert found[97].value == pytest.approx(7 * found[98].value)
+    assert found[97].value == pytest.approx(7 * shifted.value)
