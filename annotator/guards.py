@@ -5,12 +5,14 @@ No record holds the address of a server: a dataset is pushed, and another addres
 
 import logging
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import batched
 from threading import Lock
 from urllib.parse import urlsplit
+
+from pydantic import BaseModel
 
 from goalreel.annotator.options import Retry
 from goalreel.claims import attributed, makers
@@ -28,7 +30,6 @@ from goalreel.types import (
     ROLES,
     Answer,
     Ask,
-    Attempt,
     Failure,
     Plan,
     Request,
@@ -60,6 +61,11 @@ class ModelUnavailableError(UserError):
 def rule_roles(models: ModelSet) -> frozenset[Role]:
     """Return the roles of fixed rules, which are always available; models without a name may be anything."""
     return frozenset() if models.names is None else models.names.uncached
+
+
+def watches(models: ModelSet) -> bool:
+    """True if the planner is a chat model that watches recordings."""
+    return models.names is not None and models.names.preset.model_name("planner").kind == "watch"
 
 
 def spoiled(board: Storyboard, rules: Collection[Role]) -> str | None:
@@ -195,8 +201,7 @@ class CircuitBreaker:
     def _count_failure(
         self, stage: Stage, began: int, requests: Sequence[Request], message: str, *, refused: bool
     ) -> None:
-        role = ROLE_OF_STAGE[stage]
-        if role in self._rules:
+        if ROLE_OF_STAGE[stage] in self._rules:
             return
         with self._lock:
             health = self._health[stage]
@@ -208,11 +213,11 @@ class CircuitBreaker:
             wave.tasks.update(map(task_id_of, requests))
             wave.refused &= refused
             waves = [*health.waves]
-        answerless = [wave for wave in waves if not wave.refused]
-        if self._many(answerless, IN_A_ROW) or self._many(waves, REFUSED_IN_A_ROW):
+        if self._many([w for w in waves if not w.refused], IN_A_ROW) or self._many(waves, REFUSED_IN_A_ROW):
             raise ModelUnavailableError(
-                f"stopped: the {role} answered none of its last {sum(wave.calls for wave in waves)} calls "
-                f"({message.splitlines()[0]}): check it, then run the same command again to resume"
+                f"stopped: the {ROLE_OF_STAGE[stage]} answered none of its last "
+                f"{sum(wave.calls for wave in waves)} calls ({message.splitlines()[0]}): check it, then run "
+                "the same command again to resume"
             )
 
     def _many(self, waves: Sequence[FailureWave], minimum: int) -> bool:
@@ -253,7 +258,11 @@ class CrashIsolation:
     def _answers(self, ask: Ask, stage: Stage, requests: Sequence[Request]) -> list[Answer]:
         try:
             answers = list(ask(stage, requests))
-            _check(answers, stage, len(requests))
+            if len(answers) != len(requests):
+                raise ValueError(f"{len(requests)} requests but {len(answers)} answers")
+            for answer in answers:
+                if not isinstance(answer, (ANSWER_TYPES[stage], Failure)):
+                    raise TypeError(f"expected {ANSWER_TYPES[stage].__name__}, got {type(answer).__name__}")
             return answers
         except (UserError, OSError):
             raise
@@ -264,15 +273,6 @@ class CrashIsolation:
         task = task_id_of(requests[0])
         self.bugs[task] = report_bug(error, task)
         return [Failure(stage=stage, message=self.bugs[task])]
-
-
-def _check(answers: Sequence[Answer], stage: Stage, requests: int) -> None:
-    if len(answers) != requests:
-        raise ValueError(f"{requests} requests but {len(answers)} answers")
-    answer_type = ANSWER_TYPES[stage]
-    for answer in answers:
-        if not isinstance(answer, (answer_type, Failure)):
-            raise TypeError(f"expected {answer_type.__name__} or Failure, got {type(answer).__name__}")
 
 
 class GuardedModels:
@@ -310,12 +310,12 @@ class GuardedModels:
     def _known_plan(self, stage: Stage, request: Request) -> Plan | Failure | None:
         return self.plans.get(request.id) if isinstance(request, Task) else None
 
-    def plan_first(self, tasks: Iterable[Task], on_planned: Callable[[Task], None]) -> None:
-        """Make all plans, which the journal keeps, and give the planner's memory to the other models."""
+    def plan_first(self, tasks: Iterable[Task]) -> Iterator[Task]:
+        """Make all plans, which the journal keeps, yield the tasks, and free the planner's memory."""
         for task, plan in self.plans_of(tasks):
             if isinstance(plan, Failure):
                 self.plans[task.id] = plan
-            on_planned(task)
+            yield task
         self._models.free_planner()
 
     def plans_of(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Plan | Failure]]:
@@ -357,14 +357,25 @@ class GuardedModels:
 def _without_addresses(board: Storyboard, preset: Preset) -> Storyboard:
     """A storyboard whose failures name no URL, no IP address and no host of the models of `preset`."""
     hosts = [host for role in ROLES for host in _hosts(preset.model_name(role))]
-    steps = (
-        step.model_copy(update={"attempts": tuple(_cleaned(attempt, hosts) for attempt in step.attempts)})
+
+    def cleaned[T: BaseModel](place: T, failure: Failure | None, field: str) -> T:
+        if failure is None:
+            return place
+        text = _IP.sub(_SERVER, _URL.sub(_SERVER, failure.message))
+        for host in hosts:
+            text = re.sub(
+                rf"(?<![\w.-]){re.escape(host)}(:\d+)?(?![\w.-])", _SERVER, text, flags=re.IGNORECASE
+            )
+        return place.model_copy(update={field: failure.model_copy(update={"message": text})})
+
+    steps = tuple(
+        step.model_copy(update={"attempts": tuple(cleaned(a, a.failure, "failure") for a in step.attempts)})
         for step in board.steps
     )
     end = board.end
     if end is not None and isinstance(end.answer, Failure):
-        end = end.model_copy(update={"answer": _without(end.answer, hosts)})
-    return board.model_copy(update={"steps": tuple(steps), "end": end})
+        end = cleaned(end, end.answer, "answer")
+    return board.model_copy(update={"steps": steps, "end": end})
 
 
 def _hosts(name: ModelName) -> list[str]:
@@ -373,16 +384,3 @@ def _hosts(name: ModelName) -> list[str]:
     address = _URL.search(name.target)
     host = urlsplit(address[0]).hostname if address else None
     return [host] if host else []
-
-
-def _cleaned(attempt: Attempt, hosts: Sequence[str]) -> Attempt:
-    if attempt.failure is None:
-        return attempt
-    return attempt.model_copy(update={"failure": _without(attempt.failure, hosts)})
-
-
-def _without(failure: Failure, hosts: Sequence[str]) -> Failure:
-    text = _IP.sub(_SERVER, _URL.sub(_SERVER, failure.message))
-    for host in hosts:
-        text = re.sub(rf"(?<![\w.-]){re.escape(host)}(:\d+)?(?![\w.-])", _SERVER, text, flags=re.IGNORECASE)
-    return failure.model_copy(update={"message": text})

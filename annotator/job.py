@@ -8,14 +8,13 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from goalreel.annotator.align import align, with_details
 from goalreel.annotator.existing_words import corrected_plans
@@ -25,6 +24,7 @@ from goalreel.annotator.guards import (
     ModelUnavailableError,
     accepted_steps,
     report_bug,
+    watches,
 )
 from goalreel.annotator.options import Options
 from goalreel.claims import ClaimTotals, add_counts, count, count_details
@@ -45,9 +45,6 @@ from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
 from goalreel.types import Status, Storyboard, Task
-
-if TYPE_CHECKING:
-    from goalreel.planners.watch.planner import WatchCost
 
 
 @dataclass
@@ -121,10 +118,10 @@ class Summary:
         counts = json.loads(part)
         for name in ("annotated", "incomplete", "resumed", "doubtful", "unaligned"):
             setattr(self, name, getattr(self, name) + counts[name])
-        self.steps.update(counts["steps"])
-        self.end_checked.update(counts["end_checked"])
-        add_counts(self.claims, counts["claims"])
-        add_counts(self.details, counts["details"])
+        for name in ("steps", "end_checked"):
+            getattr(self, name).update(counts[name])
+        for name in ("claims", "details"):
+            add_counts(getattr(self, name), counts[name])
         self.failures |= {int(episode): why for episode, why in counts["failures"].items()}
         self.stopped = self.stopped or counts["stopped"]
 
@@ -136,11 +133,13 @@ class Summary:
 
     def as_json(self) -> str:
         """One JSON object on one line."""
-        robot = self.robot.settings() if self.robot else None
-        measured = [asdict(one) for one in self.measured]
-        examined = None if self.examination is None else self.examination.summary()
-        more = {"out": str(self.out), "failed": len(self.failures), "robot": robot, "measured": measured}
-        more["examination"] = examined
+        more = {
+            "out": str(self.out),
+            "failed": len(self.failures),
+            "robot": self.robot and self.robot.settings(),
+            "measured": [asdict(one) for one in self.measured],
+            "examination": self.examination and self.examination.summary(),
+        }
         return json.dumps({**vars(self), **more})
 
 
@@ -150,40 +149,29 @@ SAMPLE = 20
 """Episodes whose numbers are read; the others are reckoned from their lengths."""
 
 
-def watching(source: Source, recorded: RecordingContext, episodes: Sequence[int]) -> "WatchCost":
-    """Reckon what it takes to watch `episodes`, each once. No frame is decoded.
-
-    Episodes that cannot be read cost nothing.
-    """
-    from goalreel.planners.watch.planner import WatchCost, watch_cost
-
-    sample = episodes[:: math.ceil(len(episodes) / SAMPLE)] if episodes else []
-    lengths = source.lengths
-    total, frames = WatchCost(), 0
-    for index in sample:
-        try:
-            total += watch_cost(source.episode(index), recorded.watched, recorded.layout, recorded.examples)
-        except (UserError, Unsegmentable):
-            continue
-        frames += lengths[index]
-    return total.times(sum(lengths[i] for i in episodes) / frames) if frames else total
-
-
 def log_cost_estimate(
     models: ModelSet, source: Source, recorded: RecordingContext, episodes: Sequence[int]
 ) -> None:
-    """Log what a planner that watches will cost; nothing for another."""
-    if models.names is None or models.names.preset.model_name("planner").kind != "watch":
+    """Log what it takes to watch `episodes`, each once; nothing for a planner that does not watch.
+
+    No frame is decoded. Episodes that cannot be read cost nothing.
+    """
+    if not watches(models):
         return
-    cost = watching(source, recorded, episodes)
+    from goalreel.planners.watch.planner import WatchCost, watch_cost
+
+    cost, frames, lengths = WatchCost(), 0, source.lengths
+    for index in episodes[:: math.ceil(len(episodes) / SAMPLE)]:
+        with suppress(UserError, Unsegmentable):
+            cost += watch_cost(source.episode(index), recorded.watched, recorded.layout, recorded.examples)
+            frames += lengths[index]
+    if frames:
+        cost = cost.times(sum(lengths[i] for i in episodes) / frames)
     log.warning(
         "watching %d episode(s) takes at least %d call(s) to the planner, with %d contact sheet(s) and about "
         "%s tokens of text; the critic is asked at least once a step",
-        len(episodes),
-        cost.calls,
-        cost.pictures,
-        f"{cost.text_tokens:,}",
-    )
+        len(episodes), cost.calls, cost.pictures, f"{cost.text_tokens:,}",
+    )  # fmt: skip
 
 
 def log_spent(models: ModelSet) -> None:
@@ -261,7 +249,7 @@ class AnnotationJob:
             examiner=self._examiner,
         )
         progress("annotate", 0, len(todo))  # planning alone may take minutes
-        with _threads() as pool:
+        with ThreadPoolExecutor(THREADS, "goalreel-finish") as pool:
             under_way: list[tuple[Episode, Future[Storyboard | str | None]]] = []
             try:
                 if self._models.plans_first:
@@ -274,6 +262,9 @@ class AnnotationJob:
             except ModelUnavailableError as e:
                 self._summary.stopped = str(e)
                 log.error("%s", e)
+            except KeyboardInterrupt:  # only what they have begun
+                pool.shutdown(cancel_futures=True)
+                raise
             self._count(under_way, limit=0)
         for episode in self._open.values():
             self._fail(episode.index, f"under way when the run {self._summary.stopped}")
@@ -281,15 +272,9 @@ class AnnotationJob:
     def _plan_first(self) -> None:
         """Make all plans before the other models are loaded."""
         with closing(prefetch(self._read, self._todo, AHEAD)) as read:
-            done = 0
-
-            def planned(_: Task) -> None:
-                nonlocal done
-                done += 1
-                self._progress("plan", done, len(self._todo))
-
             tasks = (result[1] for result in read if not isinstance(result, str))
-            self._guarded.plan_first(tasks, planned)
+            for done, _ in enumerate(self._guarded.plan_first(tasks), start=1):
+                self._progress("plan", done, len(self._todo))
         self._models.prepare(roles=("editor", "critic"))
 
     def _tasks(self) -> Generator[Task]:
@@ -367,16 +352,3 @@ def _or_reason[Result](work: Callable[[], Result], where: str) -> Result | str:
         raise
     except Exception as e:  # noqa: BLE001  (what nobody foresaw in one episode must not stop the others)
         return report_bug(e, where)
-
-
-@contextmanager
-def _threads() -> Iterator[ThreadPoolExecutor]:
-    """Threads that do all that they were given, unless it is Ctrl-C: then what they have begun."""
-    pool = ThreadPoolExecutor(THREADS, "goalreel-finish")
-    try:
-        yield pool
-    except KeyboardInterrupt:
-        pool.shutdown(cancel_futures=True)
-        raise
-    finally:
-        pool.shutdown()

@@ -17,7 +17,6 @@ import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -48,7 +47,7 @@ from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.planners.chat import question as planner_question
 from goalreel.torch_support import free_memory
-from goalreel.types import Candidate, Critic, Edit, Failure, Plan, Role, Task, Verdict
+from goalreel.types import Candidate, Critic, Edit, Failure, Plan, Planner, Role, Task, Verdict
 
 INSTRUCTION = "put the green block in the purple bowl"
 SCENE = Path(str(files("goalreel"))) / "studio/examples/scene_900031.png"
@@ -69,6 +68,20 @@ class HeardReply(NamedTuple):
     problem: str | None = None
     """Reason why it could not be read."""
 
+    @classmethod
+    def of(cls, reply: TokenReply | NoReply, question: Question) -> "HeardReply":
+        """Read a reply as the answer to a question."""
+        if isinstance(reply, NoReply):
+            return cls(reply.cut_off or "", problem=reply.reason)
+        match question.read(reply.text):
+            case Problem(message=message):
+                return cls(reply.text, problem=message)
+            case Plan(steps=steps):
+                return cls(reply.text, str(len(steps)))
+            case Verdict(success=success):
+                return cls(reply.text, "yes" if success else "no")
+        return cls(reply.text)
+
 
 @dataclass
 class RoleTrial:
@@ -87,8 +100,13 @@ class RoleTrial:
     """Findings of questions with known answers; empty where none were asked."""
     problem: str | None = None
     """Reason why it could not be used; None where it could."""
-    asked: Question | Failure | None = None
+    question: Question | None = None
+    """The question to a chat model."""
+    replies: Sequence[HeardReply] = ()
+    """Replies of a chat model, in order."""
     recording: RecordingChat | None = None
+    loaded: Any = None
+    """The model."""
 
     @property
     def model(self) -> str:
@@ -100,19 +118,17 @@ class RoleTrial:
         """Return True if the problem is that there is no model of that name."""
         return self.problem is not None and bool(_GONE.search(self.problem))
 
-    @property
-    def replies(self) -> list[HeardReply]:
-        """Replies of a chat model, in order."""
-        return [] if self.recording is None else [self._read(e.reply) for e in self.recording.exchanges]
-
-    def ready(self, more: str) -> Dialect | None:
-        """Note how the model is asked; None where it is no chat model."""
-        role: ChatRole = "planner" if self.role == "planner" else "critic"
+    def ready(
+        self, role: ChatRole, more: str, ask: Callable[[Dialect], Question | Failure]
+    ) -> Dialect | None:
+        """Note how and what a chat model is asked; None where it is no chat model."""
         dialect = dialect_of(self.name, role)
         if dialect is not None:
             temperature = ModelName.parse(self.name).options.get("temperature", "0 (greedy)")
             self.how = f"dialect {dialect.name}, temperature {temperature}, {more}"
             self.note = dialect.note
+            question = ask(dialect)
+            self.question = question if isinstance(question, Question) else None
         return dialect
 
     def record(self, chat: Chat) -> Chat:
@@ -120,51 +136,33 @@ class RoleTrial:
         self.recording = RecordingChat(chat)
         return self.recording
 
-    def call[A: Plan | Image | Verdict](self, load: Callable[[], Callable[[], A | Failure]]) -> A | None:
+    def call[A: Plan | Image | Verdict](
+        self, load: Callable[[], Any], ask: Callable[[Any], A | Failure]
+    ) -> A | None:
         """Load the model and ask it; None where it cannot be used, with the problem."""
         started = time.perf_counter()
         try:
-            ask = load()
+            self.loaded = load()
             self.load_s = time.perf_counter() - started
-            started = time.perf_counter()
-            answer = ask()
-            self.ask_s = time.perf_counter() - started
-        except (UserError, OSError) as e:
-            self.problem = first_line(e)
+            answer = ask(self.loaded)
+            self.ask_s = time.perf_counter() - started - self.load_s
+        except (UserError, OSError, ModuleNotFoundError) as e:
+            self.problem = (isinstance(e, ModuleNotFoundError) and absent(e)) or first_line(e)
             return None
-        except ModuleNotFoundError as e:
-            self.problem = absent(e)
-            if self.problem is None:
-                raise
-            return None
+        if self.recording and self.question:
+            self.replies = [HeardReply.of(e.reply, self.question) for e in self.recording.exchanges]
         if isinstance(answer, Failure):
             self.problem = answer.message
             return None
         return answer
 
     def look(self, sight: Callable[[], tuple[str, bool]]) -> None:
-        """Ask what has a known answer; a model that does not look cannot be used. No reply is recorded."""
-        recorded = len(self.recording.exchanges) if self.recording else 0
+        """Ask what has a known answer; a model that does not look cannot be used."""
         try:
             found, looks = sight()
         except (UserError, OSError) as e:
             found, looks = first_line(e), False
-        if self.recording:
-            del self.recording.exchanges[recorded:]
-        self.sight = found if looks else ""
-        self.problem = None if looks else found
-
-    def _read(self, reply: TokenReply | NoReply) -> HeardReply:
-        if isinstance(reply, NoReply):
-            return HeardReply(reply.cut_off or "", problem=reply.reason)
-        match self.asked.read(reply.text) if isinstance(self.asked, Question) else None:
-            case Problem(message=message):
-                return HeardReply(reply.text, problem=message)
-            case Plan(steps=steps):
-                return HeardReply(reply.text, str(len(steps)))
-            case Verdict(success=success):
-                return HeardReply(reply.text, "yes" if success else "no")
-        return HeardReply(reply.text)
+        self.sight, self.problem = (found, None) if looks else ("", found)
 
 
 @dataclass(frozen=True)
@@ -199,26 +197,20 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
     """Ask the three models, each even where another could not be used; `tell` hears of each as it is done."""
     cache: ChatCache = {}
     preset = sampled(preset)
-    tried: list[RoleTrial] = []
-
-    def done(trial: RoleTrial, gave: str) -> None:
-        trial.gave = gave
-        tried.append(trial)
-        tell(trial)
-
-    trial, plan = _plan(preset, task, cache)
-    steps = plan.steps if plan is not None else ()
-    done(trial, "; ".join(f"{n}. {s.name}" for n, s in enumerate(steps, start=1)))
+    planner, plan = _try_planner(preset, task, cache)
+    tell(planner)
     if preset.planner != preset.critic:
         cache.clear()
         free_memory()
+    steps = plan.steps if plan is not None else ()
     prompt, goal = next(((s.prompt, s.instruction) for s in steps if s.prompt is not None), (None, None))
-    edit = Edit(
-        task_id=task.id, step=0, attempt=0, image=task.image, prompt=prompt or task.instruction, seed=0
-    )
-    trial = RoleTrial("editor", preset.editor)
-    edited = trial.call(partial(_editing, preset.editor, edit))
-    done(trial, "" if edited is None else f"a picture of {edited.size[0]} x {edited.size[1]}")
+    prompt = prompt or task.instruction
+    edit = Edit(task_id=task.id, step=0, attempt=0, image=task.image, prompt=prompt, seed=0)
+    editor = RoleTrial("editor", preset.editor)
+    edited = editor.call(lambda: build_editor(preset.editor), lambda model: model.edit([edit])[0])
+    editor.gave = "" if edited is None else f"a picture of {edited.size[0]} x {edited.size[1]}"
+    tell(editor)
+    editor.loaded = None
     free_memory()
     candidate = Candidate(
         task_id=task.id,
@@ -226,50 +218,49 @@ def try_models(preset: Preset, task: Task, tell: Callable[[RoleTrial], None] = l
         source=task.image,
         image=edited or task.image or Image.of(SCENE),
         instruction=goal or task.instruction,
-        prompt=edit.prompt,
-        first_prompt=edit.prompt,
+        prompt=prompt,
+        first_prompt=prompt,
     )
-    done(*_judge(preset, candidate, cache))
-    return Trial(preset, task, tried, edited)
+    critic = _try_critic(preset, candidate, cache)
+    tell(critic)
+    return Trial(preset, task, (planner, editor, critic), edited)
 
 
-def _plan(preset: Preset, task: Task, cache: ChatCache) -> tuple[RoleTrial, Plan | None]:
+def _try_planner(preset: Preset, task: Task, cache: ChatCache) -> tuple[RoleTrial, Plan | None]:
     name = ModelName.parse(preset.planner)
     # One that watches has no recording here, so its chat model is asked for a plan.
     trial = RoleTrial("planner", name.inner.text if name.kind == "watch" else preset.planner)
+    most = preset.max_steps
 
-    def load() -> Callable[[], Plan | Failure]:
-        dialect = trial.ready(f"at most {preset.max_steps} steps")
-        if dialect is not None:
-            trial.asked = planner_question(task, dialect=dialect, max_steps=preset.max_steps)
-        model = build_planner(
-            trial.name, None, cache, max_steps=preset.max_steps, dialect=dialect, wrap_chat=trial.record
+    def load() -> Planner:
+        dialect = trial.ready(
+            "planner",
+            f"at most {most} steps",
+            lambda dialect: planner_question(task, dialect=dialect, max_steps=most),
         )
-        return lambda: model.plan([task])[0]
+        return build_planner(trial.name, None, cache, max_steps=most, dialect=dialect, wrap_chat=trial.record)
 
-    plan = trial.call(load)
-    if plan is not None and name.kind == "watch":
-        trial.look(lambda: watcher_sight(build_chat(trial.name, role="planner", cache=cache)))
+    plan = trial.call(load, lambda model: model.plan([task])[0])
+    trial.loaded = trial.recording = None  # or their memory is not free for the others
+    if plan is not None:
+        trial.gave = "; ".join(f"{n}. {s.name}" for n, s in enumerate(plan.steps, start=1))
+        if name.kind == "watch":
+            trial.look(lambda: watcher_sight(build_chat(trial.name, role="planner", cache=cache)))
     return trial, plan
 
 
-def _editing(name: str, edit: Edit) -> Callable[[], Image | Failure]:
-    model = build_editor(name)
-    return lambda: model.edit([edit])[0]
-
-
-def _judge(preset: Preset, candidate: Candidate, cache: ChatCache) -> tuple[RoleTrial, str]:
+def _try_critic(preset: Preset, candidate: Candidate, cache: ChatCache) -> RoleTrial:
     trial = RoleTrial("critic", preset.critic)
     mode, scores, threshold = preset.critic_mode, preset.critic_scores, preset.critic_threshold
 
-    loaded: list[Critic] = []
-
-    def load() -> Callable[[], Verdict | Failure]:
+    def load() -> Critic:
         limit = "" if threshold is None else f", threshold {threshold:g}"
-        dialect = trial.ready(f"{mode}{', scores' if scores else ''}{limit}")
-        if dialect is not None:
-            trial.asked = critic_question(candidate, mode=mode, scores=scores, dialect=dialect)
-        model = build_critic(
+        dialect = trial.ready(
+            "critic",
+            f"{mode}{', scores' if scores else ''}{limit}",
+            lambda dialect: critic_question(candidate, mode=mode, scores=scores, dialect=dialect),
+        )
+        return build_critic(
             preset.critic,
             None,
             cache,
@@ -279,19 +270,16 @@ def _judge(preset: Preset, candidate: Candidate, cache: ChatCache) -> tuple[Role
             dialect=dialect,
             wrap_chat=trial.record,
         )
-        loaded.append(model)
-        return lambda: model.judge([candidate])[0]
 
-    verdict = trial.call(load)
-    if verdict is None:
-        return trial, ""
-    chat, conversation = trial.recording, None
-    if isinstance(trial.asked, Question):
-        conversation = trial.asked.conversation
-    trial.look(lambda: critic_sight(loaded[0], chat and chat.chat, conversation))
-    sure = "" if verdict.probability is None else f", probability of success {verdict.probability:.3f}"
-    refined = f"; prompt anew: {verdict.refined_prompt}" if verdict.refined_prompt else ""
-    return trial, f"{'accepted' if verdict.success else 'rejected'}{sure}{refined}"
+    verdict = trial.call(load, lambda model: model.judge([candidate])[0])
+    if verdict is not None:
+        sure = "" if verdict.probability is None else f", probability of success {verdict.probability:.3f}"
+        refined = f"; prompt anew: {verdict.refined_prompt}" if verdict.refined_prompt else ""
+        trial.gave = f"{'accepted' if verdict.success else 'rejected'}{sure}{refined}"
+        chat = trial.recording.chat if trial.recording else None
+        asked = trial.question.conversation if trial.question else None
+        trial.look(lambda: critic_sight(trial.loaded, chat, asked))
+    return trial
 
 
 def _as_text(conversation: Conversation) -> str:
@@ -321,8 +309,8 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
             if name is not None:
                 write_bytes(out / name, valid(reply.text).encode())
             replies.append({"file": name, "read_as": reply.read_as, "problem": reply.problem})
-        if isinstance(role.asked, Question):
-            asked = _as_text(role.asked.conversation)
+        if role.question is not None:
+            asked = _as_text(role.question.conversation)
             write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid(asked).encode())
         fields = ("role", "model", "how", "note", "load_s", "ask_s", "gave", "sight", "problem")
         roles.append({name: getattr(role, name) for name in fields} | {"replies": replies})

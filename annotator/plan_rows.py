@@ -10,9 +10,8 @@ OUT/report.json          numbers, and OUT/index.html shows the storyboards; writ
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +21,7 @@ from goalreel.annotator.plan import make_task
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.claims import ClaimTotals, add_counts, count
-from goalreel.critics.examiner import FOLDER, read_examination
+from goalreel.critics.examiner import FOLDER, Examination, read_examination
 from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError
@@ -35,7 +34,7 @@ from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
 from goalreel.storyboard_io import load_storyboard, save_storyboard
-from goalreel.types import ROLES, Failure, Plan, Status, Storyboard, Task
+from goalreel.types import ROLES, Failure, Status, Task
 
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
 
@@ -99,29 +98,24 @@ def _read(number: int, line: bytes, images: Path | None) -> PromptRow:
     try:
         values = json.loads(line)
     except (ValueError, RecursionError):
-        raise ValueError("it is no JSON") from None
+        values = None
     if not isinstance(values, dict):
         raise ValueError("it is no JSON object")
     prompt = values.get("prompt", values.get("user_input"))
     name = values.get("image", values.get("user_input_image") or None)
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError("it has no prompt")
-    id = values.get("id", digest(prompt, str(name))[:12])
-    id = str(id) if isinstance(id, int) else id
-    if not isinstance(id, str) or not _ID.fullmatch(id):
+    id = str(values.get("id", digest(prompt, str(name))[:12]))
+    if not _ID.fullmatch(id):
         raise ValueError("its id can be no folder's name: use letters, digits, - and _")
-    return PromptRow(number, id, prompt, _picture(name, images), values)
-
-
-def _picture(name: object, images: Path | None) -> Path | None:
     if name is None:
-        return None
+        return PromptRow(number, id, prompt, None, values)
     if images is None or not isinstance(name, str):
         raise ValueError("it names an image: give their folder with --images")
     path = (images / name).resolve()
     if not path.is_relative_to(images.resolve()) or not path.is_file():
         raise ValueError(f"there is no image {name} in {images}")
-    return path
+    return PromptRow(number, id, prompt, path, values)
 
 
 @dataclass(frozen=True)
@@ -176,120 +170,102 @@ def plan_rows(
         DatasetError: another run is writing there, with other settings, or the disk is full.
         UserError, OSError: a model cannot be loaded.
     """
-    local, summary = out / "answers", PlanSummary(bad_lines=dict(config.bad_lines))
-    shard = config.shard
+    local, shard = out / "answers", config.shard
     with shard.lock(local, out) if shard else exclusive(local, out):
-        writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
-        job = _Job(config, out, summary, writer)
-        check_settings(out, job.settings())
-        rows = shard.of(range(len(config.rows))) if shard else range(len(config.rows))
-        selected = [config.rows[i] for i in rows]
-        todo = [row for row in selected if not job.has(row)]
-        summary.rows, summary.resumed = len(selected), len(selected) - len(todo)
-        job.run(todo, progress)
+        models = load(config.preset, roles=())
+        check_settings(out, _settings(config, models))
+        numbers = range(len(config.rows))
+        selected = [config.rows[i] for i in (shard.of(numbers) if shard else numbers)]
+        todo = {row.id: row for row in selected if not (_folder(out, row) / "storyboard.json").is_file()}
+        summary = PlanSummary(
+            rows=len(selected), resumed=len(selected) - len(todo), bad_lines=dict(config.bad_lines)
+        )
+        try:
+            _plan(todo, config, models, out, summary, progress)
+        except ModelUnavailableError as e:
+            summary.stopped = str(e)
         if (examination := read_examination(out / FOLDER)) is not None:
             summary.examination = examination.summary()
         if shard is None:
-            _report(config, out, summary, progress)
+            _report(config, out, summary, examination, progress)
     return summary
 
 
-class _Job:
-    """Plans rows of a configuration in this process, and counts them in `summary`."""
+def _folder(out: Path, row: PromptRow) -> Path:
+    return out / "storyboards" / row.id
 
-    def __init__(self, config: PlanConfig, out: Path, summary: PlanSummary, writer: str = "run") -> None:
-        self.config, self.out, self.summary, self._writer = config, out, summary, writer
-        self._journal = Journal(out / "answers")
 
-    @cached_property
-    def _model_set(self) -> ModelSet:
-        return load(self.config.preset, roles=())
+def _settings(config: PlanConfig, models: ModelSet) -> dict[str, Any]:
+    """All that decides the storyboards, if the editor can begin with the rows."""
+    check_first(models, (row.picture is not None for row in config.rows))
+    rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in config.rows)
+    return {
+        "prompts": digest(*rows),
+        "models": models.provenance.identified().settings(),
+        "seed": config.seed,
+        "on_rejected": config.on_rejected,
+    }
 
-    def has(self, row: PromptRow) -> bool:
-        """Tell whether a row has its storyboard."""
-        return (self.out / "storyboards" / row.id / "storyboard.json").is_file()
 
-    def settings(self) -> dict[str, Any]:
-        """All that decides the storyboards, if the editor can begin with the rows."""
-        config = self.config
-        check_first(self._model_set, (row.picture is not None for row in config.rows))
-        rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in config.rows)
-        return {
-            "prompts": digest(*rows),
-            "models": self._model_set.provenance.identified().settings(),
-            "seed": config.seed,
-            "on_rejected": config.on_rejected,
-        }
+def _plan(
+    todo: Mapping[str, PromptRow],
+    config: PlanConfig,
+    models: ModelSet,
+    out: Path,
+    summary: PlanSummary,
+    progress: OnProgress,
+) -> None:
+    """Plan the rows `todo` (by their ids), and count them in `summary`.
 
-    def run(self, rows: Sequence[PromptRow], progress: OnProgress) -> None:
-        """Plan the rows."""
-        total, failures, models = len(rows), self.summary.failures, self._guarded
-        progress("plan", 0, total)
-        try:
-            if rows and self._model_set.plans_first:
-                plans = self._plan_first(rows, progress)
-                failures |= {id: plan.message for id, plan in plans.items() if isinstance(plan, Failure)}
-                rows = [row for row in rows if row.id not in failures]
-            if rows:
-                self._model_set.prepare(roles=("editor", "critic") if self._model_set.plans_first else ROLES)
-            own = {row.id: row for row in rows}
-            for board in models.boards(self._tasks(rows)):
-                self._keep(own[board.task.id], board, models)
-                progress("plan", self.summary.planned + len(failures), total)
-        except ModelUnavailableError as e:
-            self.summary.stopped = str(e)
+    Raises:
+        ModelUnavailableError: a model answers no request any more.
+    """
+    journal, shard = Journal(out / "answers"), config.shard
+    writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
+    examiner = models.examiner(out / FOLDER, writer=writer)
+    guarded = GuardedModels(
+        models, journal, config.limits, config.on_rejected, len(config.rows), confirm=True, examiner=examiner
+    )
 
-    @cached_property
-    def _guarded(self) -> GuardedModels:
-        config, models = self.config, self._model_set
-        return GuardedModels(
-            models,
-            self._journal,
-            config.limits,
-            config.on_rejected,
-            len(config.rows),
-            confirm=True,
-            examiner=models.examiner(self.out / FOLDER, writer=self._writer),
-        )
-
-    def _tasks(self, rows: Iterable[PromptRow]) -> Iterator[Task]:
-        for row in rows:
+    def tasks() -> Iterator[Task]:
+        for row in todo.values():
             try:
-                yield row.task(self.config.seed)
+                if row.id not in summary.failures:
+                    yield row.task(config.seed)
             except UserError as e:
-                self.summary.failures[row.id] = str(e)
+                summary.failures[row.id] = str(e)
 
-    def _plan_first(self, rows: Sequence[PromptRow], progress: OnProgress) -> Mapping[str, Plan | Failure]:
-        """Make all plans, which the journal keeps, free the planner's memory, and return what failed."""
-        models, done = self._guarded, 0
-
-        def planned(_: Task) -> None:
-            nonlocal done
-            done += 1
-            progress("first plans", done, len(rows))
-
-        models.plan_first(self._tasks(rows), planned)
-        return models.plans
-
-    def _keep(self, row: PromptRow, board: Storyboard, models: GuardedModels) -> None:
-        if reason := models.problem(board):
-            self.summary.failures[row.id] = reason
-            return
-        folder = self.out / "storyboards" / row.id
-        write_bytes(folder / "row.json", json.dumps(row.values, indent=1).encode())
-        save_storyboard(models.signed(board), folder)
-        self._journal.forget(row.id)
-        self.summary.planned += 1
+    progress("plan", 0, len(todo))
+    if todo and models.plans_first:
+        for done, _ in enumerate(guarded.plan_first(tasks()), start=1):
+            progress("first plans", done, len(todo))
+        failed = {id: plan.message for id, plan in guarded.plans.items() if isinstance(plan, Failure)}
+        summary.failures |= failed
+    if len(summary.failures) < len(todo):
+        models.prepare(roles=("editor", "critic") if models.plans_first else ROLES)
+    for board in guarded.boards(tasks()):
+        row = todo[board.task.id]
+        if reason := guarded.problem(board):
+            summary.failures[row.id] = reason
+        else:
+            write_bytes(_folder(out, row) / "row.json", json.dumps(row.values, indent=1).encode())
+            save_storyboard(guarded.signed(board), _folder(out, row))
+            journal.forget(row.id)
+            summary.planned += 1
+        progress("plan", summary.planned + len(summary.failures), len(todo))
 
 
-def _report(config: PlanConfig, out: Path, summary: PlanSummary, progress: OnProgress) -> None:
-    examination = read_examination(out / FOLDER)
-
+def _report(
+    config: PlanConfig,
+    out: Path,
+    summary: PlanSummary,
+    examination: Examination | None,
+    progress: OnProgress,
+) -> None:
     def views() -> Iterator[EpisodeView]:
         for done, row in enumerate(config.rows):
-            folder = out / "storyboards" / row.id
-            if (folder / "storyboard.json").is_file():
-                board = load_storyboard(folder)
+            if (_folder(out, row) / "storyboard.json").is_file():
+                board = load_storyboard(_folder(out, row))
                 summary.steps.update(step.status for step in board.steps)
                 summary.end_checked[board.end_checked] += 1
                 summary.ends_in_doubt += bool(board.end_doubt)

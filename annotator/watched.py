@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel.annotator.examples import by_instruction, readable, to_label
-from goalreel.annotator.guards import GuardedModels
+from goalreel.annotator.guards import GuardedModels, watches
 from goalreel.annotator.job import log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, RunOptions
 from goalreel.claims import makers
@@ -34,7 +34,7 @@ def check_watching(models: ModelSet, options: Options, run: RunOptions) -> None:
     Raises:
         InputError: the planner does not watch, or there are several processes.
     """
-    if models.names is None or models.names.preset.model_name("planner").kind != "watch":
+    if not watches(models):
         raise InputError(f"--examples {run.to_watch}: no model watches: add --preset watch, or name LABELLED")
     if run.shard or run.workers:
         raise InputError(f"--examples {run.to_watch} watches in one process: leave out --shard and --ray")

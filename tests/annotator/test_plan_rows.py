@@ -124,8 +124,8 @@ def test_a_row_that_comes_to_nothing_costs_no_other_one(rows, models, tmp_path):
 
 
 BAD = (
-    ("not json", "it is no JSON"),
-    ("[" * 200_000, "it is no JSON"),
+    ("not json", "it is no JSON object"),
+    ("[" * 200_000, "it is no JSON object"),
     ("[1]", "it is no JSON object"),
     ('{"prompt": " "}', "it has no prompt"),
     ('{"prompt": "x", "id": "../x"}', "its id can be no folder's name"),
