@@ -18,7 +18,7 @@ from goalreel.annotator.existing_words import check_labels, take_corrections
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, Summary, known_true, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
-from goalreel.annotator.questions.question import find_question, with_picture
+from goalreel.annotator.questions import find_question, with_picture
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.watched import check_watching, watch_examples
 from goalreel.claims import ROWS
@@ -173,9 +173,8 @@ def _annotate(
         retries = _retries(records, sorted(done & set(selected)), models, run.retry)
         todo = {index: retries.get(index) for index in selected if index not in done or index in retries}
         summary.resumed = len(selected) - len(todo)
-        before = records.recorded()
-        reported, is_replaced = before - done, not before.isdisjoint(todo)
-        del before
+        reported = records.recorded() - done
+        is_replaced = bool(retries) or not reported.isdisjoint(todo)
         journal = Journal(records.answers, fingerprint.recording)
         if shard is None:  # before models are asked
             check_edits(source, out, options.subgoal_key, overwrite=run.overwrite)

@@ -72,10 +72,8 @@ def audit_labels(source: Source, selected: Sequence[int], layout: Layout) -> Aud
     if not labelled and not unread:
         unread.append("no episode has sub-task labels: there is nothing to audit")
     findings: list[LabelFinding] = []
-    indices = [*examples]
     for found in suspicions([*examples.values()], cues_of(layout)):
-        index = indices[found.episode]
-        example = examples[index]
+        index, example = [*examples.items()][found.episode]
         segment = example.segments[found.step]
         findings.append(
             LabelFinding(

@@ -4,7 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict
@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from goalreel.annotator.audit import Audit, audit_labels
 from goalreel.annotator.examples import by_instruction, to_label
 from goalreel.annotator.policy import PolicyInputs, policy_inputs
-from goalreel.annotator.questions.question import find_question, with_picture
+from goalreel.annotator.questions import find_question, with_picture
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
 from goalreel.annotator.robot import goal_camera, read_robot
 from goalreel.datasets.episode import Episode
@@ -112,50 +112,48 @@ def check(
     """
     hint, spelled = Layout.parse(layout) if layout else None, read_steps(steps)
     try:
-        if not isinstance(dataset, Source):
-            dataset = local_folder(Path(dataset), videos=False)
-        source = dataset if isinstance(dataset, Source) else Source.open(dataset)
+        source = dataset
+        if not isinstance(source, Source):
+            dataset = local_folder(Path(source), videos=False)
+            source = Source.open(dataset)
     except DatasetError as e:
-        unreadable = broken("metadata", str(e))
-        return CheckReport(dataset=str(dataset), issues=(unreadable,))
+        return CheckReport(dataset=str(dataset), issues=(broken("metadata", str(e)),))
     selected = source.select(episodes)
     check_instructions(spelled, source.tasks.values())
     source.read_numbers(*((hint.state, hint.action) if hint else ((), ())))
     seen, of_policy = policy_inputs(source, policy) if policy is not None else (None, [])
-    issues = inspect(source, selected, progress=progress)
-    issues = by_level([*of_policy, *issues])
+    issues = by_level([*of_policy, *inspect(source, selected, progress=progress)])
     robot_type = source.info.get("robot_type")
-    report = CheckReport(
-        dataset=str(source.root),
-        robot_type=None if robot_type is None else str(robot_type),
-        episodes=len(selected),
-        fps=source.fps,
-        issues=tuple(issues),
-        policy=seen,
-    )
+    found: dict[str, Any] = {
+        "dataset": str(source.root),
+        "robot_type": None if robot_type is None else str(robot_type),
+        "episodes": len(selected),
+        "fps": source.fps,
+        "policy": seen,
+    }
     if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
         not_audited = Audit(episodes=0, labels=0, unread=("not audited: there is no camera, or no number",))
-        return report.model_copy(update={"audit": not_audited}) if audit else report
+        return CheckReport(**found, issues=tuple(issues), audit=not_audited if audit else None)
     robot = read_robot(source, hint, camera)
-    camera = goal_camera(robot, source)
+    found |= {"camera": goal_camera(robot, source), "robot": robot.findings}
     if question := find_question(robot, layout):
-        issues.append(warning("robot", f"annotate asks: {with_picture(question, source, robot, camera)}"))
-    audited = audit_labels(source, selected, robot.layout) if audit else None
-    found = {"camera": camera, "robot": robot.findings, "issues": tuple(issues), "audit": audited}
-    report = report.model_copy(update=found)
-    return _with_motion(report, source, selected, robot, spelled, progress)
+        asks = with_picture(question, source, robot, found["camera"])
+        issues.append(warning("robot", f"annotate asks: {asks}"))
+    if audit:
+        found["audit"] = audit_labels(source, selected, robot.layout)
+    found |= _motion(issues, source, selected, robot, spelled or {}, progress)
+    return CheckReport(**found, issues=tuple(by_level(issues)))
 
 
-def _with_motion(
-    report: CheckReport,
+def _motion(
+    issues: list[HealthIssue],
     source: Source,
     selected: Sequence[int],
     robot: Robot,
-    steps: Steps | None,
+    steps: Steps,
     progress: OnProgress,
-) -> CheckReport:
-    """Add what the motions and the words of the episodes tell of each other."""
-    issues = list(report.issues)
+) -> dict[str, Any]:
+    """Report what the motions and the words of the episodes tell of each other, and add to the issues."""
     reported = {episode for issue in issues for episode in issue.episodes}
     recordings: list[Episode] = []
     for index in selected[:: max(1, -(-len(selected) // SAMPLE))]:  # from all over the dataset
@@ -164,7 +162,7 @@ def _with_motion(
         except DatasetError as e:
             if index not in reported:
                 issues.append(warning("episode", str(e), [index]))
-    planner = KinematicPlanner({r.id: r for r in recordings}, layout=robot.layout, steps=steps)
+    planner = KinematicPlanner({r.id: r for r in recordings}, layout=robot.layout, steps=steps or None)
     plans: list[Plan | Failure] = []
     for recording in recordings:  # no picture is read
         plans += planner.plan([Task(id=recording.id, instruction=recording.instruction)])
@@ -172,28 +170,24 @@ def _with_motion(
     issues += _motion_issues(recordings, robot, plans, len(selected))
     hands = robot.layout.other is not None
     instructions = by_instruction(source, selected, recordings)
-    readings = tuple(Reading.of(text, of_text, steps or {}, hands=hands) for text, of_text in instructions)
+    readings = tuple(Reading.of(text, of_text, steps, hands=hands) for text, of_text in instructions)
     for reading in readings:
         if is_identifier(reading.instruction) and not reading.is_read:
             text = (
-                f'{spell(reading.episodes)}: the instruction "{reading.instruction}" looks like an identifier'
-            )
-            text = (
-                f"{text} and not like words: give its steps with --steps, or reword it in meta/tasks.parquet"
+                f'{spell(reading.episodes)}: the instruction "{reading.instruction}" looks like an '
+                "identifier and not like words: give its steps with --steps, or reword it in "
+                "meta/tasks.parquet"
             )
             issues.append(warning("identifier", text, reading.episodes))
     silent = sum(map(_is_silent, plans))
-    return report.model_copy(
-        update={
-            "issues": tuple(by_level(issues)),
-            "sampled": len(plans),
-            "named": len(plans) - silent,
-            "silent": silent,
-            "readings": readings,
-            "reasons": dict(_reasons(plans).most_common()),
-            "to_label": to_label(source, instructions[:_TO_LABEL]),
-        }
-    )
+    return {
+        "sampled": len(plans),
+        "named": len(plans) - silent,
+        "silent": silent,
+        "readings": readings,
+        "reasons": dict(_reasons(plans).most_common()),
+        "to_label": to_label(source, instructions[:_TO_LABEL]),
+    }
 
 
 def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:
@@ -203,7 +197,7 @@ def _reasons(plans: Sequence[Plan | Failure]) -> Counter[str]:
         if isinstance(plan, Failure):
             reasons[plan.message.partition(": ")[2] or plan.message] += 1
         else:
-            reasons.update(list(dict.fromkeys(doubt for step in plan.steps for doubt in step.doubts)))
+            reasons.update(dict.fromkeys((doubt for step in plan.steps for doubt in step.doubts), 1))
     return reasons
 
 
@@ -218,8 +212,10 @@ def _motion_issues(
     of = f" (of {len(recordings)} that were looked at)" if episodes > len(recordings) else ""
     starts = zip(recordings, _start_closed(recordings, robot), strict=True)
     if closed := [recording.index for recording, is_closed in starts if is_closed]:
-        text = f"{spell(closed)}{of}: a hand is closed at the start, and may hold something already"
-        text = f"{text}; grasps count from when it first opens"
+        text = (
+            f"{spell(closed)}{of}: a hand is closed at the start, and may hold something already; grasps "
+            "count from when it first opens"
+        )
         yield note("starts_closed", text, closed)
     if silent := [r.index for r, plan in zip(recordings, plans, strict=True) if _is_silent(plan)]:
         why = "; ".join(f"{reason} ({n})" for reason, n in _reasons(plans).most_common(_REASONS))

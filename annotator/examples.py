@@ -23,7 +23,7 @@ from goalreel.datasets.parquet import read_table
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError, first_line
-from goalreel.files import check_file
+from goalreel.files import read_file
 from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.planners.examples.carry import Example, numbers_of
 from goalreel.planners.rows import RowsPlanner, labelled_step
@@ -73,13 +73,12 @@ def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
         read = _of_annotated if (labelled / FOLDER).is_dir() else _of_labels
         examples = [*read(dataset, apart=dataset is not source)]
     for episode in itertools.islice(readable(source, source.indices), 1):
-        own = (episode.state.shape[1], episode.action.shape[1])
+        own = episode.state.shape[1], episode.action.shape[1]
         for example in examples:
-            other = (example.state.shape[1], example.action.shape[1])
-            if own != other:
+            if own != (other := (example.state.shape[1], example.action.shape[1])):
                 raise DatasetError(
-                    f"{labelled}: {example.id} has {other[0]} numbers of state and {other[1]} of action, and "
-                    f"{source.root} {own[0]} and {own[1]}: labelled episodes are of the same robot"
+                    f"{labelled}: {example.id} has {other} numbers of state and action, and {source.root} "
+                    f"{own}: labelled episodes are of the same robot"
                 )
     return tuple(examples)
 
@@ -154,7 +153,7 @@ def label_example(dataset: Source, index: int, *, apart: bool = False) -> Exampl
 
 def _of_table(path: Path, source: Source) -> Iterator[Example]:
     unchecked: list[int] = []
-    labels = _rows(path, source)
+    labels = _labels_of(path, source)
     for index, rows in labels.items():
         makers = {row.get("what_by") or PERSON for row in rows if row.get("what_checked") != PERSON}
         placed = {row.get("when_by") for row in rows if row.get("when_checked") != PERSON}
@@ -173,73 +172,70 @@ def _of_table(path: Path, source: Source) -> Iterator[Example]:
         yield as_example(episode, text, pieces, min(makers, default=PERSON), str(path), apart=False)
     if unchecked:
         which = (
-            f"{path}: {spell(unchecked)}: by rules, and nobody has looked at them: review some episodes first"
+            f"{path}: {spell(unchecked)}: by rules, and nobody has looked at them: review some episodes "
+            "first, or leave out the column what_by where people wrote them"
         )
-        which = f"{which}, or leave out the column what_by where people wrote them"
         if len(unchecked) == len(labels):
             raise InputError(which)
         log.warning("%s", which)
 
 
-def _rows(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
+def _labels_of(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]:
     """Episode -> its rows with a name."""
     if not path.is_file():
         raise InputError(f"{path}: no such file")
+    is_csv = path.suffix.lower() == ".csv"
     try:
-        table = _read_csv(path) if path.suffix.lower() == ".csv" else read_table(path)
+        table = _read_csv(path) if is_csv else read_table(path)
     except (pa.ArrowException, OSError) as e:
         raise DatasetError(f"{path}: cannot be read as a table ({first_line(e)})") from e
-    names = set(table.column_names)
-    if not {"episode", "name"} <= names or not any(
-        {f"start_{unit}", f"end_{unit}"} <= names for unit in ("frame", "s")
+    if not any(
+        {"episode", "name", f"start_{u}", f"end_{u}"} <= {*table.column_names} for u in ("frame", "s")
     ):
         raise DatasetError(
             f"{path}: a table of steps has the columns episode, name, start_s and end_s "
             "(or start_frame and end_frame)"
         )
-    rows = defaultdict[int, list[dict[str, Any]]](list)
+    labels = defaultdict[int, list[dict[str, Any]]](list)
     try:
         for row in table.to_pylist():
-            if path.suffix.lower() == ".csv":  # as `goalreel export` quotes what would be a formula
+            if is_csv:  # as `goalreel export` quotes what would be a formula
                 row |= {key: plain(value) for key, value in row.items()}
             if name := str(row["name"] or "").strip():
-                rows[int(row["episode"])].append({**row, "name": name})
-        source.select(rows)
+                labels[int(row["episode"])].append({**row, "name": name})
+        source.select(labels)
     except (DatasetError, TypeError, ValueError, OverflowError) as e:
         raise DatasetError(f"{path}: a row names no episode ({first_line(e)})") from e
-    if not rows:
+    if not labels:
         raise DatasetError(f"{path}: no row has a name")
-    return rows
+    return labels
 
 
 def _read_csv(path: Path) -> pa.Table:
     """Read a CSV file; one with semicolons, as spreadsheets write where a comma is in a number, too."""
-    with check_file(path).open("rb") as file:
-        head = file.readline()
+    content = read_file(path)
     try:
-        delimiter = max(",;\t", key=head.decode().count)
+        head = content.decode().partition("\n")[0]
     except UnicodeDecodeError as e:  # Excel's "Unicode text", or a name with an umlaut in Latin-1
-        raise DatasetError(f"{path}: its first line is not UTF-8: save the table as CSV UTF-8") from e
+        raise DatasetError(f"{path}: is not UTF-8: save the table as CSV UTF-8") from e
+    delimiter = max(",;\t", key=head.count)
+    parse = csv.ParseOptions(delimiter=delimiter)
     convert = csv.ConvertOptions(decimal_point="," if delimiter == ";" else ".")
-    table = csv.read_csv(path, parse_options=csv.ParseOptions(delimiter=delimiter), convert_options=convert)
-    if binary := [field.name for field in table.schema if pa.types.is_binary(field.type)]:
-        raise DatasetError(f"{path}: {binary[0]} is not UTF-8: save the table as CSV UTF-8")
-    return table
+    return csv.read_csv(pa.BufferReader(content), parse_options=parse, convert_options=convert)
 
 
 def _piece(row: Mapping[str, Any], episode: Episode, where: str) -> _Piece:
     """The step of a row, and its frames."""
-    name, step = row["name"], labelled_step(row["name"])
+    name = row["name"]
     fields = {"instruction": row.get("sub_goal"), "prompt": row.get("prompt"), "outcome": row.get("outcome")}
     try:
         start, end = (_frame(row, edge, episode.fps) for edge in ("start", "end"))
         if 0 < end - len(episode) <= ROUNDED_S * episode.fps:
             end = len(episode)
-        segment = Segment(start=start, end=end)
-        step = Step.model_validate({**dict(step), **{key: text for key, text in fields.items() if text}})
+        given = {key: text for key, text in fields.items() if text}
+        return Step.model_validate({**dict(labelled_step(name)), **given}), Segment(start=start, end=end)
     except (ValueError, TypeError, LookupError, ArithmeticError) as e:  # a cell that is empty, or infinite
         raise DatasetError(f"{where}: {name!r} has no frames, or a field of it is wrong: correct it") from e
-    return step, segment
 
 
 def _frame(row: Mapping[str, Any], edge: str, fps: float) -> int:
@@ -256,17 +252,12 @@ def as_example(
         DatasetError: labels overlap, or lie outside.
     """
     pieces = sorted(pieces, key=lambda piece: piece[1].start)
-    for (before, earlier), (step, later) in itertools.pairwise(pieces):
-        if later.start < earlier.end:
-            raise DatasetError(
-                f"{where}: episode {episode.index}: {before.name!r} and {step.name!r} overlap at "
-                f"{later.start / episode.fps:g} s: correct one"
-            )
-    for step, segment in pieces:
-        if segment.end > len(episode):
+    starts = [*(segment.start for _, segment in pieces[1:]), len(episode)]
+    for (step, segment), start in zip(pieces, starts, strict=False):
+        if segment.end > start:
             raise DatasetError(
                 f"{where}: episode {episode.index}: {step.name!r} ends at {segment.end / episode.fps:g} s, "
-                f"and the episode at {len(episode) / episode.fps:g} s: correct it"
+                f"after the next step's start or the episode's end at {start / episode.fps:g} s: correct it"
             )
     return Example(
         id=f"episode {episode.index}" + (f" of {episode.root.name}" if apart else ""),
@@ -312,10 +303,9 @@ def measure(
     assert isinstance(planner, ExamplesPlanner), "the planner of this name"
     known = by_instruction(source, selected)
     # Those of several tasks: only their frames say which one.
-    unknown = set(selected).difference(*(indices for _, indices in known))
-    texts = dict.fromkeys([text for text, _ in known])
-    texts |= dict.fromkeys(episode.instruction for episode in readable(source, sorted(unknown)))
-    by_text = {text: planner.measurement(text) for text in texts}
+    unknown = sorted(set(selected).difference(*(indices for _, indices in known)))
+    texts = [*(text for text, _ in known), *(e.instruction for e in readable(source, unknown))]
+    by_text = {text: planner.measurement(text) for text in dict.fromkeys(texts)}
     measured = tuple(dict.fromkeys(filter(None, by_text.values())))
     without = [text for text, one in by_text.items() if one is None]
     if by_text and not measured:

@@ -3,6 +3,7 @@
 Command lines read them, so this imports little.
 """
 
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
@@ -26,6 +27,7 @@ DATASET, RUN, PROCESSES = "The new dataset", "The run", "Several processes"
 """Panels of options in `--help`."""
 _DIGITS = 6
 """Digits of an episode's number at most: a range is a list of numbers."""
+_EPISODES = re.compile(rf"\s*([0-9]{{1,{_DIGITS}}})(?:-([0-9]{{1,{_DIGITS}}}))?\s*")
 
 
 def _steps(value: object) -> object:
@@ -196,13 +198,11 @@ def parse_episodes(text: str | None) -> list[int] | None:
         return None
     episodes: set[int] = set()
     for part in text.split(","):
-        first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
-            raise InputError(f"--episodes takes numbers and ranges such as 0-4,7, not {text!r}")
-        if max(len(first), len(last)) > _DIGITS:
-            raise InputError(f"--episodes {part.strip()[:80]}: no dataset has so many: give smaller numbers")
-        if not (numbers := range(int(first), int(last or first) + 1)):
-            raise InputError(f"--episodes {part.strip()} names no episode: the smaller number comes first")
+        match = _EPISODES.fullmatch(part)
+        numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
+        if not numbers:
+            wanted = f"numbers and ranges such as 0-4,7, of at most {_DIGITS} digits"
+            raise InputError(f"--episodes takes {wanted}, the smaller one first, not {part.strip()[:80]!r}")
         episodes.update(numbers)
     return sorted(episodes)
 

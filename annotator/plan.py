@@ -10,6 +10,7 @@ OUT/answers/            what the models said, so that a killed run goes on where
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -40,31 +41,26 @@ PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", 
 """Suffixes of picture files."""
 
 
-def check_instruction(instruction: object) -> None:
-    """Refuse what can be no instruction, before any model is loaded.
+def check_instruction(instruction: object) -> str:
+    """Return an instruction; refuse what can be none, before any model is loaded.
 
     Raises:
         InputError: it is missing or empty, or it is the name of a file.
         TypeError: it is no text.
     """
-    if instruction is None:
+    if instruction is None or not str(instruction).strip():
         raise InputError("there is no instruction: say what the robot should do")
     if not isinstance(instruction, str):
         raise TypeError(f"an instruction is a str, not {type(instruction).__name__}")
-    if not instruction.strip():
-        raise InputError("the instruction is empty: say what the robot should do")
     name = Path(instruction)
-    if _is_file(name) or (" " not in instruction.strip() and name.suffix.lower() in PICTURES):
+    is_file = " " not in instruction.strip() and name.suffix.lower() in PICTURES
+    with suppress(OSError, ValueError):  # too long for a name, or with a NUL
+        is_file = is_file or name.is_file()
+    if is_file:
         raise InputError(
             f"{instruction} is a file, and there is no instruction: say what the robot should do"
         )
-
-
-def _is_file(path: Path) -> bool:
-    try:
-        return path.is_file()
-    except (OSError, ValueError):  # too long for a name, or with a NUL
-        return False
+    return instruction
 
 
 def make_task(
@@ -82,9 +78,7 @@ def make_task(
     Raises:
         InputError: an empty instruction, or not one picture a mark.
     """
-    if not instruction.strip():
-        raise InputError("the instruction is empty: say what the robot should do")
-    for text in (instruction, *(step.instruction for step in done)):
+    for text in (check_instruction(instruction), *(step.instruction for step in done)):
         try:
             check_controls(text)
         except ValueError as e:
@@ -206,14 +200,11 @@ class KnownPlan:
 
 
 def plan(
-    first: Any = ...,
-    second: Any = ...,
-    /,
+    image: PictureLike | None = None,
+    instruction: str | None = None,
     out: str | PathLike[str] | None = None,
     models: ModelSet | None = None,
     *,
-    instruction: Any = None,
-    image: Any = None,
     images: Sequence[PictureLike] = (),
     done: Sequence[DoneStep] = (),
     seed: int = 0,
@@ -231,15 +222,12 @@ def plan(
         >>> goalreel.plan("scene.png", instruction, preset="nano")  # doctest: +SKIP
 
     Args:
-        first: `image`, the scene as it is now: a path, a NumPy array (height, width, 3) in uint8 RGB, a PIL
-            image or a `goalreel.Image`. None takes the last of `images`, or draws the first goal from text.
-        second: `instruction`, what to do, with an `<image>` mark for each of `images`. The two may also be
-            given in the other order, or by keyword.
+        image: the scene as it is now: a path, a NumPy array (height, width, 3) in uint8 RGB, a PIL image or
+            a `goalreel.Image`. None takes the last of `images`, or draws the first goal from text.
+        instruction: what to do, with an `<image>` mark for each of `images`.
         out: folder for the storyboard, its pictures and a report. The same call resumes after a kill. None
             writes nothing, and asks no control questions: one storyboard is too little to examine a Critic.
         models: all three models. Leave it out to choose them by `preset`, `planner`, `editor` and `critic`.
-        instruction: see `second`.
-        image: see `first`.
         images: the pictures at the `<image>` marks of the instruction.
         done: the steps that are done already: the plan goes on after them.
         seed: seed of the pictures.
@@ -260,25 +248,10 @@ def plan(
         TypeError: an argument has another type.
         UserError, OSError: a model cannot be loaded.
     """
-    image, instruction = _scene(first, second, image, instruction)
-    check_instruction(instruction)
+    instruction = check_instruction(instruction)
     scene = None if image is None else Image.of(image)
     task = make_task(instruction, scene, images=[Image.of(i) for i in images], done=done, seed=seed)
     named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
     model_set = choose_models(models, preset, named, "nano")
     folder = None if out is None else as_folder(out, "out")
     return plan_task(task, folder, model_set, on_rejected=on_rejected, observe=observe)
-
-
-def _scene(first: Any, second: Any, image: Any, instruction: Any) -> tuple[Any, Any]:
-    """Find the picture and the instruction in `plan`'s arguments: (image, instruction)."""
-    count = sum(value is not ... for value in (first, second))
-    if count + sum(value is not None for value in (image, instruction)) > 2:
-        raise TypeError("plan takes one picture and one instruction: one of them is there twice")
-    if second is not ...:
-        return (first, second) if isinstance(second, str) else (second, first)
-    if first is ...:
-        return image, instruction
-    if instruction is None and isinstance(first, str):
-        return image, first
-    return first, instruction

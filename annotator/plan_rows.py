@@ -4,7 +4,7 @@ OUT/settings.json        the settings, which must be the same in a second run
 OUT/storyboards/ID/      a row's storyboard, and row.json: the row
 OUT/examination/         the critic's answers to control questions
 OUT/answers/             answers about unfinished rows, so that a killed run goes on where it stopped
-OUT/report.json          numbers, and OUT/index.html shows the storyboards; written by a run without a shard
+OUT/report.json          numbers, and OUT/index.html shows the storyboards
 """
 
 import json
@@ -22,7 +22,6 @@ from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.claims import ClaimTotals, add_counts, count
 from goalreel.critics.examiner import FOLDER, Examination, read_examination
-from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError
 from goalreel.files import digest, exclusive, read_file, write_bytes
@@ -127,7 +126,6 @@ class PlanConfig:
     seed: int = 0
     on_rejected: OnRejected = "continue"
     limits: Limits = field(default_factory=Limits)
-    shard: Shard | None = None
     bad_lines: Mapping[int, str] = field(default_factory=dict)
     """Those that were left out, for the report."""
 
@@ -170,24 +168,19 @@ def plan_rows(
         DatasetError: another run is writing there, with other settings, or the disk is full.
         UserError, OSError: a model cannot be loaded.
     """
-    local, shard = out / "answers", config.shard
-    with shard.lock(local, out) if shard else exclusive(local, out):
+    with exclusive(out / "answers", out):
         models = load(config.preset, roles=())
         check_settings(out, _settings(config, models))
-        numbers = range(len(config.rows))
-        selected = [config.rows[i] for i in (shard.of(numbers) if shard else numbers)]
-        todo = {row.id: row for row in selected if not (_folder(out, row) / "storyboard.json").is_file()}
-        summary = PlanSummary(
-            rows=len(selected), resumed=len(selected) - len(todo), bad_lines=dict(config.bad_lines)
-        )
+        todo = {row.id: row for row in config.rows if not (_folder(out, row) / "storyboard.json").is_file()}
+        count = len(config.rows)
+        summary = PlanSummary(count, resumed=count - len(todo), bad_lines=dict(config.bad_lines))
         try:
             _plan(todo, config, models, out, summary, progress)
         except ModelUnavailableError as e:
             summary.stopped = str(e)
         if (examination := read_examination(out / FOLDER)) is not None:
             summary.examination = examination.summary()
-        if shard is None:
-            _report(config, out, summary, examination, progress)
+        _report(config, out, summary, examination, progress)
     return summary
 
 
@@ -220,9 +213,7 @@ def _plan(
     Raises:
         ModelUnavailableError: a model answers no request any more.
     """
-    journal, shard = Journal(out / "answers"), config.shard
-    writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
-    examiner = models.examiner(out / FOLDER, writer=writer)
+    journal, examiner = Journal(out / "answers"), models.examiner(out / FOLDER)
     guarded = GuardedModels(
         models, journal, config.limits, config.on_rejected, len(config.rows), confirm=True, examiner=examiner
     )

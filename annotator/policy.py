@@ -6,8 +6,9 @@ in the sets below, which tests/annotator/test_policy.py compares with lerobot's 
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -100,13 +101,11 @@ def _configuration(policy: str) -> "PreTrainedConfig":
     try:
         if not (Path(policy).is_dir() or HUB_NAME.fullmatch(policy)):
             raise InputError("no such folder")
-        check_folder(Path(policy))
-        return PreTrainedConfig.from_pretrained(policy)
+        return PreTrainedConfig.from_pretrained(check_folder(Path(policy)))
     except Exception as e:  # whatever draccus and the Hub raise of a configuration
-        reason = " ".join(str(e).split())
         raise InputError(
-            f"{policy}: is neither a checkpoint (a folder with config.json) that lerobot reads ({reason}), "
-            f"nor one of its types: {', '.join(sorted(types))}"
+            f"{policy}: is neither a checkpoint (a folder with config.json) that lerobot reads "
+            f"({' '.join(str(e).split())}), nor one of its types: {', '.join(sorted(types))}"
         ) from e
 
 
@@ -119,17 +118,24 @@ def _features(source: Source) -> "dict[str, PolicyFeature]":
         raise DatasetError(f"{source.root}: lerobot cannot tell the shape of a camera: {e}") from e
 
 
+def _refusal(check: Callable[[], object]) -> str:
+    """lerobot's refusal in a line; empty where it has none."""
+    try:
+        check()
+    except ValueError as e:
+        return " ".join(str(e).split())
+    return ""
+
+
 def _taken(config: "PreTrainedConfig", features: "dict[str, PolicyFeature]", source: Source | None) -> str:
     """Give the configuration the dataset's features, as lerobot's `make_policy` does; return its refusal."""
     config.output_features = {key: f for key, f in features.items() if f.type.value == "ACTION"}
     config.input_features = {key: f for key, f in features.items() if key not in config.output_features}
-    try:
-        # Not every class has it (FastWAM has).
-        if source is not None and (tell := getattr(config, "set_dataset_feature_metadata", None)):
-            tell(source.features)
-        config.validate_features()
-    except ValueError as e:
-        return " ".join(str(e).split())
+    # Not every class has it (FastWAM has).
+    if source is not None and (tell := getattr(config, "set_dataset_feature_metadata", None)):
+        tell(source.features)
+    if refusal := _refusal(config.validate_features):
+        return refusal
     most = getattr(config, "max_views", None)  # EVO1, whose model refuses what its configuration accepts
     if most is not None and len(config.image_features) > most:
         return f"at most {most} cameras, got {len(config.image_features)}"
@@ -146,38 +152,27 @@ def _from_scratch(
         text = f'{kind}: lerobot refuses this dataset: "{refusal}"'
         others = {key: feature for key, feature in features.items() if key not in goals}
         if goals and not _taken(config, others, None):
-            text = (
-                f"{text}. Without the sub-goal camera it would not; or annotate with --subgoal-form beside,"
+            text += (
+                ". Without the sub-goal camera it would not; or annotate with --subgoal-form beside, "
+                "which shows live view and goal in one, and remove the camera that it repeats"
             )
-            text = f"{text} which shows live view and goal in one, and remove the camera that it repeats"
         return PolicyInputs(policy=kind, inputs={}, unseen=tuple(sizes)), [broken("policy", text)]
     read = list(getattr(config, "obs_cam_keys", None) or config.image_features)  # LingBot-VA
-    inputs = {key: key if key in sizes else None for key in read}
     unseen = tuple(key for key in sizes if key not in read)
-    found = PolicyInputs(policy=kind, inputs=inputs, unseen=unseen)
     if lost := [goal for goal in goals if goal in unseen]:
         keys = [key for key in sizes if key not in lost][: max(1, len(read) - len(lost))] + lost
         arguments = f"--policy.obs_cam_keys={shlex.quote(json.dumps(keys))}"
         text = f"{kind} will not see the sub-goal: it reads {', '.join(read)} alone. Add {arguments}"
-        inputs = {key: key for key in keys}
-        found = PolicyInputs(policy=kind, inputs=inputs, arguments=arguments)
+        found = PolicyInputs(policy=kind, inputs={key: key for key in keys}, arguments=arguments)
         return found, [broken("policy", text)]
-    return found, _doubts(config, sizes)
+    inputs = {key: key if key in sizes else None for key in read}
+    return PolicyInputs(policy=kind, inputs=inputs, unseen=unseen), _doubts(kind, len(sizes))
 
 
-def _doubts(config: "PreTrainedConfig", sizes: Mapping[str, Sequence[int]]) -> list[HealthIssue]:
+def _doubts(kind: str, cameras: int) -> list[HealthIssue]:
     """Doubts about one camera more, though lerobot accepts it."""
-    kind, doubts = config.type, list[str]()
-    read = (key for key in config.image_features if key in sizes)  # Gaussian actor's is a list
-    widths = {tuple((config.input_features or {})[key].shape) for key in read}
-    if (
-        getattr(config, "image_size", None)
-        and widths != {tuple(s) for s in sizes.values()}
-        and len(sizes) > 1
-    ):
-        shapes = ", ".join(f"{width}x{height}" for _, height, width in sorted(widths))
-        doubts.append(f"its {len(sizes)} cameras share one picture, so each has {shapes}")
-    if kind in VIEWS and len(sizes) > 2:
+    doubts = list[str]()
+    if kind in VIEWS and cameras > 2:
         doubts.append("its world model leaves out the cameras after the second")
     if kind in ("groot", "molmoact2"):
         doubts.append("it reads the cameras that its base checkpoint names, if it names any: check that one")
@@ -192,6 +187,8 @@ def _from_checkpoint(
     goals: Sequence[str],
 ) -> tuple[PolicyInputs, list[HealthIssue]]:
     """A checkpoint keeps its inputs; lerobot leaves out other cameras, and says nothing."""
+    from lerobot.policies.utils import validate_visual_features_consistency
+
     renamed, named = _preprocessor(policy)
     slots = [key for key in config.image_features if key in named or not named]
     renamed = {key: slot for key, slot in renamed.items() if key in cameras and slot in slots}
@@ -207,25 +204,20 @@ def _from_checkpoint(
         return _widened(config, policy, features, fixed=bool(named))
     if arguments and empty and config.type == "smolvla":
         arguments += f" --policy.empty_cameras={len(empty)}"
-    found = PolicyInputs(policy=config.type, inputs=filled, unseen=unseen, arguments=arguments)
     issues = list[HealthIssue]()
     if trained:
-        issues.append(
-            warning(
-                "policy",
-                f"{policy} was trained with a rename_map, which lerobot-train and "
-                f"lerobot-rollout do not remember: add {arguments}",
-            )
+        text = (
+            f"{policy} was trained with a rename_map, which lerobot-train and lerobot-rollout do not remember"
         )
+        issues.append(warning("policy", f"{text}: add {arguments}"))
     elif arguments and goals:
         text = f"{policy} will not see the sub-goal: its inputs are {', '.join(slots)}. Add {arguments}"
         issues.append(broken("policy", text))
-    elif refusal := _inconsistent(config, features):
+    elif refusal := _refusal(partial(validate_visual_features_consistency, config, features)):
         issues.append(broken("policy", f"{policy}: {refusal}. Add {arguments}"))
     issues += [warning("policy", f"{policy} will not see {', '.join(unseen)}")] if unseen else []
-    if empty:
-        issues.append(note("policy", f"{policy}: no camera fills {', '.join(empty)}"))
-    return found, issues
+    issues += [note("policy", f"{policy}: no camera fills {', '.join(empty)}")] if empty else []
+    return PolicyInputs(policy=config.type, inputs=filled, unseen=unseen, arguments=arguments), issues
 
 
 def _widened(
@@ -234,29 +226,17 @@ def _widened(
     """The checkpoint has no input for the sub-goal: the dataset's features take the place of its inputs."""
     kind, slots = config.type, list(config.image_features)
     text = f"{policy} will not see the sub-goal: its inputs are {', '.join(slots)}"
+    cameras = [key for key, feature in features.items() if feature.type.value == "VISUAL"]
     refusal = _taken(config, features, None)
-    if kind in COUNTED or fixed:
+    if fixed or kind in COUNTED:
         refusal = "its weights are for as many cameras" if kind in COUNTED else "its preprocessor names them"
     if refusal:
         inputs = {slot: slot if slot in features else None for slot in slots}
-        unseen = tuple(key for key, f in features.items() if f.type.value == "VISUAL" and key not in inputs)
-        text = f"{text}, and {refusal}: train a new one, --policy.type={kind}"
-        return PolicyInputs(policy=kind, inputs=inputs, unseen=unseen), [broken("policy", text)]
+        found = PolicyInputs(policy=kind, inputs=inputs, unseen=tuple(k for k in cameras if k not in inputs))
+        return found, [broken("policy", f"{text}, and {refusal}: train a new one, --policy.type={kind}")]
     arguments = "--policy.input_features=null"
-    inputs = {key: key for key, f in features.items() if f.type.value == "VISUAL"}
-    found = PolicyInputs(policy=kind, inputs=inputs, arguments=arguments)
+    found = PolicyInputs(policy=kind, inputs={key: key for key in cameras}, arguments=arguments)
     return found, [broken("policy", f"{text}. Add {arguments}: its inputs become those of the dataset")]
-
-
-def _inconsistent(config: "PreTrainedConfig", features: "dict[str, PolicyFeature]") -> str:
-    """lerobot's refusal of the dataset's cameras, in a line."""
-    from lerobot.policies.utils import validate_visual_features_consistency
-
-    try:
-        validate_visual_features_consistency(config, features)
-    except ValueError as e:
-        return " ".join(str(e).split())
-    return ""
 
 
 def _rename(slots: Sequence[str], cameras: Sequence[str], goals: Sequence[str]) -> dict[str, str]:
@@ -264,9 +244,7 @@ def _rename(slots: Sequence[str], cameras: Sequence[str], goals: Sequence[str]) 
     free = sorted((slot for slot in slots if slot not in cameras), key=on_wrist)
     live = sorted((key for key in cameras if key not in slots and key not in goals), key=on_wrist)
     lost = [goal for goal in goals if goal not in slots]
-    room = max(0, len(free) - len(lost))
-    chosen = [*live[:room], *lost]
-    return dict(zip(chosen, free, strict=False))
+    return dict(zip([*live[: max(0, len(free) - len(lost))], *lost], free, strict=False))
 
 
 def _preprocessor(policy: str) -> tuple[dict[str, str], set[str]]:

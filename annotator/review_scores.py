@@ -72,76 +72,71 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
         DatasetError: no episode was accepted or rejected, or a record or a log is damaged.
     """
     records = Records(local_folder(dataset) / FOLDER, source="")
-    reviews = [_Judged(records.review(e), records.original(e), fps) for e in Reviews(records).episodes()]
-    judged = [one for one in reviews if one.review.verdict in ("accept", "reject") and not one.review.unseen]
+    reviews = [(records.review(e), records.original(e)) for e in Reviews(records).episodes()]
+    judged = [(r, b) for r, b in reviews if r.verdict in ("accept", "reject") and not r.unseen]
     if not judged:
         raise DatasetError(
             f"{dataset}: nobody has accepted or rejected an episode that they looked at: run goalreel review"
         )
-    pictures = np.array([review.pictures() for review in judged], np.float64)
+    pictures = np.array([_pictures(*both) for both in judged], np.float64)
     right, wrong = pictures[:, [0, 1]], pictures[:, [3, 2]]  # the Critic said yes, or no; then the other
-    both = np.stack([pictures[:, 0] + pictures[:, 3], pictures.sum(axis=1)], axis=1)
+    same = np.stack([pictures[:, 0] + pictures[:, 3], pictures.sum(axis=1)], axis=1)
     sided = np.stack([right[:, 0], right.sum(axis=1), wrong[:, 0], wrong.sum(axis=1)], axis=1)
-    trusted = [(review.touched, 1.0) for review in judged if review.all_accepted]
+    touched = [_is_touched(review) for review, _ in judged]
+    trusted = [t for t, (_, board) in zip(touched, judged, strict=True) if board.complete]
+    steps = [({step.id for step in r.steps}, {str(i) for i in range(len(b.steps))}) for r, b in judged]
     return ReviewReport(
         episodes=len(judged),
-        accepted=sum(review.review.accepted for review in judged),
-        untouched=with_interval([(not review.touched, 1) for review in judged], share),
+        accepted=sum(review.accepted for review, _ in judged),
+        untouched=with_interval([(not t, 1) for t in touched], share),
         pictures=int(pictures.sum()),
-        agreement=with_interval(both, share),
+        agreement=with_interval(same, share),
         balanced_agreement=with_interval(sided, balanced_accuracy),
         accepted_wrong=with_interval(pictures[:, [2, 0, 2]], _second),
-        faulty=with_interval(trusted, share),
-        faulty_at_most=_at_most(sum(touched for touched, _ in trusted), len(trusted)),
-        boundary_f1=with_interval([review.boundaries() for review in judged], share),
-        names_kept=with_interval([review.names() for review in judged], share),
-        steps_added=sum(review.added for review in judged),
-        steps_removed=sum(review.removed for review in judged),
+        faulty=with_interval([(t, 1) for t in trusted], share),
+        faulty_at_most=_at_most(sum(trusted), len(trusted)),
+        boundary_f1=with_interval([_boundaries(*both, fps) for both in judged], share),
+        names_kept=with_interval([_names(*both) for both in judged], share),
+        steps_added=sum(len(now - before) for now, before in steps),
+        steps_removed=sum(len(before - now) for now, before in steps),
     )
 
 
-class _Judged:
-    """A reviewed episode beside its record."""
+def _is_touched(review: Review) -> bool:
+    """True if a person changed, flagged or rejected an episode."""
+    flagged = review.issues or any(step.issues for step in review.steps)
+    return review.corrected or review.verdict == "reject" or bool(flagged)
 
-    def __init__(self, review: Review, record: Storyboard, fps: float) -> None:
-        self.review, self.record, self.fps = review, record, fps
-        self._steps = {step.id: step for step in review.steps}
-        ids = {str(number) for number in range(len(record.steps))}
-        self.added, self.removed = len(set(self._steps) - ids), len(ids - set(self._steps))
-        flagged = review.issues or any(step.issues for step in review.steps)
-        self.touched = review.corrected or review.verdict == "reject" or bool(flagged)
-        self.all_accepted = record.complete
 
-    def pictures(self) -> tuple[int, int, int, int]:
-        """Count how often person and Critic say yes and yes, yes and no, no and yes, no and no."""
-        counts = Counter(self._opinions())
-        return counts[True, True], counts[True, False], counts[False, True], counts[False, False]
+def _pictures(review: Review, board: Storyboard) -> tuple[int, int, int, int]:
+    """Count how often person and Critic say yes and yes, yes and no, no and yes, no and no."""
+    counts = Counter(_opinions(review, board))
+    return counts[True, True], counts[True, False], counts[False, True], counts[False, False]
 
-    def _opinions(self) -> Iterator[tuple[bool, bool]]:
-        """Yield (the person calls it right, the Critic accepted it) for each goal image that both judged."""
-        for number, step in enumerate(self.record.steps):
-            opinion = self._steps.get(str(number))
-            if opinion is None or step.goal_image is None:
-                continue
-            same = opinion.goal == step.goal_image.frame
-            if "wrong_picture" in opinion.issues or ("goal" in opinion.edited and not same):
-                yield False, step.accepted
-            elif same and self.review.accepts(opinion):
-                yield True, step.accepted
 
-    def boundaries(self) -> tuple[int, int]:
-        recorded, reviewed = (
-            [step.segment for step in steps if step.segment]
-            for steps in (self.record.steps, self.review.steps)
-        )
-        return boundary_counts(recorded, reviewed, TOLERANCE_S, self.fps).pair
+def _opinions(review: Review, board: Storyboard) -> Iterator[tuple[bool, bool]]:
+    """Yield (the person calls it right, the Critic accepted it) for each goal image that both judged."""
+    opinions = {step.id: step for step in review.steps}
+    for number, step in enumerate(board.steps):
+        opinion = opinions.get(str(number))
+        if opinion is None or step.goal_image is None:
+            continue
+        same = opinion.goal == step.goal_image.frame
+        if "wrong_picture" in opinion.issues or ("goal" in opinion.edited and not same):
+            yield False, step.accepted
+        elif same and review.accepts(opinion):
+            yield True, step.accepted
 
-    def names(self) -> tuple[int, int]:
-        kept = (
-            str(i) in self._steps and self._steps[str(i)].step.name == step.step.name
-            for i, step in enumerate(self.record.steps)
-        )
-        return sum(kept), len(self.record.steps)
+
+def _boundaries(review: Review, board: Storyboard, fps: float) -> tuple[int, int]:
+    recorded, reviewed = ([s.segment for s in steps if s.segment] for steps in (board.steps, review.steps))
+    return boundary_counts(recorded, reviewed, TOLERANCE_S, fps).pair
+
+
+def _names(review: Review, board: Storyboard) -> tuple[int, int]:
+    names = {step.id: step.step.name for step in review.steps}
+    kept = sum(names.get(str(i)) == step.step.name for i, step in enumerate(board.steps))
+    return kept, len(board.steps)
 
 
 def _second(sums: Sums) -> Sums:

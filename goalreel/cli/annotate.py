@@ -1,8 +1,8 @@
 """`goalreel annotate`. What it needs is imported when it runs."""
 
 import sys
+import webbrowser
 from pathlib import Path
-from threading import Thread
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,7 +16,7 @@ from goalreel.models.presets import ModelChoice
 
 if TYPE_CHECKING:
     from goalreel.annotator.job import Summary
-    from goalreel.annotator.questions.question import Choice, Question
+    from goalreel.annotator.questions import Choice, Question
     from goalreel.datasets.source import Source
 
 EPILOG = (
@@ -124,7 +124,7 @@ def with_answers(options: "Options", source: "Source") -> "Options":
 
     Nothing is asked where stdin or stderr is no terminal: the run then ends with the first question.
     """
-    from goalreel.annotator.questions.question import find_question, with_picture
+    from goalreel.annotator.questions import find_question, with_picture
     from goalreel.annotator.robot import goal_camera, read_robot
 
     asked: set[str] = set()
@@ -155,23 +155,7 @@ def _ask(question: "Question") -> "Choice":
     browser = "; W shows the picture in the browser" if question.picture else ""
     while True:
         word = typer.prompt(f"{' or '.join(letters)}{browser}", err=True).strip().upper()
-        choice = _ask_in_browser(question) if word == "W" and question.picture else letters.get(word)
-        if choice is not None:
-            return choice
-
-
-def _ask_in_browser(question: "Question") -> "Choice | None":
-    import webbrowser
-
-    from goalreel.annotator.questions.question import ask_in_browser
-    from goalreel.extras import absent
-
-    def show(address: str) -> None:
-        typer.echo(f"Choose the answer at {address}   Ctrl-C: answer here", err=True)
-        Thread(target=webbrowser.open, args=(address,), daemon=True).start()  # it may wait for the page
-
-    try:
-        return ask_in_browser(question, show)
-    except ModuleNotFoundError as e:
-        typer.echo(absent(e) or str(e), err=True)
-        return None
+        if word == "W" and question.picture:
+            webbrowser.open(question.picture.as_uri())
+        elif word in letters:
+            return letters[word]

@@ -32,12 +32,6 @@ class PromptOptions(Settings):
 
     prompts: Path | None = setting(None, 'Plan each row of this JSONL file: {"prompt": "..."}.', panel=_MANY)
     images: Path | None = setting(None, "Folder of the files that rows name as `image`.", panel=_MANY)
-    shard: str | None = setting(
-        None,
-        "Plan one of n parts; end with the command without it, which writes the report.",
-        metavar="i/n",
-        panel=_MANY,
-    )
     batch_size: int = setting(16, "Requests of one kind in one call.", ge=1, panel=_MANY)
 
 
@@ -57,16 +51,14 @@ def plan_file(
     """
     from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
     from goalreel.cli.console import print_json, progress_bars
-    from goalreel.datasets.records import Shard
     from goalreel.drivers import Limits
     from goalreel.wording import status_counts
 
     if options.prompts is None:
-        raise InputError("--images and --shard go with --prompts FILE.jsonl")
-    shard = Shard.parse(options.shard) if options.shard else None
+        raise InputError("--images goes with --prompts FILE.jsonl")
     rows, faults = read_rows(options.prompts, options.images)
     limits = Limits(options.batch_size, in_flight=4 * options.batch_size)
-    order = PlanConfig(rows, preset, seed, on_rejected, limits, shard, faults)
+    order = PlanConfig(rows, preset, seed, on_rejected, limits, faults)
     with progress_bars() as progress:
         summary = plan_rows(order, out, progress)
     if json_output:
@@ -78,14 +70,13 @@ def plan_file(
             typer.echo(f"{row}: {reason}", err=True)
         done = f"{summary.planned} storyboards, {summary.resumed} were there"
         typer.echo(f"{done}, {len(summary.failures)} failed, {len(faults)} lines left out")
-        if shard is None:
-            if summary.steps:
-                doubted = f"; words in doubt: {summary.doubtful}" if summary.doubtful else ""
-                doubted += f", {summary.ends_in_doubt} ends in doubt" if summary.ends_in_doubt else ""
-                typer.echo(f"Steps: {status_counts(summary.steps.elements())}{doubted}")
-            if summary.examination is not None:
-                typer.echo(summary.examination["line"])
-            typer.echo(f"Look at {out / 'index.html'}")
+        if summary.steps:
+            doubted = f"; words in doubt: {summary.doubtful}" if summary.doubtful else ""
+            doubted += f", {summary.ends_in_doubt} ends in doubt" if summary.ends_in_doubt else ""
+            typer.echo(f"Steps: {status_counts(summary.steps.elements())}{doubted}")
+        if summary.examination is not None:
+            typer.echo(summary.examination["line"])
+        typer.echo(f"Look at {out / 'index.html'}")
     if summary.stopped:
         fail(summary.stopped)
     if summary.failures:
@@ -100,7 +91,7 @@ EPILOG = (
     "- `goalreel plan a.png b.png 'from <image> make it look like <image>' --out two --preset klein`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --planner hf:DIR --editor diffusers:DIR`\n\n"
     "- `goalreel plan frame.png 'open the drawer' --out p --config models.yaml`\n\n"
-    "- `goalreel plan --prompts scenes.jsonl --images scenes --out boards --preset klein --shard 1/4`"
+    "- `goalreel plan --prompts scenes.jsonl --images scenes --out boards --preset klein`"
 )
 
 

@@ -1,23 +1,16 @@
 """axe-core finds no fault on any page: in light on a desk, and in dark on a phone."""
 
-import threading
 from collections.abc import Iterator
 
 import httpx
-import numpy as np
 import pytest
 from support.browser import BrowserPage, chromium, needs_chromium
 from support.recordings import make_dataset
 from support.review import ReviewServer
 from support.serving_models import running
 from support.studio import app, edit, finished, made, preset, scripted, submit
-from support.wait import until
 
-from goalreel.annotator.questions.question import Choice, Question, ask_in_browser
 from goalreel.annotator.show import show
-from goalreel.files import write_bytes
-from goalreel.image import Image
-from goalreel.planners.kinematic.layout import Finding
 
 pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
 axe = pytest.importorskip("axe_core_python.selenium", reason="needs axe: pip install axe-core-python")
@@ -48,7 +41,6 @@ PAGES = {
     "later picture": ("STUDIO/#/storyboard/MADE", "[data-act=continue]"),
     "stale": ("STUDIO/#/storyboard/STALE", ".menu summary"),
     "no plan": ("STUDIO/#/storyboard/FAILED", ""),
-    "question": ("QUESTION", ""),
 }
 """The address of each page, and what is pressed there."""
 
@@ -63,13 +55,6 @@ def addresses(tmp_path_factory, annotated) -> Iterator[dict[str, str]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("goalreel.annotator.report.write.PAGE_EPISODES", len(KINDS))
         show(out, folder / "report", source=source)
-    picture = folder / "rows.png"
-    write_bytes(picture, Image(np.zeros((90, 400, 3), np.uint8)).png())
-    finding = Finding(field="closed", value=None, confidence="unknown", reason="it goes from 0 to 1")
-    choice = Choice("A", "closed=low", "it is closed in row A", "--layout closed=low")
-    question = Question(finding, "which end", "In which row is it closed?", (choice,), {}, picture)
-    asked: list[object] = []
-    threading.Thread(target=ask_in_browser, args=(question, asked.append), daemon=True).start()
     review = ReviewServer(out)
     offered = [preset("other"), preset("large", problem="it needs a GPU of 55.1 GB")]
     with running(app(folder / "boards", scripted(), presets=offered)) as (studio, _):
@@ -85,7 +70,6 @@ def addresses(tmp_path_factory, annotated) -> Iterator[dict[str, str]]:
             "FAILED": failed["id"],
             "REVIEW": review.url,
             "STUDIO": studio,
-            "QUESTION": str(until(lambda: asked)[0]),
             "FILES": folder.as_uri(),
         }
     review.kill()

@@ -158,8 +158,8 @@ def with_row(**changes: object) -> list[Row]:
 
 
 WRONG: dict[str, tuple[list[Row], str]] = {
-    "overlap": ([*rows(0), {**rows(0)[1], "name": "wink"}], "episode 0: .*overlap at"),
-    "outside": (with_row(end_s=99.0), "episode 1: 'nimm die Tasse' ends at 99 s, and the episode at"),
+    "overlap": ([*rows(0), {**rows(0)[1], "name": "wink"}], "episode 0: .* ends at .* after the next step"),
+    "outside": (with_row(end_s=99.0), "episode 1: 'nimm die Tasse' ends at 99 s"),
     "backwards": (with_row(start_s=3.0, end_s=1.0), "episode 1: 'nimm die Tasse' has no frames"),
     "no place": (with_row(start_s=None), "episode 1: 'nimm die Tasse' has no frames"),
     "no frame": (
@@ -185,17 +185,11 @@ def test_a_wrong_table_is_one_line(fault, recorded, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize(
-    ("encoding", "message"),
-    [
-        ("latin-1", "name is not UTF-8"),
-        ("utf-16", "its first line is not UTF-8: save the table as CSV UTF-8"),
-    ],
-)
-def test_a_table_of_another_encoding_is_one_line(recorded, tmp_path, encoding, message):
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_a_table_of_another_encoding_is_one_line(recorded, tmp_path, encoding):
     path = tmp_path / "labels.csv"
     path.write_text("episode,name,start_s,end_s\n0,räum auf,0,1\n", encoding=encoding)
-    with pytest.raises(api.DatasetError, match=message):
+    with pytest.raises(api.DatasetError, match="is not UTF-8: save the table as CSV UTF-8"):
         read_examples(path, api.open_dataset(recorded))
 
 

@@ -14,7 +14,6 @@ from support.steady import Steady, contents
 from goalreel import Edit, Failure, ModelSet, Plan, Step, Task, Verdict, annotate
 from goalreel.annotator.annotate import build_records
 from goalreel.annotator.guards import (
-    GIVEN_UP,
     REFUSED_IN_A_ROW,
     CircuitBreaker,
     ModelUnavailableError,
@@ -118,23 +117,16 @@ class Formless(Server):
 
 
 @pytest.mark.parametrize("episodes", [[0], [0, 1], [0, 1, 2, 3]])
-def test_a_critic_that_never_gives_the_form_is_given_up(episodes, sharded_dataset, tmp_path):
+def test_a_critic_that_never_gives_the_form_stops_the_run(episodes, sharded_dataset, tmp_path):
     server = Formless(steps=8)
     summary = work(sharded_dataset, tmp_path / "out", server, episodes=episodes)
     assert summary.stopped.startswith("stopped: the critic answered none of its last")
-    assert server.asked["judge"] <= 2 * GIVEN_UP + 1
 
 
-def test_a_model_is_given_up_about_one_odd_episode_alone(sharded_dataset, tmp_path, caplog):
+def test_a_critic_that_fails_about_one_odd_episode_is_no_outage(sharded_dataset, tmp_path):
     server = Formless(steps=8, odd="episode_000001")
     summary = work(sharded_dataset, tmp_path / "out", server)
     assert (summary.annotated, list(summary.failures), summary.stopped) == (3, [1], None)
-    assert server.asked["judge"] == 3 * 8 + GIVEN_UP + summary.examination.asked
-    assert f"the critic gave no usable answer {GIVEN_UP} times in a row" in caplog.text
-    again = work(sharded_dataset, tmp_path / "out", server)
-    assert (again.resumed, list(again.failures), again.stopped) == (3, [1], None), "one is no outage"
-    board = plan_task(Task(id="t", instruction="go"), None, ModelSet(*[Formless(steps=8)] * 3, NAMES))
-    assert [len(s.attempts) for s in board.steps] == [2] * 8
 
 
 def test_calls_that_one_hiccup_costs_are_no_outage():

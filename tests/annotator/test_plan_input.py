@@ -72,7 +72,7 @@ def test_pictures_at_their_marks(files, models, planner, tmp_path):
         (["only <image>"], "pictures: 0, <image> marks in the instruction: 1"),
         (["none.png", "tidy up"], "none.png: cannot be read"),
         (["a.png", "broken.png", "<image> <image>"], "broken.png: not a readable image: of no known format"),
-        ([" "], "the instruction is empty"),
+        ([" "], "there is no instruction"),
         ([], "the instruction is missing: goalreel plan"),
     ],
     ids=" ".join,
@@ -87,7 +87,7 @@ def test_from_python(models, tmp_path):
     planner, editor, critic = models[1::2]
     model_set = load_models(presets.load("server", planner=planner, editor=editor, critic=critic))
     done = [DoneStep(instruction="x", image=NOW)]
-    board = plan("# <image>", None, tmp_path / "p", model_set, images=[A], done=done)
+    board = plan(None, "# <image>", tmp_path / "p", model_set, images=[A], done=done)
     assert (board.task.image, board.task.images, board.task.done) == (NOW, (A,), tuple(done))
     assert load_storyboard(tmp_path / "p") == board
-    assert plan("#", NOW, tmp_path / "q", model_set).task == make_task("#", NOW)
+    assert plan(NOW, "#", tmp_path / "q", model_set).task == make_task("#", NOW)

@@ -1,4 +1,4 @@
-"""`goalreel plan --prompts`: rows in, storyboards out; kills, shards and bad rows."""
+"""`goalreel plan --prompts`: rows in, storyboards out; kills and bad rows."""
 
 import json
 
@@ -8,7 +8,6 @@ from support.scripted_models import Scripted
 
 from goalreel.annotator import plan_rows as module
 from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
-from goalreel.datasets.records import Shard
 from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, InputError
 from goalreel.models.model_set import ModelSet, Provenance
@@ -71,6 +70,8 @@ def test_every_row_gets_a_storyboard_and_a_second_run_asks_nothing(rows, models,
     report = json.loads((out / "report.json").read_text())
     assert report["end_checked"] == {"nobody": 11, "model hf:c": 1}
     assert report["claims"]["what"]["checked"] == {"nobody": sum(report["steps"].values())}
+    stored = (out / "storyboards" / rows[3].id / "row.json").read_text()
+    assert json.loads(stored) == {"prompt": rows[3].prompt}
     assert not any((out / "answers").glob("*.json"))
     models.clear()
     assert plan_rows(order(rows, "a"), out).resumed == 12
@@ -88,20 +89,6 @@ def test_a_run_that_was_stopped_goes_on_where_it_was(rows, models, tmp_path):
     assert boards(tmp_path / "out") == boards(tmp_path / "whole")
     assert sum(first.calls["plan"]) + sum(second.calls["plan"]) == plans
     assert summary.planned + summary.resumed == whole.planned
-
-
-def test_shards_do_the_rows_once(rows, models, tmp_path):
-    plan_rows(order(rows, "a"), tmp_path / "whole")
-    for number in (1, 2):
-        summary = plan_rows(order(rows, "a", shard=Shard(number, 2)), tmp_path / "out")
-        assert summary.planned == 6
-        assert not (tmp_path / "out" / "index.html").exists()
-    summary = plan_rows(order(rows, "a"), tmp_path / "out")
-    assert summary.planned == 0
-    assert boards(tmp_path / "out") == boards(tmp_path / "whole")
-    for row in rows:
-        stored = (tmp_path / "out" / "storyboards" / row.id / "row.json").read_text()
-        assert json.loads(stored) == {"prompt": row.prompt}
 
 
 def test_a_row_that_comes_to_nothing_costs_no_other_one(rows, models, tmp_path):
@@ -152,6 +139,5 @@ def test_what_does_not_fit_together_is_refused(tmp_path):
     path.write_text('{"prompt": "go"}\n')
     start = ("plan", "--out", tmp_path / "out")
     assert "leave FRAME and INSTRUCTION" in fails(*start, "--prompts", path, "open the drawer")
-    assert "go with --prompts" in fails(*start, "--shard", "1/2")
-    assert "go with --prompts" in fails(*start, "frame.png", "open the drawer", "--shard", "1/2")
+    assert "goes with --prompts" in fails(*start, "frame.png", "open the drawer", "--images", tmp_path)
     assert invoke(*start, "--prompts", path, "--batch-size", 0).exit_code == 2

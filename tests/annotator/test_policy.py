@@ -145,7 +145,6 @@ def test_a_dataset_without_goals(video_dataset):
 
 SOURCES = {
     "evo1": ("modeling_evo1", r"len\(config.image_features\) > config.max_views"),
-    "fastwam": ("configuration_fastwam", r"total_width // len\(image_keys\)"),
     "groot": ("processor_groot", r'"video_modality_keys": self.video_modality_keys'),
     "lingbot_va": ("modeling_lingbot_va", r"for k in self.config.obs_cam_keys"),
     "molmoact2": ("processor_molmoact2", r'"image_keys": list\(self.image_keys\)'),

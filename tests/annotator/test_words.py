@@ -69,7 +69,7 @@ FRAME = Image(np.full((48, 64, 3), 40, np.uint8))
 @pytest.fixture(scope="module")
 def planned(tmp_path_factory) -> tuple[Path, Storyboard]:
     out = tmp_path_factory.mktemp("plan") / "out"
-    return out, plan("make tea", FRAME, out, model_set(Cook()))
+    return out, plan(FRAME, "make tea", out, model_set(Cook()))
 
 
 def test_a_plan_keeps_words_and_numbers(planned):
@@ -128,7 +128,7 @@ def test_the_contact_sheet_has_a_mark_and_the_words():
 
 def test_the_terminal_says_what_is_in_words_and_how_sure_the_critic_is(tmp_path, capsys):
     with live_view() as observe:
-        plan("make tea", FRAME, tmp_path / "out", model_set(Cook(0.25)), observe=observe)
+        plan(FRAME, "make tea", tmp_path / "out", model_set(Cook(0.25)), observe=observe)
     rows = capsys.readouterr().err
     assert [text for text in ("in words", "0.25", str(SURE)) if text not in rows] == []
     show_summary(Summary(Path("out"), "front", steps=Counter(text=2)))

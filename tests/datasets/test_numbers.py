@@ -5,7 +5,7 @@ import pytest
 from support.recordings import renamed
 
 from goalreel.annotator.options import Options
-from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.questions import find_question
 from goalreel.annotator.robot import read_robot, stored_layout
 from goalreel.datasets.info_file import dimension_names, find_numbers
 from goalreel.datasets.source import Source

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from support.places import SHARED
 
-from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.questions import find_question
 from goalreel.datasets.source import Source, find_still_camera
 from goalreel.image import Image
 from goalreel.planners.kinematic.layout import Layout

@@ -7,7 +7,7 @@ import pytest
 from support.places import DATA
 from support.robots import Made, joints, pick_and_place
 
-from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.questions import find_question
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner

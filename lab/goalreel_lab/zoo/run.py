@@ -13,7 +13,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
-from goalreel.annotator.questions.question import find_question
+from goalreel.annotator.questions import find_question
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.datasets.source import Source

@@ -1,12 +1,10 @@
 """Questions that a run asks the owner of a dataset about its robot, with their pictures and answers."""
 
-import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import PIL.Image
@@ -25,9 +23,6 @@ from goalreel.planners.kinematic.layout import Finding, Layout, as_places, names
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.planners.kinematic.roles import side_of
 from goalreel.planners.kinematic.signals import Curve, hand_signal, smooth, split_level
-
-if TYPE_CHECKING:
-    from starlette.requests import Request
 
 _LETTERS = "ABCDEF"
 
@@ -118,46 +113,6 @@ def _words(finding: Finding) -> tuple[str, str, str]:
             return "the robot's state", "Which curve follows the robot?", "that of {} does"
         case _:
             return f"the robot's {finding.field}", f"Which {field} is right?", "{} is right"
-
-
-def ask_in_browser(question: Question, show: Callable[[str], object]) -> Choice | None:
-    """Serve the page, whose address `show` gets, until somebody chooses an answer; None after Ctrl-C."""
-    from starlette.applications import Starlette
-    from starlette.responses import FileResponse, JSONResponse, Response
-
-    from goalreel.annotator.web import mount_page
-    from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
-    from goalreel.http.access import listen
-    from goalreel.http.server import BoundedServer
-
-    access = Access(token=secrets.token_urlsafe(16), page="question")
-    chosen: list[Choice] = []
-    static = Path(__file__).parent / "static"
-
-    async def read(_: "Request") -> Response:
-        answers = [{"letter": c.letter, "words": f"{c.words}: {c.option}"} for c in question.choices]
-        return JSONResponse({"look": question.look, "text": question.finding.reason, "answers": answers})
-
-    async def picture(_: "Request") -> Response:
-        return FileResponse(question.picture or static)
-
-    async def choose(request: "Request") -> Response:
-        chosen.extend(c for c in question.choices if c.letter == request.path_params["letter"])
-        server.should_exit = bool(chosen)
-        return Response(status_code=204 if chosen else 404)
-
-    app = Starlette()
-    app.add_route("/api/question", read)
-    app.add_route("/api/answers/{letter}", choose, methods=["POST"])
-    app.add_route("/picture.png", picture)
-    mount_page(app, "question", static)
-    app.add_middleware(AuthMiddleware, access=access)
-    app.add_middleware(LoginMiddleware, access=access)
-    server = BoundedServer(app, timeout_graceful_shutdown=2, lifespan="off")
-    with listen(access.host, 0) as socket, suppress(KeyboardInterrupt):
-        show(f"http://{access.host}:{socket.getsockname()[1]}/?token={access.token}")
-        server.run(sockets=[socket])
-    return chosen[0] if chosen else None
 
 
 _EPISODES = 20
