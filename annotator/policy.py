@@ -131,10 +131,14 @@ def _taken(config: "PreTrainedConfig", features: "dict[str, PolicyFeature]", sou
     """Give the configuration the dataset's features, as lerobot's `make_policy` does; return its refusal."""
     config.output_features = {key: f for key, f in features.items() if f.type.value == "ACTION"}
     config.input_features = {key: f for key, f in features.items() if key not in config.output_features}
-    # Not every class has it (FastWAM has).
-    if source is not None and (tell := getattr(config, "set_dataset_feature_metadata", None)):
-        tell(source.features)
-    if refusal := _refusal(config.validate_features):
+
+    def validate() -> None:
+        # Not every class has it (FastWAM has).
+        if source is not None and (tell := getattr(config, "set_dataset_feature_metadata", None)):
+            tell(source.features)
+        config.validate_features()
+
+    if refusal := _refusal(validate):
         return refusal
     most = getattr(config, "max_views", None)  # EVO1, whose model refuses what its configuration accepts
     if most is not None and len(config.image_features) > most:

@@ -20,7 +20,6 @@ from goalreel.annotator.guards import (
     spoiled,
 )
 from goalreel.annotator.job import Summary
-from goalreel.annotator.plan import plan_task
 from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
 from goalreel.errors import BackendError
 from goalreel.models import presets
