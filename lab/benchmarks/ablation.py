@@ -24,7 +24,7 @@ from pathlib import Path
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import argument_parser, parse, report
 
-from goalreel.annotator.statistics import Measurement, points, share_with_interval, with_interval
+from goalreel.annotator.statistics import Measurement, with_interval
 from goalreel.cli.console import progress_bars
 from goalreel.files import exclusive
 from goalreel.image import Image
@@ -40,6 +40,7 @@ from goalreel_lab.bench.closed import TersePlanner
 from goalreel_lab.bench.loop import NoCritic, OracleCritic, TruePlanner, boards
 from goalreel_lab.bench.plan import score_plan
 from goalreel_lab.bench.scenes import Walk, disturbed, look_rendered, walks
+from goalreel_lab.statistics import points, share_with_interval
 
 
 class ClausePlanner:

@@ -12,16 +12,7 @@ from typer.testing import CliRunner
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[lerobot]'")
 
-from goalreel.annotator.statistics import (
-    Measurement,
-    balanced_accuracy,
-    gap_share,
-    points,
-    roc_area,
-    share,
-    share_with_interval,
-    with_interval,
-)
+from goalreel.annotator.statistics import Measurement, balanced_accuracy, share, with_interval
 from goalreel.cli.evaluate import app
 from goalreel.datasets.source import Source
 from goalreel.models.load import load
@@ -32,6 +23,7 @@ from goalreel.tabletop.truth import read_truth
 from goalreel.types import Alignment, Step
 from goalreel_lab.bench.job import annotated, score_job
 from goalreel_lab.bench.scenes import walks
+from goalreel_lab.statistics import gap_share, points, roc_area, share_with_interval
 
 
 def quiet(stage, done, total):

@@ -9,14 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.cli import fails, goalreel
 
-from goalreel.annotator.statistics import (
-    best_matches,
-    boundary_counts,
-    even_split,
-    label_hits,
-    segment_iou,
-)
+from goalreel.annotator.statistics import boundary_counts
 from goalreel.types import Segment
+from goalreel_lab.statistics import best_matches, even_split, label_hits, segment_iou
 
 
 def cut(*edges):

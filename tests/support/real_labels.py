@@ -11,11 +11,12 @@ from typing import Literal
 
 from pydantic import BaseModel
 
-from goalreel.annotator.statistics import Measurement, best_matches, boundary_counts, share, with_interval
+from goalreel.annotator.statistics import Measurement, boundary_counts, share, with_interval
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import Granularity, KinematicPlanner
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.types import Failure, Plan, Segment, Step, Task
+from goalreel_lab.statistics import best_matches
 
 type Cuts = Mapping[int, Sequence[Segment]]
 """Segments of episodes by their index, in order."""

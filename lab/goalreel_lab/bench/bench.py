@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
-from goalreel.annotator.statistics import Measurement, json_line, values_table
+from goalreel.annotator.statistics import Measurement
 from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
@@ -39,6 +39,7 @@ from goalreel_lab.bench.plan import measure_plans
 from goalreel_lab.bench.scenes import SIZE, Walk, walks
 from goalreel_lab.corpora.rows import Register
 from goalreel_lab.corpora.verdicts import verdict_rows
+from goalreel_lab.statistics import json_line, values_table
 from goalreel_lab.variety import PLAIN, View
 
 HEADLINES = (

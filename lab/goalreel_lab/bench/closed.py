@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.statistics import Measurement, points, share_with_interval, with_interval
+from goalreel.annotator.statistics import Measurement, with_interval
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
@@ -21,6 +21,7 @@ from goalreel_lab.bench.loop import boards
 from goalreel_lab.bench.plan import tersely
 from goalreel_lab.bench.scenes import SIZE, Walk
 from goalreel_lab.corpora.rows import Register
+from goalreel_lab.statistics import points, share_with_interval
 from goalreel_lab.variety import PLAIN, View, seen
 
 MOTIONS = 3

@@ -3,13 +3,7 @@
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from goalreel.annotator.statistics import (
-    Measurement,
-    balanced_accuracy_with_interval,
-    roc_area,
-    share_with_interval,
-    with_interval,
-)
+from goalreel.annotator.statistics import Measurement, with_interval
 from goalreel.image import Image
 from goalreel.loop import attempt_seed
 from goalreel.progress import OnProgress
@@ -20,6 +14,7 @@ from goalreel_lab.bench.plan import REGISTERS, in_batches, prompt_of
 from goalreel_lab.bench.scenes import GoalOutcome, Walk, look_rendered, outcome
 from goalreel_lab.corpora.composition import held_out_step
 from goalreel_lab.corpora.rows import Register, VerdictRow
+from goalreel_lab.statistics import balanced_accuracy_with_interval, roc_area, share_with_interval
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,10 @@
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from goalreel.annotator import statistics
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
 from goalreel.annotator.show import episode_view
-from goalreel.annotator.statistics import Measurement, share, share_with_interval, with_interval
+from goalreel.annotator.statistics import Measurement, boundary_counts, share, with_interval
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import UserError
@@ -21,6 +20,7 @@ from goalreel.tabletop.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.types import Segment, Storyboard, StoryboardStep
 from goalreel_lab.bench.plan import read_step
 from goalreel_lab.bench.scenes import SIZE, Walk, look, look_rendered, outcome
+from goalreel_lab.statistics import best_matches, label_hits, share_with_interval
 from goalreel_lab.variety import PLAIN
 
 
@@ -105,11 +105,11 @@ def score_job(
         spans = [Segment(start=s.start, end=s.end) for s in true.segments]
         covering = _covering(board, spans[-1].end)
         pred = [segment for segment, _ in covering]
-        boundaries.append(statistics.boundary_counts(pred, spans, TOLERANCE, fps).pair)
+        boundaries.append(boundary_counts(pred, spans, TOLERANCE, fps).pair)
         step_labels = ["(none)" if step is None else _label(step, walk) for _, step in covering]
-        hits = statistics.label_hits(pred, step_labels, spans, [s.text for s in true.segments])
+        hits = label_hits(pred, step_labels, spans, [s.text for s in true.segments])
         labels += [(walk.seed, hit) for hit in hits]
-        for number, match in enumerate(statistics.best_matches(pred, spans)):
+        for number, match in enumerate(best_matches(pred, spans)):
             step = covering[match][1]
             layout, goal = walk.moments[number].layout, _goal(true.segments[number])
             final_layout = look(step.goal_image if step else None, walk.episode.scene, layout, goal.object)

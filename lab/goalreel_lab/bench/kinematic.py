@@ -15,20 +15,13 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 
-from goalreel.annotator.statistics import (
-    Measurement,
-    boundary_counts,
-    even_split,
-    label_hits,
-    segment_iou,
-    share,
-    with_interval,
-)
+from goalreel.annotator.statistics import Measurement, boundary_counts, share, with_interval
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
 from goalreel.tabletop.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.types import Failure, Plan, Segment, Task
+from goalreel_lab.statistics import even_split, label_hits, segment_iou
 
 _GRASPED = -2
 """The column of `predicates` (`sim/record.py`) that says that both fingers touch the block."""

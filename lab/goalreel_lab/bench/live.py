@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from goalreel.annotator.statistics import Measurement, balanced_accuracy_with_interval, share_with_interval
+from goalreel.annotator.statistics import Measurement
 from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.streaming.follower import Closeness, Tracker
@@ -33,6 +33,7 @@ from goalreel_lab.corpora.live import (
 from goalreel_lab.corpora.plans import Done, walk
 from goalreel_lab.corpora.rows import VerdictRow, candidate_of
 from goalreel_lab.corpora.verdicts import prompt_for
+from goalreel_lab.statistics import balanced_accuracy_with_interval, share_with_interval
 from goalreel_lab.variety import PLAIN, View
 
 type Asks = Callable[[Image, Image | None, Sequence[Image], float], list[int]]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from goalreel.annotator.statistics import Measurement, gap_share, points, share_with_interval, with_interval
+from goalreel.annotator.statistics import Measurement, with_interval
 from goalreel.drivers import run
 from goalreel.image import Image
 from goalreel.loop import Keep, attempt_seed
@@ -36,6 +36,7 @@ from goalreel_lab.bench.scenes import Walk, look_rendered, outcome
 from goalreel_lab.corpora.grounding import advice, compare
 from goalreel_lab.corpora.prompts import explicit
 from goalreel_lab.corpora.rows import Register
+from goalreel_lab.statistics import gap_share, points, share_with_interval
 
 ATTEMPTS = (1, 2, 3, 5)
 type LoopArm = Literal["ours", "oracle", "reseed", "control"]

@@ -9,7 +9,7 @@ from typing import get_args
 
 import numpy as np
 
-from goalreel.annotator.statistics import Measurement, share, share_with_interval, with_interval
+from goalreel.annotator.statistics import Measurement, share, with_interval
 from goalreel.progress import OnProgress
 from goalreel.tabletop.env import Tabletop, teleport
 from goalreel.tabletop.grammar import TabletopEpisode, read_order, read_wanted
@@ -20,6 +20,7 @@ from goalreel_lab.corpora import prompts
 from goalreel_lab.corpora.composition import held_out
 from goalreel_lab.corpora.prompts import zone, zones
 from goalreel_lab.corpora.rows import Register
+from goalreel_lab.statistics import share_with_interval
 
 REGISTERS: tuple[Register, ...] = get_args(Register.__value__)
 _STREAM = 11

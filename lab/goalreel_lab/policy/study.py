@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
-from goalreel.annotator.statistics import Measurement, json_line, values_table
+from goalreel.annotator.statistics import Measurement
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.errors import InputError
 from goalreel.files import exclusive
@@ -28,6 +28,7 @@ from goalreel_lab.policy.arms import GATES, PICTURED, PREDICTED, GoalArm
 from goalreel_lab.policy.intervals import HEADLINES, compare
 from goalreel_lab.policy.policy_tasks import Condition, sample_task
 from goalreel_lab.policy.rollout import Bounds, LeRobotActor, film, no_film
+from goalreel_lab.statistics import json_line, values_table
 
 
 class PolicyTrial(BaseModel):

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict
 from rich.table import Table
 
-from goalreel.annotator.statistics import Measurement, json_line
+from goalreel.annotator.statistics import Measurement
 from goalreel.datasets.video import VideoIndex, decode
 from goalreel.image import Image
+from goalreel_lab.statistics import json_line
 
 CAMERA = "video"
 """The name of a video's only camera."""

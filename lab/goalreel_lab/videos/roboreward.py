@@ -16,13 +16,7 @@ from typing import Any
 import numpy as np
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
-from goalreel.annotator.statistics import (
-    Measurement,
-    Sums,
-    balanced_accuracy_with_interval,
-    share,
-    with_interval,
-)
+from goalreel.annotator.statistics import Measurement, Sums, share, with_interval
 from goalreel.errors import InputError
 from goalreel.files import exclusive, read_file
 from goalreel.models.journal import Journal
@@ -33,6 +27,7 @@ from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.types import Candidate, Failure, Verdict
 from goalreel_lab.published.benchmark import find_picture
+from goalreel_lab.statistics import balanced_accuracy_with_interval
 from goalreel_lab.videos.report import CAMERA, VideoBenchReport, VideoRecording
 
 FILE = "metadata.jsonl"

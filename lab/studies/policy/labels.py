@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from torch import Tensor
 
-from goalreel.annotator.statistics import Measurement, json_line, values_table
+from goalreel.annotator.statistics import Measurement
 from goalreel.cli.console import progress_bars
 from goalreel.cli.options import SPLITS
 from goalreel.files import exclusive
@@ -42,6 +42,7 @@ from goalreel_lab.policy.intervals import difference_of_counts, measure_counts
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, STATE, key_poses, sample_task, sub_task
 from goalreel_lab.policy.rollout import Acts, Bounds, GoalCue, roll
 from goalreel_lab.policy.study import tasks
+from goalreel_lab.statistics import json_line, values_table
 
 RATES, SIZES = (0.1, 0.25, 0.5), (1000, 4000)
 WRONG_NAMES, LOST_CUTS = 0.39, 0.69
