@@ -33,38 +33,30 @@ def setting(
     default: Any = ...,
     help: str | None = None,
     *,
-    ge: float | None = None,
-    gt: float | None = None,
-    le: float | None = None,
-    min_length: int | None = None,
     panel: str | None = None,
     metavar: str | None = None,
     read_only: bool = False,
     as_text: bool = False,
     json_schema_extra: JsonDict | None = None,
+    **bounds: float,
 ) -> Any:
     """Declare a field of `Settings`; a default of `...` makes it required.
 
     Args:
         default: the default value.
         help: one line of documentation.
-        ge: lower bound of a number.
-        gt: lower bound that the number must exceed.
-        le: upper bound.
-        min_length: shortest text.
         panel: the panel of `--help` that shows the option; None is the first.
         metavar: name of the value in `--help`.
         read_only: it is fixed once the models are loaded.
         as_text: a command line takes it as text, which a validator of the field reads.
         json_schema_extra: more marks of the field.
+        bounds: pydantic's `ge`, `gt` and `le` of a number, or `min_length` of a text.
     """
     marks: JsonDict = {"panel": panel, "metavar": metavar}
     marks |= {"read_only": read_only or None, "as_text": as_text or None, **(json_schema_extra or {})}
     given = {name: value for name, value in marks.items() if value is not None}
-    bounds = {"ge": ge, "gt": gt, "le": le, "min_length": min_length}
-    more: dict[str, Any] = {name: bound for name, bound in bounds.items() if bound is not None}
     make: Any = Field
-    return make(default, description=help, json_schema_extra=given or None, **more)
+    return make(default, description=help, json_schema_extra=given or None, **bounds)
 
 
 class SettingError(InputError):

@@ -50,21 +50,16 @@ class SceneReading:
     turns: dict[str, float]
 
     @classmethod
-    def read(cls, picture: Image, scene: TabletopScene) -> Self:
-        """Read a picture of the scene's own camera.
+    def read(cls, picture: Image, scene: TabletopScene, before: Self | None = None) -> Self:
+        """Read a picture of the scene's own camera; one block at most should be elsewhere than `before`.
 
         Raises:
             ValueError: it is not square.
         """
-        return cls.of(picture, read_back(picture.pixels, scene), scene)
-
-    @classmethod
-    def read_after(cls, picture: Image, scene: TabletopScene, now: Self) -> Self:
-        """Read a picture in which one block at most should be elsewhere than `now`; errors as `read`."""
-        return cls.of(picture, read_after(picture.pixels, scene, now.layout, now.turns), scene)
-
-    @classmethod
-    def of(cls, picture: Image, layout: SceneLayout, scene: TabletopScene) -> Self:
+        if before is None:
+            layout = read_back(picture.pixels, scene)
+        else:
+            layout = read_after(picture.pixels, scene, before.layout, before.turns)
         return cls(layout, read_turns(picture.pixels, layout, scene.camera))
 
 
@@ -99,7 +94,7 @@ class Reacher:
             ValueError: a picture cannot be read, or shows no block.
         """
         now = self._look(live)
-        target = SceneReading.read_after(goal, self._scene, now)
+        target = SceneReading.read(goal, self._scene, now)
         blocks = now.turns.keys() & target.turns.keys()
         if not blocks:
             raise ValueError("the pictures have no block in common")
@@ -116,12 +111,11 @@ class Reacher:
 
     def _look(self, live: Image) -> SceneReading:
         """Read the scene now; what a tower hides is where it was last seen."""
-        if self._seen is None:
-            self._seen = SceneReading.read(live, self._scene)
-        else:
-            now = SceneReading.read_after(live, self._scene, self._seen)
-            self._seen = SceneReading(self._seen.layout | now.layout, self._seen.turns | now.turns)
-        return self._seen
+        now = SceneReading.read(live, self._scene, self._seen)
+        if self._seen is not None:
+            now = SceneReading(self._seen.layout | now.layout, self._seen.turns | now.turns)
+        self._seen = now
+        return now
 
     def _rehearse(
         self, now: SceneReading, block: str, place: NDArray[np.float64], turn: float

@@ -284,27 +284,3 @@ def test_a_full_batch_goes_out_while_tasks_are_still_read():
     model = Called(lambda stage, ids: asked.set())
     assert len(list(run(read(), model, model, model, max_attempts=1, limits=Limits(2, 8), remote=ALL))) == 4
     assert model.calls["plan"] == [2, 2]
-
-
-def test_every_remote_model_is_busy_at_once():
-    together = threading.Barrier(3)
-    awaited = {("plan", "t2"), ("edit", "t1"), ("judge", "t0")}
-
-    def before(stage: Stage, ids: list[str]) -> None:
-        if (stage, ids[0]) in awaited:
-            awaited.remove((stage, ids[0]))
-            together.wait(LONG)
-
-    model = Called(before)
-    got = list(run(tasks(3), model, model, model, max_attempts=1, limits=Limits(1, 3), remote=ALL))
-    assert len(got) == 3
-    assert not awaited
-
-
-def test_threads_end_with_the_run():
-    before = set(threading.enumerate())
-    model = Called(lambda stage, ids: None)
-    list(run(tasks(3), model, model, model, max_attempts=1, remote=ALL))
-    for thread in set(threading.enumerate()) - before:
-        thread.join(LONG)
-        assert not thread.is_alive()

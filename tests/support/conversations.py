@@ -8,7 +8,6 @@ from support import tiny
 
 BUILDERS = {
     "qwen3-vl": tiny.tiny_vlm,
-    "qwen2.5-vl": tiny.tiny_qwen25_vl,
     "idefics3": tiny.tiny_idefics3,
     "llava": tiny.tiny_llava,
 }

@@ -122,20 +122,6 @@ def tiny_vlm(path: Path, *, seed: int = 0) -> Path:
     return _save(hf.Qwen3VLForConditionalGeneration(config), processor, path)
 
 
-def tiny_qwen25_vl(path: Path) -> Path:
-    """The class of Qwen2.5-VL, with its windowed vision attention."""
-    torch.manual_seed(0)
-    parts = _qwen_parts()
-    made = parts["tokenizer"]
-    vision = {"depth": 2, "hidden_size": 64, "intermediate_size": 128, "num_heads": 2, **PATCHES}
-    vision |= {"window_size": 32, "fullatt_block_indexes": [1]}
-    text = _text(len(made), rope_parameters=ROPE)
-    config = hf.Qwen2_5_VLConfig(text_config=text, vision_config=vision, **qwen_ids(made))
-    video = hf.Qwen2VLVideoProcessor(patch_size=8, merge_size=2, temporal_patch_size=2)
-    processor = hf.Qwen2_5_VLProcessor(**parts, video_processor=video)
-    return _save(hf.Qwen2_5_VLForConditionalGeneration(config), processor, path)
-
-
 def tiny_idefics3(path: Path) -> Path:
     """The class of Idefics3 and, but for its name, SmolVLM: pictures are cut into tiles."""
     torch.manual_seed(0)
