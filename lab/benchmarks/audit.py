@@ -43,7 +43,6 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import ROOT, SHARED, argument_parser, parse, report
-from support.real_labels import read_labels
 
 from goalreel.annotator.examples import as_example
 from goalreel.annotator.robot import read_robot
@@ -59,6 +58,7 @@ from goalreel.types import Segment
 from goalreel_lab.metaworld import truth as metaworld
 from goalreel_lab.metaworld.run import true_steps
 from goalreel_lab.metaworld.tasks import split_tasks, tasks
+from goalreel_lab.real_labels import read_labels
 
 type Named = tuple[str, int, int]
 """A step's name and frames."""

@@ -21,7 +21,10 @@ from typing import Any
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import ROOT, SHARED, argument_parser, parse, report
-from support.real_labels import (
+
+from goalreel.annotator.statistics import Measurement
+from goalreel.planners.kinematic import Granularity
+from goalreel_lab.real_labels import (
     BoundaryScore,
     LabelledDataset,
     boundary_score,
@@ -30,9 +33,6 @@ from support.real_labels import (
     names_right,
     read_labels,
 )
-
-from goalreel.annotator.statistics import Measurement
-from goalreel.planners.kinematic import Granularity
 
 GRANULARITIES: tuple[Granularity, ...] = ("event", "subtask", "phase")
 REAL = ROOT / "tests/data/real"

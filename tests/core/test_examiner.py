@@ -1,6 +1,5 @@
 """Critics are examined: what is printed of them holds, and blind ones verify nothing."""
 
-import gc
 import json
 import logging
 
@@ -225,13 +224,3 @@ def test_a_log_with_rubbish_keeps_its_good_lines_and_the_critic_that_was_asked_l
     again = Examiner("a", tmp_path)  # its first line must not be lost to the one that a kill cut off
     work(World(lambda true: true), again, storyboards=1)
     assert read_examination(tmp_path) == again.examination
-
-
-def test_pictures_of_finished_tasks_are_not_kept():
-    def count():
-        gc.collect()
-        return sum(type(thing) is Image for thing in gc.get_objects())
-
-    before, examiner = count(), Examiner("model x")
-    work(World(lambda true: true), examiner, storyboards=100)
-    assert count() - before < 256

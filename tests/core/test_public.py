@@ -3,7 +3,6 @@
 import subprocess
 import sys
 
-import numpy as np
 import pytest
 
 import goalreel
@@ -42,9 +41,3 @@ def test_a_folder_without_a_storyboard_is_one_line(tmp_path):
     with pytest.raises(goalreel.InputError, match=r"storyboard\.json: task\.id: Field required") as caught:
         goalreel.load_storyboard(tmp_path)
     assert "\n" not in str(caught.value)
-
-
-def test_a_picture_that_is_none_is_the_persons_to_mend():
-    with pytest.raises(goalreel.InputError, match="not a readable image"):
-        goalreel.Image.decode(b"nothing")
-    assert goalreel.Image(np.zeros((2, 3, 3), np.uint8)).size == (3, 2)

@@ -11,7 +11,6 @@ from functools import cache
 import numpy as np
 import pytest
 from support.places import DATA, SHARED
-from support.real_labels import read_labels
 
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import KinematicPlanner
@@ -24,6 +23,7 @@ from goalreel.planners.kinematic.naming import ColourNames
 from goalreel.planners.kinematic.robot import find_layout, infer_robot
 from goalreel.planners.kinematic.steps import align_contacts
 from goalreel.types import Plan, Task
+from goalreel_lab.real_labels import read_labels
 
 opened = cache(Source.open)
 

@@ -4,7 +4,10 @@ import itertools
 
 import pytest
 from support.places import DATA, SHARED
-from support.real_labels import (
+
+from goalreel.datasets.source import Source
+from goalreel.types import Plan, Segment, Step
+from goalreel_lab.real_labels import (
     LabelledDataset,
     LabelledEpisode,
     boundary_score,
@@ -13,9 +16,6 @@ from support.real_labels import (
     names_right,
     read_labels,
 )
-
-from goalreel.datasets.source import Source
-from goalreel.types import Plan, Segment, Step
 
 LABELS = DATA / "real/labels.json"
 

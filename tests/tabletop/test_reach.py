@@ -70,14 +70,6 @@ def test_a_tower_that_is_drawn_off_centre_is_built_straight(table, reacher):
 
 
 @pytest.mark.lab
-def test_what_a_picture_shows_beside_its_place_is_left_alone(table, reacher):
-    aside = table.layout()[GREEN] + np.array([0.02, -0.015, 0])
-    goal = shown(table, yellow=on_top(table, BLUE), green=aside)
-    act(table, reacher.motion(look(table), goal))
-    assert reacher.motion(look(table), goal) is None
-
-
-@pytest.mark.lab
 def test_one_goal_moves_one_block(table, reacher):
     layout = table.layout()
     aside = layout[RED] + np.array([0, 0.05 * -np.sign(layout[RED][1]), 0])

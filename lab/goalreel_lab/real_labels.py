@@ -40,7 +40,7 @@ class ContactEvent(BaseModel):
 
 
 class LabelledEpisode(BaseModel):
-    """What was really done in one episode, cut at every change of contact."""
+    """The true course of one episode, cut at every change of contact."""
 
     episode: int
     frames: int
