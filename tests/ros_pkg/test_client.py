@@ -3,29 +3,24 @@
 import re
 import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing
 from functools import partial
 
 import numpy as np
 import pytest
 import rclpy
-from lifecycle_msgs.msg import State
-from lifecycle_msgs.srv import ChangeState, GetState
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.task import Future
 from std_msgs.msg import String
 from support.ros_bench import BLUE, GREEN, RED, rgb, scene, seen
-from support.ros_bench import node as start
 from support.wait import until
 from typer.testing import CliRunner
 
 from goalreel.streaming.board import ErrorCode
-from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.client.__main__ import app
-from goalreel_ros.client.lifecycle import Lifecycle
 from goalreel_ros.client.task import TaskHandle
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
@@ -38,19 +33,10 @@ def near(picture: np.ndarray | None, colour: str) -> bool:
     return picture is not None and bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)
 
 
-def test_generate_from_the_camera_and_from_a_picture_reports_in_the_callers_thread(client):
-    feedback, threads = [], set()
-
-    def take(message: GenerateStoryboard.Feedback) -> None:
-        feedback.append(message)
-        threads.add(threading.current_thread())
-
-    board = client.generate(f"{RED} {GREEN}", on_feedback=take, timeout=60)
+def test_generate_from_the_camera_and_from_a_picture(client):
+    board = client.generate(f"{RED} {GREEN}", timeout=60)
     assert board.state == Storyboard.STATE_READY
     assert [s.name for s in board.steps] == [RED, GREEN]
-    assert threads == {threading.current_thread()}
-    assert feedback[-1].phase > feedback[0].phase
-    assert {f.step[0].name for f in feedback if f.step} == {RED, GREEN}
     board = client.generate(BLUE, scene(size=(96, 32)), timeout=60)
     assert decode(board.steps[0].goal_image).pixels.shape == (32, 96, 3)
     assert client.generate(RED, text_only=True).steps[0].image_status == StoryboardStep.IMAGE_UNJUDGED
@@ -147,15 +133,6 @@ def test_what_is_refused_says_why_in_one_line(client):
     assert "Traceback" not in shown.output
 
 
-def test_a_callback_that_raises_cancels_the_task(client):
-    def stop(feedback):
-        raise KeyError("enough")
-
-    with pytest.raises(KeyError, match="enough"):
-        client.generate(RED, on_feedback=stop)
-    assert len(client.generate(RED).steps) == 1
-
-
 def test_it_works_inside_another_nodes_callback(client):
     """A single-threaded executor: a client that relied on it would wait for ever."""
     answers = []
@@ -218,54 +195,26 @@ def test_ctrl_c_cancels_the_task(client, monkeypatch, when):
     until(lambda: (b := client.storyboard()).task == BLUE and b.state == Storyboard.STATE_CANCELED)
 
 
-def test_lifecycle_moves_the_node_and_says_where_it_is(client):
-    client.lifecycle.deactivate()
-    assert client.lifecycle.state == "inactive"
-    with pytest.raises(TimeoutError, match=r"goalreel is inactive, not active, after 0\.3 s"):
-        client.wait_until_active(0.3)
-    with pytest.raises(GoalreelError) as refused:
-        client.execute(RED).result(60)
-    assert refused.value.code is ErrorCode.NOT_ACTIVE
-    with pytest.raises(GoalreelError, match="did not deactivate: it is inactive"):
-        client.lifecycle.deactivate()
-    client.lifecycle.cleanup()
-    assert client.lifecycle.state == "unconfigured"
-    client.lifecycle.configure()
-    client.lifecycle.activate()
-    client.wait_until_active(20)
-    assert client.generate(RED, timeout=60).state == Storyboard.STATE_READY
-
-
 # -- nodes that are odd, dead or not there
 
 
 class OddNode:
-    """Sends feedback on a storyboard after its result, and accepts to cancel a task that it goes on with."""
+    """Accepts to cancel a task that it goes on with."""
 
     def __init__(self) -> None:
         self.beside = BackgroundNode("odd", args=[])
         node = self.beside.node
         self._end: Future = Future(executor=self.beside._executor)
         self._end.add_done_callback(lambda _: None)
-        self._servers = [
-            ActionServer(node, GenerateStoryboard, "odd/generate_storyboard", self._generate),
-            ActionServer(
-                node, ExecuteTask, "odd/execute_task", self._execute,
-                cancel_callback=lambda _: CancelResponse.ACCEPT,
-            ),
-        ]  # fmt: skip
+        accept = lambda _: CancelResponse.ACCEPT  # noqa: E731
+        self._server = ActionServer(
+            node, ExecuteTask, "odd/execute_task", self._execute, cancel_callback=accept
+        )
         self._progress = node.create_publisher(StoryboardProgress, "odd/progress", LATCHED)
         self.beside.start()
 
     def stop(self) -> None:
         self._end.set_result(True)
-
-    def _generate(self, handle) -> GenerateStoryboard.Result:
-        for i in (1, 2):
-            late = GenerateStoryboard.Feedback(step_index=i)
-            threading.Timer(0.05 * i, handle.publish_feedback, [late]).start()
-        handle.succeed()
-        return GenerateStoryboard.Result()
 
     async def _execute(self, handle) -> ExecuteTask.Result:
         self._progress.publish(StoryboardProgress(message="waiting for the editor for 12 s"))
@@ -274,119 +223,35 @@ class OddNode:
         return ExecuteTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
 
 
-@pytest.fixture(scope="module")
-def odd(ros_env):
-    """One for all tests: where participants come and go, Fast DDS may find none for minutes (issue 6513)."""
+def test_cancelling_that_takes_too_long_says_whether_the_node_heard_and_what_it_waits_for(ros_env):
     odd = OddNode()
-    with GoalreelClient(server="odd", timeout=60, args=[]) as client:
-        # rmw_fastrtps drops the answer to a client that the server has not found.
-        for action in ("generate_storyboard", "execute_task"):
-            for call in ("send_goal", "cancel_goal", "get_result"):
-                until(lambda n=f"odd/{action}/_action/{call}": odd.beside.node.count_clients(n))
-        yield odd, client
-    odd.beside.close()
+    with closing(odd.beside), GoalreelClient(server="odd", timeout=60, args=[]) as client:
+        for call in ("send_goal", "cancel_goal", "get_result"):  # else rmw_fastrtps drops the answer
+            until(lambda n=f"odd/execute_task/_action/{call}": odd.beside.node.count_clients(n))
+        task = client.execute(RED)
+        until(client.progress)
+        waits = "the node says: waiting for the editor for 12 s"
+
+        def heard() -> bool:
+            with pytest.raises(TimeoutError) as late:
+                task.cancel(1)
+            # A busy node may take longer to acknowledge.
+            return str(late.value) == f"acknowledged, but the task did not stop within 1 s; {waits}"
+
+        until(heard)
+        odd.stop()
+        with pytest.raises(GoalreelError, match="CANCELED"):
+            task.result(60)
 
 
-def test_feedback_that_the_result_overtakes_is_not_lost(odd, monkeypatch):
-    monkeypatch.setattr("goalreel_ros.client.task.LATE_SECONDS", 60.0)
-    steps = []
-
-    def take(message: GenerateStoryboard.Feedback) -> None:
-        steps.append(message.step_index)
-        if len(steps) == 2:
-            monkeypatch.setattr("goalreel_ros.client.task.LATE_SECONDS", 0.0)
-
-    odd[1].generate(RED, on_feedback=take)
-    assert steps == [1, 2]
-
-
-def test_cancelling_that_takes_too_long_says_whether_the_node_heard_and_what_it_waits_for(odd):
-    node, client = odd
-    task = client.execute(RED)
-    until(client.progress)
-    says = (
-        "acknowledged, but the task did not stop within 1 s; the node says: waiting for the editor for 12 s"
-    )
-
-    def heard() -> bool:
-        with pytest.raises(TimeoutError) as late:
-            task.cancel(1)
-        return str(late.value) == says  # a busy node may take longer to acknowledge
-
-    until(heard)
-    node.stop()
-    with pytest.raises(GoalreelError, match="CANCELED"):
-        task.result(60)
-
-
-def test_a_node_that_was_killed_is_asked_again_when_it_is_back(ros_env):
-    """Until DDS forgets the dead one, what is asked goes to it."""
-    life = {"ready": "unconfigured; ", "autostart": False}
-    with GoalreelClient(server="/again/goalreel", timeout=120) as client, ThreadPoolExecutor(1) as pool:
-        with start("-r", "__ns:=/again", **life) as first:
-            client.lifecycle.configure()
-            first.process.kill()
-            first.process.wait()
-        service = client._call._clients["change_state"]
-        asking = pool.submit(client.lifecycle.configure)
-        until(lambda: service._pending_requests or not service.service_is_ready())
-        with start("-r", "__ns:=/again", **life):
-            asking.result(120)
-            client.lifecycle.wait_for("inactive", 60)
-
-
-class Deaf:
-    """A node whose answers to transitions are lost, but for the last that `answers` gives."""
-
-    server = "goalreel"
-
-    def __init__(self, states: list[str], *answers: bool | None) -> None:
-        self.states, self.answers, self.asked = states, iter(answers), 0
-
-    def __call__(self, name: str, request: object, timeout: float | None = None) -> object:
-        if name == "get_state":
-            state = self.states.pop(0) if self.states[1:] else self.states[0]
-            return GetState.Response(current_state=State(label=state))
-        self.asked += 1
-        success = next(self.answers)
-        if success is None:
-            raise TimeoutError("goalreel/change_state did not answer within 5 s")
-        return ChangeState.Response(success=success)
-
-
-@pytest.mark.parametrize(
-    ("states", "answers", "problem"),
-    [
-        (["inactive"], [None], ""),
-        (["unconfigured", "inactive"], [None, False], ""),
-        (["unconfigured"], [None, False], "did not configure: it is unconfigured"),
-        (["configuring", "configuring", "inactive"], [None], ""),
-        (["configuring", "configuring", "unconfigured"], [None], "did not configure"),
-    ],
-    ids=["made, unheard", "first was heard", "refused", "takes long", "fails after long"],
-)
-def test_a_transition_whose_answer_is_lost_is_requested_again_only_where_it_was_not_begun(
-    states, answers, problem
-):
-    node = Deaf(states, *answers)
-    with pytest.raises(GoalreelError, match=problem) if problem else nullcontext():
-        Lifecycle(node).configure()
-    assert node.asked == len(answers)
-
-
-def test_what_nobody_answers_is_a_timeout_that_says_so(monkeypatch):
+def test_what_nobody_answers_is_a_timeout_that_says_so():
     with GoalreelClient(server="nobody", timeout=0.3) as client:
-        with pytest.raises(
-            TimeoutError, match=r"nobody is not there, .* after 0\.3 s: no node offers nobody/get_state"
-        ):
+        with pytest.raises(TimeoutError, match=r"nobody is not active .*: no node offers nobody/get_state"):
             client.wait_until_active(0.3)
         with pytest.raises(TimeoutError, match=r"no node nobody takes tasks within 0\.3 s"):
             client.generate(RED)
         with pytest.raises(TimeoutError, match=r"no node offers .*nobody/pause within 0\.3 s"):
             client.pause()
-    monkeypatch.setattr("goalreel_ros.client.lifecycle.TRANSITION_TIMEOUT", -1.0)
-    with pytest.raises(TimeoutError, match=r"did not configure within 0 s: .* did not answer within 5 s"):
-        Lifecycle(Deaf(["unconfigured"], None), 0.0).configure()
 
 
 def test_closing_wakes_a_spin_that_was_about_to_wait():

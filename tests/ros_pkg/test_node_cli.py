@@ -5,7 +5,7 @@ import os
 import signal
 import subprocess
 import sys
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
@@ -14,6 +14,7 @@ from rclpy.context import Context
 from rclpy.node import Node
 from support.cli import fails, goalreel
 from support.ros import ENV, Other
+from support.ros_bench import Robot
 from support.wait import until
 
 import goalreel.cli as goalreel_cli
@@ -68,7 +69,7 @@ def test_options_become_remappings_and_the_node_is_active(watcher, models):
         wanted = {"/wrist/image_raw", "/wrist/camera_info", "/robot1/goalreel/instruction"}
         listens(watcher, "/robot1", wanted)
         with GoalreelClient(server="/robot1/goalreel", timeout=60) as client:
-            client.lifecycle.wait_for("active", 60)
+            client.wait_until_active(60)
         command = [GOALREEL, "node", "--health", "--namespace", "robot1"]
         done = subprocess.run(command, env=os.environ | ENV, capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stdout) == (0, "active\n")
@@ -78,14 +79,12 @@ def test_options_become_remappings_and_the_node_is_active(watcher, models):
 def test_without_autostart_it_waits_for_its_manager_and_what_follows_two_dashes_wins(watcher, models):
     words = ("--no-autostart", "--camera", "/wrist", "--", "-r", "image:=/zed/rgb")
     transport = ("-p", "image_transport:=compressed")
-    with running(*models, *words, *transport) as process, GoalreelClient(timeout=60) as client:
+    with running(*models, *words, *transport) as process, closing(Robot()) as manager:
         until(lambda: any("unconfigured; " in line for line in process.lines))
-        assert client.lifecycle.state == "unconfigured"
         assert fails("node", "--health") == "goalreel: /goalreel is unconfigured, not active: see its log"
-        client.lifecycle.configure()
+        assert manager.change("configure")
         listens(watcher, "/", {"/zed/rgb/compressed", "/wrist/camera_info"})
-        client.lifecycle.activate()
-        assert client.lifecycle.state == "active"
+        assert manager.change("activate")
 
 
 def test_it_stays_on_this_machine_and_maps_large_frames_unless_told_otherwise(monkeypatch):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray
-from lifecycle_msgs.msg import Transition
-from lifecycle_msgs.srv import ChangeState, GetState
+from lifecycle_msgs.srv import GetState
 from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_msgs.msg import String
@@ -37,10 +36,6 @@ def robot(served):
     robot.film()
     yield robot
     robot.close()
-
-
-def shut_down(robot, transition: int) -> bool:
-    return robot.call(ChangeState, "change_state", transition=Transition(id=transition)).success
 
 
 def where(robot) -> str:
@@ -97,7 +92,7 @@ def assert_shutdown_stops_the_policy(robot) -> None:
     goals = robot.listen(SubGoal, "goalreel/subgoal")
     begin(robot, RED)
     until(lambda: goals and goals[-1].active)
-    assert shut_down(robot, Transition.TRANSITION_ACTIVE_SHUTDOWN)
+    assert robot.change("active_shutdown")
     assert where(robot) == "finalized"
     until(lambda: not goals[-1].active)
 

@@ -16,6 +16,9 @@ from typing import Any
 
 import cv2
 import numpy as np
+from lifecycle_msgs.msg import Transition
+from lifecycle_msgs.srv import ChangeState
+from rclpy.action.client import ActionClient
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
 from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
@@ -26,9 +29,7 @@ from goalreel.image import Image
 from goalreel.serving.settings import Models
 from goalreel.types import Edit
 from goalreel_interfaces.msg import SubGoal
-from goalreel_ros.client.lifecycle import SERVICES, Lifecycle
-from goalreel_ros.client.task import FeedbackActionClient, GoalreelError
-from goalreel_ros.spin import BackgroundNode, Calls
+from goalreel_ros.spin import BackgroundNode
 from support.ros import Other, other
 from support.scripted import TextChat
 from support.serving_models import serving
@@ -199,9 +200,7 @@ class Robot:
         self.info = self.node.create_publisher(CameraInfo, "camera_info", 1)
         self._instruct = self.node.create_publisher(String, f"{node}/instruction", 10)
         self._clients: dict[str, Any] = {}
-        self._heard: list[Heard] = []  # an Action knows them for as long as somebody holds them
         self._timer: Any = None
-        self._lifecycle: Lifecycle | None = None
         self.beside.start()
 
     def close(self) -> None:
@@ -282,23 +281,17 @@ class Robot:
         return self._done(full, lambda: client.call_async(kind.Request(**fields)))
 
     def change(self, transition: str) -> bool:
-        """True if the node makes a transition. Configuring lasts as long as models load."""
-        if self._lifecycle is None:
-            calls = self.beside.run(lambda: Calls(self.beside, self.name, SERVICES, 60))
-            self._lifecycle = Lifecycle(calls)
-        try:
-            getattr(self._lifecycle, transition)()
-        except GoalreelError:
-            return False
-        return True
+        """True if the node makes a transition."""
+        made = Transition(id=getattr(Transition, f"TRANSITION_{transition.upper()}"))
+        return self.call(ChangeState, "change_state", transition=made).success
 
     def send(self, kind: type, name: str, feedback: list[Any] | None = None, **fields: Any) -> Any:
         """The handle of an accepted goal."""
         full = f"{self.name}/{name}"
-        action = self._client(full, lambda: FeedbackActionClient(self.node, kind, full))
-        heard = Heard([] if feedback is None else feedback)
-        self._heard.append(heard)
-        handle = self._done(full, lambda: action.send(kind.Goal(**fields), heard))
+        action = self._client(full, lambda: ActionClient(self.node, kind, full))
+        heard = [] if feedback is None else feedback
+        goal = kind.Goal(**fields)
+        handle = self._done(full, lambda: action.send_goal_async(goal, lambda m: heard.append(m.feedback)))
         assert handle.accepted
         return handle
 
@@ -317,11 +310,7 @@ class Robot:
         if name not in self._clients:
             self._clients[name] = self.beside.run(make)
         client = self._clients[name]
-        there = (
-            client.client.wait_for_server
-            if isinstance(client, FeedbackActionClient)
-            else client.wait_for_service
-        )
+        there = client.wait_for_server if isinstance(client, ActionClient) else client.wait_for_service
         assert there(20), f"nobody offers {name}"
         return client
 
@@ -335,13 +324,3 @@ class Robot:
         assert again, f"no answer: {what}"
         warnings.warn(f"no answer within {ANSWER:g} s, asked again: {what}", stacklevel=3)
         return self._done(what, start, again=False)
-
-
-class Heard:
-    """Keeps the feedback of a goal."""
-
-    def __init__(self, messages: list[Any]) -> None:
-        self._messages = messages
-
-    def on_feedback(self, message: Any) -> None:
-        self._messages.append(message)

@@ -1,5 +1,6 @@
 """The client's interface to the node, for scripts and policies: tasks, commands, the present sub-goal."""
 
+import math
 import time
 from array import array
 from collections.abc import Callable
@@ -7,7 +8,9 @@ from functools import partial
 from typing import Any, Self
 
 import numpy as np
+from lifecycle_msgs.srv import GetState
 from numpy.typing import NDArray
+from rclpy.action.client import ActionClient
 from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 from unique_identifier_msgs.msg import UUID
@@ -21,8 +24,7 @@ from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep
 from goalreel_ros import convert
-from goalreel_ros.client import lifecycle
-from goalreel_ros.client.task import FeedbackActionClient, NodeGoneError, TaskHandle, check
+from goalreel_ros.client.task import NodeGoneError, TaskHandle, check
 from goalreel_ros.convert import to_duration
 from goalreel_ros.liveliness import LiveSubscription
 from goalreel_ros.pictures import decode
@@ -79,12 +81,26 @@ def subgoal_key(goal: SubGoal) -> tuple[object, ...]:
 
 
 COMMANDS = ("pause", "resume", "replan", "cancel")
-SERVICES: dict[str, type] = dict.fromkeys(COMMANDS, Command) | {"set_active_step": SetActiveStep}
+SERVICES: dict[str, type] = {
+    "get_state": GetState,
+    **dict.fromkeys(COMMANDS, Command),
+    "set_active_step": SetActiveStep,
+}
+POLL_SECONDS = 0.1
 GRACE = 10.0
 """Seconds after a task's timeout within which the node must have ended it."""
 
 type GenerateHandle = TaskHandle[GenerateStoryboard.Result, GenerateStoryboard.Feedback]
 type ExecuteHandle = TaskHandle[ExecuteTask.Result, ExecuteTask.Feedback]
+
+
+def lifecycle_state(call: Calls, timeout: float | None = None) -> str:
+    """Read the node's state: `unconfigured`, `inactive`, `active`, `finalized`, or a transition's name.
+
+    Raises:
+        TimeoutError: the node does not answer.
+    """
+    return call("get_state", GetState.Request(), timeout).current_state.label
 
 
 class GoalreelClient:
@@ -107,9 +123,9 @@ class GoalreelClient:
         self._timeout = timeout
         self._background = BackgroundNode("goalreel_client", node, args)
         own_node = self._background.node
-        self._call = Calls(self._background, server, SERVICES | lifecycle.SERVICES, timeout)
-        self._generate = FeedbackActionClient(own_node, GenerateStoryboard, f"{server}/generate_storyboard")
-        self._execute = FeedbackActionClient(own_node, ExecuteTask, f"{server}/execute_task")
+        self._call = Calls(self._background, server, SERVICES, timeout)
+        self._generate = ActionClient(own_node, GenerateStoryboard, f"{server}/generate_storyboard")
+        self._execute = ActionClient(own_node, ExecuteTask, f"{server}/execute_task")
         self._server = server
         self._storyboard: Storyboard | None = None
         self._subgoal: SubGoal | None = None
@@ -121,7 +137,6 @@ class GoalreelClient:
         self._liveliness, self._changed = goal, goal.changed
         for kind, name, qos in ((Storyboard, "storyboard", LATCHED), (StoryboardProgress, "progress", 1)):
             own_node.create_subscription(kind, f"{server}/{name}", partial(self._take, f"_{name}"), qos)
-        self.lifecycle = lifecycle.Lifecycle(self._call, timeout)
         self._background.start()
 
     def __enter__(self) -> Self:
@@ -140,7 +155,19 @@ class GoalreelClient:
         Raises:
             TimeoutError: it is not active after `timeout` seconds. The message has its state.
         """
-        self.lifecycle.wait_for("active", timeout)
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
+        found = "it was not looked for"
+        while (rest := deadline - time.monotonic()) > 0:
+            try:
+                state = lifecycle_state(self._call, min(1.0, max(POLL_SECONDS, rest)))
+            except TimeoutError as e:
+                found = str(e)
+                continue
+            if state == "active":
+                return
+            found = f"it is {state}"
+            time.sleep(POLL_SECONDS)
+        raise TimeoutError(f"{self._server} is not active after {timeout:g} s: {found}")
 
     def generate(
         self,
@@ -152,14 +179,12 @@ class GoalreelClient:
         max_attempts: int = -1,
         text_only: bool = False,
         timeout: float = 0.0,
-        on_feedback: Callable[[GenerateStoryboard.Feedback], None] | None = None,
     ) -> Storyboard:
         """Make a storyboard without executing it, and wait for it.
 
         `image` is an RGB picture (h, w, 3) uint8 to plan from instead of the camera's newest frame. Numbers
         of -1 stand for the node's parameters. `timeout` is in seconds; 0 stands for the node's parameter, and
-        less for no limit. `on_feedback` is called in this thread.
-        Ctrl-C cancels the task.
+        less for no limit. Ctrl-C cancels the task.
 
         Raises:
             GoalreelError: the task did not end well. `error.result.storyboard` is the storyboard so far.
@@ -177,7 +202,7 @@ class GoalreelClient:
         )
         handle: GenerateHandle = self._send(self._generate, goal)
         try:
-            return handle.result(timeout + GRACE if timeout > 0 else None, on_feedback).storyboard
+            return handle.result(timeout + GRACE if timeout > 0 else None).storyboard
         finally:
             if not handle.done:
                 handle.cancel(timeout=0)
@@ -304,9 +329,9 @@ class GoalreelClient:
             cache = self._picture = goal, decode(goal.goal_image).pixels
         return cache[1]
 
-    def _send(self, action: FeedbackActionClient, goal: Any) -> TaskHandle[Any, Any]:
+    def _send(self, action: ActionClient, goal: Any) -> TaskHandle[Any, Any]:
         deadline = time.monotonic() + self._timeout
-        if not action.client.wait_for_server(self._timeout):
+        if not action.wait_for_server(self._timeout):
             raise TimeoutError(f"no node {self._server} takes tasks within {self._timeout:g} s")
         wait = max(1.0, deadline - time.monotonic())
         return TaskHandle(self._background, action, goal, wait, self._server, self._liveliness, self.progress)

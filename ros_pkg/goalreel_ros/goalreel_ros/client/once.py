@@ -3,6 +3,7 @@
 import threading
 from contextlib import closing
 
+from lifecycle_msgs.srv import GetState
 from rclpy.exceptions import InvalidTopicNameException
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
@@ -12,8 +13,7 @@ from goalreel.image import Image
 from goalreel.types import Storyboard
 from goalreel_interfaces.srv import StartExecuteTask
 from goalreel_ros.cameras import COMPRESSED, NEWEST, RAW, explain_silence
-from goalreel_ros.client.commander import build, storyboard_message
-from goalreel_ros.client.lifecycle import SERVICES, Lifecycle
+from goalreel_ros.client.commander import build, lifecycle_state, storyboard_message
 from goalreel_ros.client.task import check
 from goalreel_ros.pictures import decode
 from goalreel_ros.spin import BackgroundNode, Calls
@@ -80,10 +80,10 @@ def check_health(node: str) -> None:
         BackendError: it is in another state, does not answer, or is not there; one line.
     """
     with closing(BackgroundNode("goalreel_health", args=[])) as background:
-        lifecycle = Lifecycle(Calls(background, node, SERVICES, TIMEOUT))
+        call = Calls(background, node, {"get_state": GetState}, TIMEOUT)
         background.start()
         try:
-            state = lifecycle.state
+            state = lifecycle_state(call)
         except TimeoutError as e:
             raise BackendError(str(e)) from None
     if state != "active":

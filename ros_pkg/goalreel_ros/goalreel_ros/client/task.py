@@ -1,18 +1,13 @@
 """An action goal under way, as its caller sees it, and the errors it raises."""
 
+import math
 import time
-import weakref
-from collections import deque
 from collections.abc import Callable
-from contextlib import suppress
+from functools import partial
 from typing import Any
-from uuid import uuid4
 
 from action_msgs.msg import GoalStatus
 from rclpy.action.client import ActionClient, ClientGoalHandle
-from rclpy.node import Node
-from rclpy.task import Future
-from unique_identifier_msgs.msg import UUID
 
 from goalreel.errors import UserError
 from goalreel.streaming.board import ErrorCode
@@ -28,11 +23,7 @@ class GoalreelError(UserError, RuntimeError):
     """
 
     def __init__(self, code: int, message: str, result: Any = None) -> None:
-        try:
-            self.code = ErrorCode(code)
-        except ValueError:  # a newer node knows more codes
-            self.code = ErrorCode.UNKNOWN
-        self.result = result
+        self.code, self.result = ErrorCode(code), result
         super().__init__(f"{self.code.name}: {' '.join(message.split()) or 'no reason given'}")
 
 
@@ -56,38 +47,6 @@ def check(answer: Any, result: Any = None) -> None:
         raise GoalreelError(answer.error_code, answer.error_msg, result)
 
 
-class FeedbackActionClient:
-    """An `ActionClient` that gives each task all of its feedback.
-
-    rclpy 9 drops feedback that arrives after the result, and the two are sent in no fixed order. So this
-    client subscribes to the feedback topic once more.
-    """
-
-    def __init__(self, node: Node, kind: Any, name: str) -> None:
-        self.client = ActionClient(node, kind, name)
-        self._tasks: weakref.WeakValueDictionary[bytes, Any] = weakref.WeakValueDictionary()
-        # A queue as deep as that of rclpy's own subscription.
-        node.create_subscription(kind.Impl.FeedbackMessage, f"{name}/_action/feedback", self._on_feedback, 10)
-
-    def send(self, goal: Any, task: Any) -> Future:
-        """Send a goal; the future gives its handle.
-
-        `task.on_feedback` gets each message, in the executor's thread. It is held by a weak reference.
-        """
-        name = uuid4().bytes
-        self._tasks[name] = task
-        return self.client.send_goal_async(goal, goal_uuid=UUID(uuid=list(name)))
-
-    def _on_feedback(self, message: Any) -> None:
-        task = self._tasks.get(bytes(message.goal_id.uuid))
-        if task is not None:
-            task.on_feedback(message.feedback)
-
-
-MAX_FEEDBACK = 64
-"""Feedback messages that are stored until the caller reads them; the oldest are dropped."""
-LATE_SECONDS = 0.2
-"""Seconds in which feedback may arrive after the result."""
 INTERRUPT_SECONDS = 2.0
 """Seconds to wait, after Ctrl-C, for the node's answer to a goal, so that the goal can be cancelled."""
 POLL_SECONDS = 0.5
@@ -103,33 +62,31 @@ class TaskHandle[Result, Feedback]:
     def __init__(
         self,
         background: BackgroundNode,
-        action: FeedbackActionClient,
+        action: ActionClient,
         goal: Any,
         timeout: float,
         server: str,
         liveliness: LiveSubscription,
         progress: Callable[[], StoryboardProgress | None],
     ) -> None:
-        self._background, self._client, self._server = background, action.client, server
+        self._background, self._client, self._server = background, action, server
         self._liveliness, self._losses = liveliness, liveliness.losses
         self._changed, self._progress = liveliness.changed, progress
-        self._unread: deque[Feedback] = deque(maxlen=MAX_FEEDBACK)
-        self._newest: Feedback | None = None
+        self.feedback: Feedback | None = None
+        """The newest feedback message, or None before the first."""
         self._goal: ClientGoalHandle
         self._answer: ClientGoalHandle | None = None
         self._outcome: Result | None = None
         self._status = GoalStatus.STATUS_UNKNOWN
         self._abandoned = False
-        background.run(lambda: action.send(goal, self).add_done_callback(self._on_answer))
+        send = partial(action.send_goal_async, goal, self._on_feedback)
+        background.run(lambda: send().add_done_callback(self._on_answer))
         try:
             answer = self._wait_for_answer(timeout)
         except KeyboardInterrupt:
             # The node may have started before its answer arrives, and nobody else could stop it.
-            with suppress(TimeoutError):
-                goal = self._wait_for_answer(INTERRUPT_SECONDS)
-                if goal is not None and goal.accepted:
-                    self._goal = goal
-                    self.cancel()
+            if (answer := self._wait_for_answer(INTERRUPT_SECONDS)) is not None and answer.accepted:
+                background.run(answer.cancel_goal_async)
             raise
         if answer is None:
             raise TimeoutError(f"no answer to the task within {timeout:g} s")
@@ -147,38 +104,27 @@ class TaskHandle[Result, Feedback]:
         """True if the node ended or hung since. If it goes on with the task, its goals are not trusted."""
         return self._liveliness.losses != self._losses
 
-    @property
-    def feedback(self) -> Feedback | None:
-        """The newest feedback message, or None before the first."""
-        return self._newest
-
-    def result(
-        self, timeout: float | None = None, on_feedback: Callable[[Feedback], None] | None = None
-    ) -> Result:
-        """Wait for the end, at most `timeout` seconds, and call `on_feedback` here, in the caller's thread.
+    def result(self, timeout: float | None = None) -> Result:
+        """Wait for the end, at most `timeout` seconds.
 
         Raises:
             GoalreelError: the task did not end well.
             NodeGoneError: the node ended or hung meanwhile, so that the result is unknown.
             TimeoutError: the task is still under way.
         """
-        deadline = None if timeout is None else time.monotonic() + timeout
+        deadline = math.inf if timeout is None else time.monotonic() + timeout
         while True:
-            wait = POLL_SECONDS if deadline is None else min(POLL_SECONDS, deadline - time.monotonic())
             with self._changed:
-                self._changed.wait_for(lambda: self._unread or self.done, max(0.0, wait))
-                messages, outcome = list(self._unread), self._outcome
-                self._unread.clear()
-            if on_feedback is not None:
-                for message in messages:
-                    on_feedback(message)
-            if outcome is not None:
-                while on_feedback is not None and (message := self._wait_for_late_feedback()) is not None:
-                    on_feedback(message)
-                return self._check(outcome)
+                rest = min(POLL_SECONDS, deadline - time.monotonic())
+                self._changed.wait_for(lambda: self.done, max(0.0, rest))
+            if (outcome := self._outcome) is not None:
+                check(outcome, outcome)
+                if self._status != GoalStatus.STATUS_SUCCEEDED:
+                    raise GoalreelError(ErrorCode.UNKNOWN, f"the task ended in state {self._status}", outcome)
+                return outcome
             if self._node_lost or not self._client.server_is_ready():
                 raise NodeGoneError(self._server)
-            if deadline is not None and time.monotonic() >= deadline:
+            if time.monotonic() >= deadline:
                 raise TimeoutError(f"the task did not end within {timeout:g} s")
 
     def cancel(self, timeout: float = 5.0) -> None:
@@ -188,7 +134,7 @@ class TaskHandle[Result, Feedback]:
             NodeGoneError: the node ended or hung meanwhile. If it goes on, it gets the request and stops.
             TimeoutError: the task did not stop in time.
         """
-        is_acknowledged = self._background.run(lambda: self._goal.cancel_goal_async()).done
+        is_acknowledged = self._background.run(self._goal.cancel_goal_async).done
         if not timeout:
             return
         with self._changed:
@@ -206,18 +152,6 @@ class TaskHandle[Result, Feedback]:
             self._abandoned = not self._changed.wait_for(lambda: self._answer is not None, timeout)
             return self._answer
 
-    def _wait_for_late_feedback(self) -> Feedback | None:
-        """Give feedback that arrives after the result, if any: the two are sent in no fixed order."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._unread, LATE_SECONDS)
-            return self._unread.popleft() if self._unread else None
-
-    def _check(self, outcome: Result) -> Result:
-        check(outcome, outcome)
-        if self._status != GoalStatus.STATUS_SUCCEEDED:
-            raise GoalreelError(ErrorCode.UNKNOWN, f"the task ended in state {self._status}", outcome)
-        return outcome
-
     # -- in the executor's thread
 
     def _on_answer(self, future: Any) -> None:
@@ -230,11 +164,9 @@ class TaskHandle[Result, Feedback]:
         if self._abandoned and goal.accepted:
             goal.cancel_goal_async()
 
-    def on_feedback(self, message: Feedback) -> None:
-        """Store a feedback message; called by `FeedbackActionClient`."""
+    def _on_feedback(self, message: Any) -> None:
         with self._changed:
-            self._newest = message
-            self._unread.append(message)
+            self.feedback = message.feedback
             self._changed.notify_all()
 
     def _on_result(self, future: Any) -> None:
