@@ -4,6 +4,7 @@ import pytest
 
 pytest.importorskip("rclpy")
 
+import re
 from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
@@ -28,7 +29,7 @@ from goalreel.streaming.board import Board, BoardProgress, StepPanel
 from goalreel.streaming.camera import FrameCounts
 from goalreel.types import Failure, Step
 from goalreel_ros import cameras, diagnostics
-from goalreel_ros.cameras import COMPRESSED, NEWEST, RAW, CameraStamps, explain_silence
+from goalreel_ros.cameras import NEWEST, RAW, CameraStamps, explain_silence
 from goalreel_ros.client.once import next_frame
 from goalreel_ros.diagnostics import ERROR, OK, WARN
 from goalreel_ros.node import TaskClock
@@ -42,13 +43,6 @@ AT = Header(frame_id="optical")
 
 def calibrated(**fields) -> CameraInfo:
     return CameraInfo(width=640, height=480, k=K, p=P, d=[0.1, -0.2], distortion_model="plumb_bob", **fields)
-
-
-def test_the_same_size_keeps_the_calibration():
-    info = scaled(calibrated(), (640, 480), AT)
-    assert (info.header, info.width, info.height) == (AT, 640, 480)
-    assert (info.k.tolist(), info.p.tolist()) == (K, P)
-    assert (list(info.d), info.distortion_model) == ([0.1, -0.2], "plumb_bob")
 
 
 @pytest.mark.parametrize("roi", [None, RegionOfInterest(x_offset=100, y_offset=80, width=320, height=240)])
@@ -98,59 +92,29 @@ def driver(context):
     node.destroy_node()
 
 
-def offer(node, driver, *topics):
-    for topic, kind in topics:
-        driver.create_publisher(kind, topic, 1)
-    until(
-        lambda: all(
-            kind.__name__
-            in {p.topic_type.rsplit("/", 1)[1] for p in node.get_publishers_info_by_topic(topic)}
-            for topic, kind in topics
-        )
-    )
-
-
-def test_nobody_publishes_pictures(node):
-    assert explain_silence(node, "/image", RAW) == (
-        "no camera frame has arrived on /image (sensor_msgs/Image): nobody publishes it, nor any other "
-        "picture: is the camera's driver running?"
-    )
-
-
-def test_other_topics_are_named_with_what_to_write(node, driver):
-    offer(node, driver, ("/cam/raw", RawImage), ("/cam/raw/compressed", CompressedImage))
-    assert explain_silence(node, "/image", RAW).endswith(
-        "nobody publishes it. Pictures there are: "
-        "/cam/raw (give -r image:=/cam/raw -p image_transport:=raw), "
-        "/cam/raw/compressed (give -r image:=/cam/raw -p image_transport:=compressed)"
-    )
-
-
 @pytest.mark.parametrize(
-    ("published", "wanted", "topic", "give"),
+    ("offered", "topic", "says"),
     [
-        (CompressedImage, RAW, "/cam/jpeg", "-r image/compressed:=/cam/jpeg -p image_transport:=compressed"),
-        (RawImage, COMPRESSED, "/cam/picture", "-r image:=/cam/picture -p image_transport:=raw"),
+        ([], "/image", r"nobody publishes it\. Pictures there are: none: is the camera's driver running\?"),
+        ([("/cam/raw", RawImage)], "/image", r"there are: /cam/raw \(sensor_msgs/msg/Image\)"),
+        ([("/cam/jpeg", CompressedImage)], "/cam/jpeg", r"/cam/driver \(.*\) publishes another type there"),
+        ([("/off", RawImage)], "/off", r"though /cam/driver \(.*\) offers it: is the camera switched on"),
     ],
 )
-def test_a_topic_of_another_type(node, driver, published, wanted, topic, give):
-    offer(node, driver, (topic, published))
-    said = explain_silence(node, topic, wanted)
-    name = published.__name__
-    assert said.endswith(f": /cam/driver (sensor_msgs/{name}) publishes another type there: give {give}")
-
-
-def test_a_publisher_that_sends_nothing(node, driver):
-    offer(node, driver, ("/off", RawImage))
-    said = explain_silence(node, "/off", RAW)
-    assert "though /cam/driver (sensor_msgs/Image) offers it: is the camera switched on" in said
+def test_silence_on_a_topic_is_explained(node, driver, offered, topic, says):
+    for name, kind in offered:
+        driver.create_publisher(kind, name, 1)
+        until(lambda name=name: node.count_publishers(name))
+    assert re.search(
+        rf"arrived on {topic} \(sensor_msgs/msg/Image\).*{says}", explain_silence(node, topic, RAW)
+    )
 
 
 def test_a_publisher_whose_qos_does_not_fit(node, driver):
     driver.create_publisher(RawImage, "/best", NEWEST)
     until(lambda: node.count_publishers("/best"))
     said = explain_silence(node, "/best", RAW, QoSProfile(depth=1))
-    assert "/cam/driver (sensor_msgs/Image) offers it with another QoS (ERROR: Best effort publisher" in said
+    assert "/cam/driver (sensor_msgs/msg/Image) offers it with another QoS (ERROR: Best effort" in said
     assert "switched on" not in said
 
 
@@ -211,18 +175,18 @@ def test_a_plan_that_lost_a_model_is_a_warning_of_the_task_and_of_the_models():
 S, MS = 10**9, 10**6
 
 
-def stamps(age: float = 0.02, frames: int = 40, arrives=lambda i: True, now: int = 10**12) -> CameraStamps:
-    """A camera of 30 Hz whose frames are `age` seconds old on arrival, of which not all arrive."""
+def stamps(age: float = 0.02, now: int = 10**12) -> CameraStamps:
+    """A camera of 30 Hz whose frames are `age` seconds old on arrival."""
     made = CameraStamps()
-    for i in filter(arrives, range(frames)):
+    for i in range(20):
         made.put(now + i * S // 30 + i % 2 * MS, now + i * S // 30 + round(age * S))
     return made
 
 
-def test_the_latency_is_the_median_from_stamp_to_arrival():
-    assert float(stamps().latency(1.0)) == pytest.approx(0.02, abs=0.002)
-    assert not stamps().problem(1.0)
-    assert (CameraStamps().latency(1.0), CameraStamps().problem(1.0)) == ("", "")
+def unstamped() -> CameraStamps:
+    made = CameraStamps()
+    made.put(0, 10**12)
+    return made
 
 
 @pytest.mark.parametrize(
@@ -230,21 +194,15 @@ def test_the_latency_is_the_median_from_stamp_to_arrival():
     [
         (stamps(60.0), "its stamps are 60.0 s old on arrival: the frames are late, or the two clocks differ"),
         (stamps(-3.0), "its stamps are 3.0 s ahead of this node's clock: the two clocks differ"),
-        (stamps(1e8), "its stamps are 1,157 days old on arrival: the frames are late, or the two clocks"),
+        (unstamped(), "its frames carry no stamps"),
+        (stamps(now=-S), "this node has no time (use_sim_time): nobody publishes /clock"),
+        (CameraStamps(), ""),
     ],
 )
 def test_stamps_that_tell_no_latency_are_named_instead(made, problem):
-    assert made.problem(1.0).startswith(problem)
-    assert not made.latency(1.0)
-
-
-def test_without_a_clock_or_a_stamp_that_is_said():
-    unstamped = CameraStamps()
-    unstamped.put(0, 10**12)
-    assert unstamped.problem(1.0) == "its frames carry no stamps"
-    made = CameraStamps()
-    made.put(5 * S, 1)
-    assert made.problem(1.0) == "this node has no time (use_sim_time): nobody publishes /clock"
+    latency, none = stamps().latency(1.0)
+    assert (float(latency), none) == (pytest.approx(0.02, abs=0.002), "")
+    assert made.latency(1.0) == ("", problem)
 
 
 @pytest.mark.parametrize("profile", cameras.PROFILES)

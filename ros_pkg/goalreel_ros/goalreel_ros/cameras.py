@@ -31,9 +31,6 @@ from goalreel_ros.spin import Spin
 RAW, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 """For sensor data: a deeper queue would only make frames older."""
-_QOS_ADVICE = "set qos_overrides of this subscription, or the publisher's QoS"
-_OTHERS = 5
-"""Other image topics that are named."""
 
 
 def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile = NEWEST) -> str:
@@ -41,65 +38,40 @@ def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile = NEWEST)
 
     Topics that `node` itself publishes, and those that nobody does, are left out of what could be meant.
     """
-    start = f"no camera frame has arrived on {topic} ({_short(kind)})"
+    start = f"no camera frame has arrived on {topic} ({kind})"
     publishers = node.get_publishers_info_by_topic(topic)
     if not publishers:
-        others = _image_topics(node, topic)
-        if not others:
-            return f"{start}: nobody publishes it, nor any other picture: is the camera's driver running?"
-        return f"{start}: nobody publishes it. Pictures there are: {_list(others)}"
-    names = ", ".join(sorted(f"{_name(p)} ({_short(p.topic_type)})" for p in publishers))
-    types = {p.topic_type for p in publishers}
-    if kind in types:
-        checks = [qos_check_compatible(p.qos_profile, qos) for p in publishers if p.topic_type == kind]
-        if all(compatible == QoSCompatibility.ERROR for compatible, _ in checks):
-            return f"{start}: {names} offers it with another QoS ({checks[0][1].strip(' ;')}): {_QOS_ADVICE}"
-        return f"{start}, though {names} offers it: is the camera switched on, and on this network?"
-    advice = "; ".join(_arguments(topic, t) for t in sorted(types & {RAW, COMPRESSED}))
-    return f"{start}: {names} publishes another type there{f': give {advice}' if advice else ''}"
+        others = ", ".join(_image_topics(node)) or "none: is the camera's driver running?"
+        return f"{start}: nobody publishes it. Pictures there are: {others}"
+    names = ", ".join(sorted(f"{_name(p)} ({p.topic_type})" for p in publishers))
+    checks = [qos_check_compatible(p.qos_profile, qos) for p in publishers if p.topic_type == kind]
+    if not checks:
+        return f"{start}: {names} publishes another type there: see image_transport, raw or compressed"
+    if all(compatible == QoSCompatibility.ERROR for compatible, _ in checks):
+        advice = "set qos_overrides of this subscription, or the publisher's QoS"
+        return f"{start}: {names} offers it with another QoS ({checks[0][1].strip(' ;')}): {advice}"
+    return f"{start}, though {names} offers it: is the camera switched on, and on this network?"
 
 
-def _image_topics(node: Node, silent: str) -> list[tuple[str, str]]:
-    """(topic, type) of the pictures that other nodes publish."""
-    image_topics = []
-    for topic, types in node.get_topic_names_and_types():
-        for kind in {RAW, COMPRESSED}.intersection(types) if topic != silent else ():
-            this_node = (node.get_namespace(), node.get_name())
-            publishers = node.get_publishers_info_by_topic(topic)
-            if any((p.node_namespace, p.node_name) != this_node for p in publishers if p.topic_type == kind):
-                image_topics.append((topic, kind))
-    return sorted(image_topics)
-
-
-def _list(topics: list[tuple[str, str]]) -> str:
-    """Say what to write for each of the topics, of which some are named."""
-    lines = [f"{topic} (give {_arguments(topic, kind)})" for topic, kind in topics[:_OTHERS]]
-    more = len(topics) - len(lines)
-    return ", ".join(lines) + (f" and {more} more" if more else "")
-
-
-def _arguments(topic: str, kind: str) -> str:
-    """The arguments of a ROS node that make goalreel read `topic`."""
-    if kind == RAW:
-        return f"-r image:={topic} -p image_transport:=raw"
-    base = topic.removesuffix("/compressed")
-    remap = f"image:={base}" if base != topic else f"image/compressed:={topic}"
-    return f"-r {remap} -p image_transport:=compressed"
+def _image_topics(node: Node) -> list[str]:
+    """Name the pictures that other nodes publish, with their types."""
+    own = node.get_namespace(), node.get_name()
+    return [
+        f"{topic} ({kind})"
+        for topic, types in sorted(node.get_topic_names_and_types())
+        for kind in sorted({RAW, COMPRESSED}.intersection(types))
+        if any((p.node_namespace, p.node_name) != own for p in node.get_publishers_info_by_topic(topic))
+    ]
 
 
 def _name(publisher: TopicEndpointInfo) -> str:
     return f"{publisher.node_namespace.rstrip('/')}/{publisher.node_name}"
 
 
-def _short(kind: str) -> str:
-    return kind.replace("/msg/", "/")
-
-
 FRAMES = 60
 """Frames that are looked at: the last two seconds of most cameras."""
 AHEAD = 0.05
 """Seconds that a stamp may lie ahead of the node's clock, as between machines with synchronized clocks."""
-DAY = 86400.0
 
 
 class CameraStamps:
@@ -112,35 +84,25 @@ class CameraStamps:
         """Note a frame: its stamp, by the camera's clock, and its arrival, by the node's."""
         self._frames.append((stamp, arrival))
 
-    def latency(self, max_age: float) -> str:
-        """Give the median from stamp to arrival, in seconds; empty where the stamps do not tell it."""
-        ages = self._ages()
-        return "" if not ages or self.problem(max_age) else f"{median(ages):.3f}"
+    def latency(self, max_age: float) -> tuple[str, str]:
+        """Give the median from stamp to arrival, in seconds, or in its place a line on what is wrong.
 
-    def problem(self, max_age: float) -> str:
-        """Say in one line what is wrong with the stamps; empty if they are at most `max_age` seconds old."""
+        Both are empty without a frame. Stamps may be at most `max_age` seconds old.
+        """
         frames = tuple(self._frames)
         if not frames:
-            return ""
+            return "", ""
         if frames[-1][1] <= 1:
-            return "this node has no time (use_sim_time): nobody publishes /clock"
+            return "", "this node has no time (use_sim_time): nobody publishes /clock"
         if not any(stamp for stamp, _ in frames):
-            return "its frames carry no stamps"
-        age = min(self._ages())
-        if age < -AHEAD:
-            return f"its stamps are {_span(-age)} ahead of this node's clock: the two clocks differ"
-        if age > max_age:
-            return (
-                f"its stamps are {_span(age)} old on arrival: the frames are late, or the two clocks differ"
-            )
-        return ""
-
-    def _ages(self) -> list[float]:
-        return [(arrival - stamp) / 1e9 for stamp, arrival in tuple(self._frames)]
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.1f} s" if seconds < DAY else f"{seconds / DAY:,.0f} days"
+            return "", "its frames carry no stamps"
+        ages = [(arrival - stamp) / 1e9 for stamp, arrival in frames]
+        if min(ages) < -AHEAD:
+            return "", f"its stamps are {-min(ages):.1f} s ahead of this node's clock: the two clocks differ"
+        if min(ages) > max_age:
+            problem = "the frames are late, or the two clocks differ"
+            return "", f"its stamps are {min(ages):.1f} s old on arrival: {problem}"
+        return f"{median(ages):.3f}", ""
 
 
 type CameraSlot = FrameSlot[RawImage | CompressedImage]
@@ -185,10 +147,9 @@ class CameraInputs:
         self.info: CameraInfo | None = None
         """The newest message of `camera_info`."""
         self._clock, self._stamps, self._frame_bytes = node.get_clock(), CameraStamps(), 0
-        kind, topic = RawImage, node.resolve_topic_name("image")
+        kind, type_name, topic = RawImage, RAW, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
-            kind, topic = CompressedImage, _compressed_topic(node, topic)
-        type_name = COMPRESSED if kind is CompressedImage else RAW
+            kind, type_name, topic = CompressedImage, COMPRESSED, _compressed_topic(node, topic)
         self._topic, self._publishers = topic, partial(node.get_publishers_info_by_topic, topic)
         # Remappings are resolved already, and a remapping of the node's name must not apply to this node.
         self._node = Node(
@@ -223,16 +184,9 @@ class CameraInputs:
             warnings.append(f"nobody publishes {self._topic} any more")
         if counts.repeated:
             warnings.append(f"the newest frame was sent again {counts.repeated} times, with its stamp")
-        warnings += [
-            self._stamps.problem(max_age),
-            explain_size(self._frame_bytes),
-            explain_spacing(counts.spacing, max_age),
-        ]
-        values = {
-            "topic": self._topic,
-            "publishers": ", ".join(names),
-            "latency [s]": self._stamps.latency(max_age),
-        }
+        latency, problem = self._stamps.latency(max_age)
+        warnings += [problem, explain_size(self._frame_bytes), explain_spacing(counts.spacing, max_age)]
+        values = {"topic": self._topic, "publishers": ", ".join(names), "latency [s]": latency}
         silence = self.explain_silence() if counts.age is None else ""
         return camera(counts, max_age, silence, [w for w in warnings if w], values)
 
@@ -242,13 +196,9 @@ class CameraInputs:
         self._node.destroy_node()
 
     def _on_image(self, message: RawImage | CompressedImage) -> None:
-        header = message.header
-        frame_id = (
-            self._options().frame_id
-            or header.frame_id
-            or (self.info.header.frame_id if self.info is not None else "")
-        )
-        stamp = from_time(header.stamp)
+        from_info = self.info.header.frame_id if self.info is not None else ""
+        frame_id = self._options().frame_id or message.header.frame_id or from_info
+        stamp = from_time(message.header.stamp)
         if not self.slot.put(message, stamp, frame_id):
             return
         self._stamps.put(stamp, self._clock.now().nanoseconds)
