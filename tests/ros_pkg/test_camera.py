@@ -19,15 +19,12 @@ from rclpy.time import Time
 from sensor_msgs.msg import CameraInfo, CompressedImage, RegionOfInterest
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
-from support.boards import record
 from support.studio import studio
 from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.board import Board, BoardProgress, StepPanel
 from goalreel.streaming.camera import FrameCounts
-from goalreel.types import Failure, Step
 from goalreel_ros import cameras, diagnostics
 from goalreel_ros.cameras import NEWEST, RAW, CameraStamps, explain_silence
 from goalreel_ros.client.once import next_frame
@@ -158,18 +155,6 @@ def _scene(client):
     return answer.json() if answer.status_code == 200 else None
 
 
-LOST = "the planner failed: server gone"
-
-
-def test_a_plan_that_lost_a_model_is_a_warning_of_the_task_and_of_the_models():
-    whole = Board(state="executing")
-    lost = replace(whole, planner_failure=Failure(stage="plan", message="server gone"))
-    for board, level, text in ((whole, OK, "busy"), (lost, WARN, LOST)):
-        assert diagnostics.task(BoardProgress(board, message="busy"), "")[:2] == (level, text)
-    assert diagnostics.models("loaded", "", lost.degraded)[:2] == (WARN, LOST)
-    assert diagnostics.models("loaded", "", whole.degraded)[:2] == (OK, "loaded")
-
-
 # -- the camera
 
 S, MS = 10**9, 10**6
@@ -236,19 +221,3 @@ def test_a_jump_of_simulated_time_makes_nothing_late():
         clock.set_ros_time_override(Time(seconds=seconds, clock_type=clock.clock_type))
         times.append(now())
     assert [b - a for a, b in pairwise(times)] == [0, 2, 0, 0, 1]
-
-
-def test_goals_that_no_critic_accepted_are_among_the_values():
-    step = Step(name="a", instruction="b", prompt="c")
-    goals = (
-        StepPanel(0, record(step), 1, image_status="accepted"),
-        StepPanel(1, record(step), 1, image_status="rejected"),
-    )
-    _, _, values = diagnostics.task(BoardProgress(Board(state="executing", steps=goals)), "")
-    assert values["not accepted"] == "no critic accepted the goal of 1 of 2 steps"
-
-
-def test_what_the_engine_waits_for_is_among_the_values():
-    calls = ("waiting for the editor (server:URL) for 12 s",)
-    values = diagnostics.models("ready", "", "", waits=calls, waiting=2)[2]
-    assert (values["waiting for"], values["requests that wait"]) == (*calls, 2)

@@ -1,6 +1,5 @@
 """The Python client against the real node, its models scripted behind a real server, and odd nodes."""
 
-import re
 import threading
 import time
 from contextlib import closing
@@ -92,14 +91,6 @@ def test_pause_resume_override_and_cancel(client):
     for command in commands:
         with pytest.raises(GoalreelError, match="NO_TASK"):
             command()
-
-
-def test_which_model_is_waited_for_is_known_to_the_client(client, scripted):
-    with scripted.editor.gate.shut():
-        task = client.execute(RED)
-        says = r"rendering the goal image; waiting for the editor \(server:http://.*\) for \d+ s"
-        until(lambda: client.progress() and re.fullmatch(says, client.progress().message))
-        task.cancel(60)  # at once, for nobody waits for the editor any more
 
 
 def test_the_newest_task_wins_and_a_handle_cancels_its_own(client):
@@ -273,18 +264,3 @@ def test_closing_wakes_a_spin_that_was_about_to_wait():
     closing_now.set()
     end.join(60)
     assert not end.is_alive()
-
-
-def test_an_executor_that_is_busy_or_has_ended_is_told_from_another(monkeypatch):
-    free = threading.Event()
-    with closing(BackgroundNode("beside", args=[])) as beside:
-        beside.start()
-        assert beside.run(lambda: 7) == 7
-        monkeypatch.setattr("goalreel_ros.spin.CALL_TIMEOUT", 0.05)
-        beside._executor.create_task(free.wait)
-        with pytest.raises(TimeoutError, match=r"the executor of beside_.* is busy"):
-            beside.run(lambda: 7)
-        monkeypatch.undo()
-        free.set()
-    with pytest.raises(TimeoutError, match="has ended"):
-        beside.run(lambda: 7)

@@ -132,14 +132,6 @@ def test_every_topic_action_and_service_is_documented():
     assert sorted(name for name in names if f"`~/{name}`" not in text) == []
 
 
-def test_choices_are_named(node):
-    assert node.describe_parameter("on_model_failure").additional_constraints == "one of: text_only, fail"
-    assert (
-        node.describe_parameter("image_transport").additional_constraints
-        == f"one of: raw, compressed; {FIXED}"
-    )
-
-
 @pytest.mark.parametrize(("value", "problem"), [("Reliable", ""), ("fast", "'fast' is none of .*reliable")])
 def test_a_qos_policy_of_the_camera_is_checked(node, value, problem):
     topic = f"/{value}"

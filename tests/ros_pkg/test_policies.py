@@ -354,18 +354,6 @@ def ended(tree: Other) -> tuple[int, list[str]]:
 
 
 @pytest.mark.process
-def test_a_behaviour_tree_picks_sub_goal_after_sub_goal(client, robot):
-    tree = grow(f"{RED} {GREEN}")
-    for colour in (RED, GREEN):
-        until(lambda colour=colour: any(colour in line for line in tree.lines), 120)
-        until(lambda colour=colour: (g := client.subgoal()).active and g.instruction == colour)
-        robot.colour = colour
-    code, shown = ended(tree)
-    assert code == 0, "\n".join(tree.lines)
-    assert any("ExecuteTask [✓]" in line for line in shown)
-
-
-@pytest.mark.process
 def test_a_policy_that_gets_nowhere_has_it_planned_again_and_is_given_up(client, robot):
     tree = grow(f"{RED} {GREEN}", "--patience=0.5", "--replans=1")
     code, shown = ended(tree)

@@ -22,25 +22,13 @@ from goalreel.types import Failure
 PAGE = b"<html><body>Welcome</body></html>"
 
 
-def plan_of(**changes: object) -> Reply:
-    step = {"step_number": 1, "sub_task": "a", "step_instruction": "at 1", "prompt": "move to 1"}
-    return said(json.dumps({"execution_plan": [step | changes] if changes else []}))
-
-
 REPLIES = {
     "an error": Reply(500, b'{"error": {"message": "boom"}}'),
     "a page": Reply(200, PAGE),
-    "a page of a proxy": Reply(502, PAGE),
-    "an empty object": Reply(200, b"{}"),
-    "an empty body": Reply(200, b""),
     "half of a reply": Reply(200, said("x" * 99).body[:60]),
     "an error in a 200": Reply(200, b'{"error": {"message": "overloaded", "code": 503}}'),
-    "words for an error in a 200": Reply(200, b'{"error": "overloaded"}'),
-    "nothing": said(""),
-    "null": said(None),
     "a greeting": said("Sure!"),
-    "an empty plan": plan_of(),
-    "steps of empty strings": plan_of(sub_task="", step_instruction="", prompt=""),
+    "an empty plan": said(json.dumps({"execution_plan": []})),
 }
 
 

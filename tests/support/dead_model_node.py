@@ -1,13 +1,11 @@
 """The real node with a fault: `python -m support.dead_model_node --ros-args ...`.
 
-Each line on its standard input is what is wrong from now on: the stage whose model nobody reaches, or
-`leaks`: each plan then leaks memory, a thread and an open file.
+Each line on its standard input is the stage whose model nobody reaches from now on.
 """
 
 import sys
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 
 from goalreel.errors import BackendError
 from goalreel.models.load import load
@@ -19,12 +17,6 @@ from goalreel_ros.main import leave, run
 from goalreel_ros.node import GoalreelNode
 
 dead = ""
-leaked: list[object] = []
-
-
-def leak() -> None:
-    threading.Thread(target=threading.Event().wait, daemon=True).start()
-    leaked.extend([bytes(bytearray(4_000_000)), Path(__file__).open()])  # noqa: SIM115
 
 
 def dying(ask: Ask) -> Ask:
@@ -33,8 +25,6 @@ def dying(ask: Ask) -> Ask:
     def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
         if stage == dead:
             raise BackendError("the server is gone\nwith details")
-        if stage == "plan" and dead == "leaks":
-            leak()
         return ask(stage, requests)
 
     return answer

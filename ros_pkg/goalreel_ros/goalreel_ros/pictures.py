@@ -2,8 +2,7 @@
 
 import threading
 from array import array
-from collections.abc import Buffer, Iterable
-from typing import Any
+from collections.abc import Iterable
 
 import numpy as np
 from sensor_msgs.msg import CameraInfo, CompressedImage
@@ -20,17 +19,9 @@ def decode(message: RawImage | CompressedImage) -> Image:
     Raises:
         ValueError: it is no colour picture; one line that says what to do.
     """
-    data = octets(message.data)
     if isinstance(message, RawImage):
-        return decode_raw(message.encoding, message.height, message.width, message.step, data)
-    return decode_compressed(data, message.format)
-
-
-def octets(data: Any) -> Buffer:
-    """Give the content of a `uint8[]` field as bytes, without a copy where the field allows it."""
-    # Up to Kilted the field is an array.array. From Lyrical on it may be a `rosidl_buffer.Buffer`, where the
-    # picture is in a vendor's memory (ros2/rosidl pull request 943, ros2/rosidl_python 250).
-    return data if isinstance(data, Buffer) else data.to_bytes()
+        return decode_raw(message.encoding, message.height, message.width, message.step, message.data)
+    return decode_compressed(message.data, message.format)
 
 
 def raw(image: Image, header: Header) -> RawImage:
