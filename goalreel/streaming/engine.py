@@ -10,7 +10,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID, uuid4
 
 from goalreel.critics.examiner import Examination, Examiner
@@ -37,7 +37,6 @@ from goalreel.streaming.request import (
     TaskOutcome,
     TaskRequest,
     Ticket,
-    examination_of,
     examiner_of,
     first_board,
     names_of,
@@ -132,20 +131,18 @@ class Engine:
 
     def begin_loading(self) -> "concurrent.futures.Future[ModelCaller]":
         """Begin to load the models. A `stop` that comes afterwards ends it, whenever it comes."""
-        return asyncio.run_coroutine_threadsafe(self._require_models(), self._run_loop())
+        return self._begin(self._require_models())
 
     @staticmethod
-    def finish_loading(loading: "concurrent.futures.Future[ModelCaller]") -> bool:
+    def finish_loading(loading: "concurrent.futures.Future[Any]") -> bool:
         """Wait for what `begin_loading` began. False if the engine is stopped meanwhile.
 
         Raises:
             UserError: a model cannot be loaded.
         """
-        try:
+        with suppress(concurrent.futures.CancelledError):
             loading.result()
-        except concurrent.futures.CancelledError:
-            return False
-        return True
+        return not loading.cancelled()
 
     def probe(self, timeout: float) -> bool:
         """Ask the models' servers whether they are there, for `timeout` seconds at most, once all are loaded.
@@ -155,7 +152,7 @@ class Engine:
         Raises:
             UserError: one does not answer, or the address, the key or the model's name is wrong.
         """
-        return self._wait(self._probe(timeout))
+        return self.finish_loading(self._begin(self._probe(timeout)))
 
     def start(self) -> None:
         """Take requests. Models that are not loaded are loaded in the background."""
@@ -219,16 +216,17 @@ class Engine:
         assert self._loop is not None
         return self._loop
 
-    def _wait[Result](self, coroutine: Coroutine[object, object, Result]) -> bool:
-        """Run a coroutine on the loop and wait for it. False if the engine is stopped before."""
+    def _begin[Result](
+        self, coroutine: Coroutine[object, object, Result]
+    ) -> "concurrent.futures.Future[Result]":
+        """Run a coroutine on the loop. Its future is cancelled where the engine is stopped before its end."""
         try:
-            asyncio.run_coroutine_threadsafe(coroutine, self._run_loop()).result()
-        except concurrent.futures.CancelledError:
-            return False
+            return asyncio.run_coroutine_threadsafe(coroutine, self._run_loop())
         except RuntimeError:  # the loop is closed
             coroutine.close()
-            return False
-        return True
+            never: concurrent.futures.Future[Result] = concurrent.futures.Future()
+            never.cancel()
+            return never
 
     def _call[*Arguments](self, function: Callable[[*Arguments], object], *arguments: *Arguments) -> None:
         """Call a function on the loop, from any thread. Does nothing once the loop has ended."""
@@ -281,11 +279,10 @@ class Engine:
         Raises:
             TaskEnded: they cannot be loaded.
         """
-        assert self._models is not None
-        await asyncio.wait([self._models])
-        if (error := self._models.exception()) is not None:
-            raise TaskEnded(ErrorCode.MODELS_NOT_LOADED, one_line(error))
-        self._caller = caller = self._models.result()
+        try:
+            self._caller = caller = await self._require_models()
+        except UserError as e:
+            raise TaskEnded(ErrorCode.MODELS_NOT_LOADED, one_line(e)) from None
         caller.examiner = self._examiner if self._settings.controls else None
         return caller
 
@@ -340,18 +337,14 @@ class Engine:
     @property
     def examination(self) -> Examination | None:
         """The examination of the critic, as far as it is."""
-        return examination_of(self._examiner, self._names)
+        found = self._examiner.examination
+        return found.model_copy(update={"critic": f"model {self._names.critic}"}) if found.kinds else None
 
     @property
     def cue_state(self) -> str:
         """A line on the step under way, by labelled episodes; empty without them."""
         active = self.board.active
         return "" if self.cue is None else self.cue.describe(0 if active is None else active.index)
-
-    @property
-    def waiting_requests(self) -> int:
-        """Number of requests that wait for the one before them to end."""
-        return max(0, len(self._tickets) - 1)
 
     # -- requests and commands
 

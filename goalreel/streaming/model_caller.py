@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from goalreel.critics.examiner import Examiner
-from goalreel.errors import BackendError, first_line
+from goalreel.errors import BackendError, InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.http.calls import Abort
 from goalreel.http.probe import probe
@@ -279,7 +279,8 @@ class Probes:
         self._model_set, self._names = model_set, names
         self.answers: dict[Role, str] = {}
         """The answer of each server; without those of models that ask no server."""
-        self._remarks: dict[Role, str] = {}
+        self.remarks: list[str] = []
+        """Things to look at although a server answered."""
         self._problems: dict[Role, str] = {}
 
     async def run(self, timeout: float) -> None:
@@ -289,12 +290,7 @@ class Probes:
             UserError: one does not answer, or the address, the key or the model's name is wrong.
         """
         late = time.monotonic() + timeout
-        tasks = [asyncio.create_task(self._probe(role, timeout, late)) for role in ROLES]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
+        await asyncio.gather(*(self._probe(role, late) for role in ROLES))
         if problem := self.describe():
             raise BackendError(problem)
 
@@ -306,28 +302,23 @@ class Probes:
                 names.setdefault(problem, []).append(f"{role} ({getattr(self._names, role)})")
         return "; ".join(f"{', '.join(each)}: {problem}" for problem, each in names.items())
 
-    @property
-    def remarks(self) -> list[str]:
-        """Things to look at although all servers answered."""
-        return [f"the {role}: {self._remarks[role]}" for role in ROLES if role in self._remarks]
-
-    async def _probe(self, role: Role, timeout: float, late: float) -> None:
+    async def _probe(self, role: Role, late: float) -> None:
         queue, ask = ModelQueue(f"goalreel-probe-{role}"), partial(probe, getattr(self._model_set, role))
         while True:
             began = time.monotonic()
             try:
                 remark = await queue.call(ask, max(PAUSE_S, late - began))
                 break
-            except (BackendError, TimeoutError) as e:
-                self._problems[role] = str(e) or f"no answer within {timeout:g} s"
-                if time.monotonic() + PAUSE_S > late:
+            except (UserError, TimeoutError) as e:
+                self._problems[role] = str(e) or "no answer in time"
+                if isinstance(e, InputError) or time.monotonic() + PAUSE_S > late:
                     return
             await asyncio.sleep(PAUSE_S)
         self._problems.pop(role, None)
         if remark is not None:
             self.answers[role] = f"answered in {time.monotonic() - began:.3f} s"
         if remark:
-            self._remarks[role] = remark
+            self.remarks.append(f"the {role}: {remark}")
 
 
 def one_line(error: BaseException) -> str:

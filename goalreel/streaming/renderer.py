@@ -14,7 +14,7 @@ from goalreel.loop import StepDrawing, Trajectory, choose_references, render_ste
 from goalreel.streaming.board import Frame, StepPanel
 from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
-from goalreel.streaming.request import TaskEnded, end_from_step
+from goalreel.streaming.request import end_from_step
 from goalreel.types import Answer, Candidate, Edit, Failure, Request, StoryboardStep, Task
 
 
@@ -121,7 +121,13 @@ class Renderer:
         result = await advance(self._trajectory(task, index, images), ask)
         end = end_from_step(result, self._settings)
         # The next step starts from the editor's own picture; listeners get it in the camera's size.
-        self._finish(panel().finish(result, self._live.now(), source.size), end)
+        final = panel().finish(result, self._live.now(), source.size)
+        if end is not None:
+            final = replace(final, image_status="failed")
+        elif final.image_status == "failed":  # the step continues in words
+            final = replace(final, image_status="unjudged")
+        self._live.put_panel(final)
+        self._live.report_phase("validating", final)
         if end is not None:
             raise end
         return result
@@ -152,14 +158,6 @@ class Renderer:
         if self._early is not None:
             self._early[1].cancel()
             self._early = None
-
-    def _finish(self, panel: StepPanel, end: TaskEnded | None) -> None:
-        if end is not None:
-            panel = replace(panel, image_status="failed")
-        elif panel.image_status == "failed":  # the step continues in words
-            panel = replace(panel, image_status="unjudged")
-        self._live.put_panel(panel)
-        self._live.report_phase("validating", panel)
 
 
 def _as_text(panel: StepPanel, now: int) -> StepPanel:

@@ -10,7 +10,7 @@ from typing import Literal, Protocol, Self
 from uuid import UUID, uuid4
 
 from goalreel.claims import UNKNOWN, makers
-from goalreel.critics.examiner import Examination, Examiner, quota
+from goalreel.critics.examiner import Examiner, quota
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.names import ModelName
@@ -18,7 +18,7 @@ from goalreel.models.presets import Preset
 from goalreel.settings import is_read_only
 from goalreel.streaming.board import Board, CodedText, ErrorCode, Goal, ModelNames
 from goalreel.streaming.settings import EngineSettings
-from goalreel.types import ROLE_OF_STAGE, Failure, Plan, Step, StoryboardStep, Verdict
+from goalreel.types import ROLE_OF_STAGE, Failure, StoryboardStep, Verdict
 from goalreel.wording import reader_text
 
 EXCERPT_LENGTH = 200
@@ -95,17 +95,6 @@ def end_from_failure(failure: Failure) -> TaskEnded:
     return TaskEnded(ErrorCode[code], message)
 
 
-def single_step_plan(failure: Failure, task: str, settings: EngineSettings) -> Plan:
-    """Make the task itself the only sub-goal, in words, where the planner cannot be asked and text will do.
-
-    Raises:
-        TaskEnded: `on_model_failure` is "fail", or the planner answered without giving a plan.
-    """
-    if settings.on_model_failure == "fail" or failure.reply is not None:
-        raise end_from_failure(failure)
-    return Plan(steps=(Step(name=task, instruction=task, prompt=None, auxiliary_text=task),))
-
-
 def end_from_step(result: StoryboardStep, settings: EngineSettings) -> TaskEnded | None:
     """Give the exception with which a rendered step ends the task under these settings, or None."""
     if result.usable:
@@ -159,12 +148,6 @@ def examiner_of(settings: EngineSettings, preset: Preset) -> Examiner:
         writer=f"node_{uuid4().hex[:8]}",
         control_count=lambda judged: round(settings.controls * quota(judged)),
     )
-
-
-def examination_of(examiner: Examiner, names: ModelNames) -> Examination | None:
-    """Give the examination of the critic, under its published name; None where it was asked nothing."""
-    found = examiner.examination
-    return found.model_copy(update={"critic": f"model {names.critic}"}) if found.kinds else None
 
 
 def problem_of(

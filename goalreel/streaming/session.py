@@ -21,7 +21,6 @@ from goalreel.streaming.request import (
     Ticket,
     attempts_of,
     end_from_failure,
-    single_step_plan,
 )
 from goalreel.types import ROLE_OF_STAGE, Plan, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 
@@ -175,7 +174,11 @@ class Session:
         if isinstance(plan, Plan):
             self.live.update(state="rendering", steps=self._panels(plan.steps))
             return
-        (panel,) = self._panels(single_step_plan(plan, self._request.task, self._settings).steps)
+        if self._settings.on_model_failure == "fail" or plan.reply is not None:
+            raise end_from_failure(plan)
+        # The task itself stands in for a plan, in words.
+        task = self._request.task
+        (panel,) = self._panels([Step(name=task, instruction=task, prompt=None, auxiliary_text=task)])
         panel = replace(panel, image_status="unjudged", created=self.live.now(), written_by="person")
         self.live.update(state="rendering", steps=(panel,), planner_failure=plan)
 
@@ -308,11 +311,13 @@ class Session:
 
         A robot reaches the steps without an editor, but nobody else stands in for planner and critic.
         """
-        board, executes, is_checked = self.live.board, self.live.executes, self._verdict is not None
+        board, executes = self.live.board, self.live.executes
+        if self._verdict is not None:
+            return ErrorCode.NONE, board.degraded
         failed = {ROLE_OF_STAGE[failure.stage] for failure in board.failures}
-        if not is_checked and (failed & _SOLE_JUDGES if executes else failed):
+        if failed & _SOLE_JUDGES if executes else failed:
             return ErrorCode.UNCONFIRMED, board.degraded
-        not_checked = "" if is_checked else NOT_CHECKED if executes else board.unaccepted
+        not_checked = NOT_CHECKED if executes else board.unaccepted
         return ErrorCode.NONE, "; ".join(filter(None, (not_checked, board.degraded)))
 
     def end(self, error: ErrorCode, message: str) -> TaskOutcome:

@@ -25,9 +25,7 @@ def diagnose(
     `refusal` is why the last instruction was refused, or empty; `rivals` says that other nodes have its name.
     """
     progress = engine.progress()
-    of_models = models(
-        *engine.loading, progress.board.degraded, engine.probes, engine.waits, engine.waiting_requests
-    )
+    of_models = models(*engine.loading, progress.board.degraded, engine.probes, engine.waits)
     of_task = task(progress, refusal, engine.cue_state, engine.examination)
     if rivals:
         level, text, values = of_task
@@ -86,18 +84,13 @@ def models(
     degraded: str,
     probes: Probes | None = None,
     waits: Sequence[str] = (),
-    waiting: int = 0,
 ) -> Diagnosis:
     """Diagnose the models: whether they are loaded, which one is being loaded, or why one cannot be.
 
     `degraded` says which of them failed in the present task, and `probes` how their servers answered when the
-    node was activated. `waits` says what is waited for, and `waiting` how many requests wait their turn.
+    node was activated. `waits` says what is waited for.
     """
-    values: dict[str, object] = {
-        "state": loading,
-        "waiting for": "; ".join(waits),
-        "requests that wait": waiting,
-    }
+    values: dict[str, object] = {"state": loading, "waiting for": "; ".join(waits)}
     if loading == "failed":
         return ERROR, f"cannot be loaded: {reason}", values
     if probes is not None:
