@@ -64,7 +64,7 @@ def _arguments() -> list[DeclareLaunchArgument]:
         DeclareLaunchArgument(
             "camera",
             default_value="camera",
-            description="Base topic of the camera: frames at CAMERA/IMAGE, intrinsics at CAMERA/camera_info.",
+            description="Base topic of the camera: frames at CAMERA/IMAGE.",
         ),
         DeclareLaunchArgument(
             "image", default_value="image_raw", description="Name of the frames below the base topic."
@@ -116,10 +116,7 @@ def _node(context: LaunchContext) -> list[LifecycleNode]:
             namespace=LaunchConfiguration("namespace"),
             # The node activates itself, with the same code as without launch, which is tested.
             parameters=[LaunchConfiguration("params_file"), parameters],
-            remappings=[
-                ("image", [LaunchConfiguration("camera"), "/", LaunchConfiguration("image")]),
-                ("camera_info", [LaunchConfiguration("camera"), "/camera_info"]),
-            ],
+            remappings=[("image", [LaunchConfiguration("camera"), "/", LaunchConfiguration("image")])],
             output="screen",
         )
     ]

@@ -15,7 +15,7 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 HERE = Path(__file__).parent
-CAMERA = [("image", "camera/image_raw"), ("camera_info", "camera/camera_info")]
+CAMERA = [("image", "camera/image_raw")]
 
 
 def generate_launch_description() -> LaunchDescription:

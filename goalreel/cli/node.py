@@ -35,7 +35,7 @@ def node(
     preset: Preset = None,
     models: ModelChoice,
     camera: Annotated[
-        str, typer.Option(metavar="TOPIC", help="The camera: TOPIC/image_raw and TOPIC/camera_info.")
+        str, typer.Option(metavar="TOPIC", help="The camera: frames on TOPIC/image_raw.")
     ] = "camera",
     namespace: Annotated[str | None, typer.Option(help="Namespace of the node and its topics.")] = None,
     params_file: Annotated[
@@ -106,7 +106,7 @@ def _check(preset: str | None, models: ModelChoice) -> None:
 
 
 def _remappings(camera: str, namespace: str | None) -> Iterator[str]:
-    yield from ("-r", f"image:={camera}/image_raw", "-r", f"camera_info:={camera}/camera_info")
+    yield from ("-r", f"image:={camera}/image_raw")
     if namespace is not None:
         yield from ("-r", f"__ns:=/{namespace.strip('/')}")
 

@@ -16,7 +16,7 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.time import Time
-from sensor_msgs.msg import CameraInfo, CompressedImage, RegionOfInterest
+from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 from support.studio import studio
@@ -30,39 +30,8 @@ from goalreel_ros.cameras import NEWEST, RAW, CameraStamps, explain_silence
 from goalreel_ros.client.once import next_frame
 from goalreel_ros.diagnostics import ERROR, OK, WARN
 from goalreel_ros.node import TaskClock
-from goalreel_ros.pictures import raw, scaled
+from goalreel_ros.pictures import raw
 from goalreel_ros.spin import BackgroundNode
-
-K = [500.0, 0, 320, 0, 500, 240, 0, 0, 1]
-P = [500.0, 0, 320, -24, 0, 500, 240, 0, 0, 0, 1, 0]
-AT = Header(frame_id="optical")
-
-
-def calibrated(**fields) -> CameraInfo:
-    return CameraInfo(width=640, height=480, k=K, p=P, d=[0.1, -0.2], distortion_model="plumb_bob", **fields)
-
-
-@pytest.mark.parametrize("roi", [None, RegionOfInterest(x_offset=100, y_offset=80, width=320, height=240)])
-@pytest.mark.parametrize("binning", [0, 2])
-def test_a_point_lies_where_the_picture_shows_it(roi, binning):
-    """A pixel of the sensor, cut and scaled to the picture, is the pixel that the new matrices project to."""
-    made = scaled(
-        calibrated(roi=roi or RegionOfInterest(), binning_x=binning, binning_y=binning), (160, 120), AT
-    )
-    corner, share = ((100, 80), 0.5) if roi else ((0, 0), 0.25)
-    point = np.array([0.1, -0.05, 2.0, 1.0])
-    for given, new, shape in ((K, made.k, (3, 3)), (P, made.p, (3, 4))):
-        x, y, z = np.reshape(given, shape) @ point[: shape[1]]
-        wanted = (np.array([x, y]) / z - corner) * share
-        x, y, z = np.reshape(new, shape) @ point[: shape[1]]
-        assert np.allclose([x / z, y / z], wanted)
-    assert (made.binning_x, made.roi) == (0, RegionOfInterest())
-
-
-@pytest.mark.parametrize("info", [None, CameraInfo(), CameraInfo(width=640, height=480)])
-def test_without_a_calibration_it_says_so(info):
-    made = scaled(info, (160, 120), AT)
-    assert (made.width, made.height, made.k[0]) == (160, 120, 0)
 
 
 @pytest.fixture(scope="module")

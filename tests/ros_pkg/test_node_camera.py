@@ -8,7 +8,6 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import ReliabilityPolicy
-from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image as RawImage
 from support.ros_bench import GREEN, RED, Robot
 from support.wait import until
@@ -24,7 +23,6 @@ from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process
 
-SUBGOAL_INFO = "goalreel/subgoal/camera_info"
 ABORTED, SUCCEEDED = GoalStatus.STATUS_ABORTED, GoalStatus.STATUS_SUCCEEDED
 PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0, "stall_timeout": 60.0}
 
@@ -32,7 +30,6 @@ PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0, "stall_timeout": 60.0}
 @pytest.fixture(scope="module")
 def node_parameters():
     return PATIENT | {
-        "qos_overrides./camera_info.subscription.reliability": "reliable",
         "qos_overrides./goalreel/progress.publisher.reliability": "best_effort",
     }
 
@@ -129,15 +126,19 @@ def test_frames_that_cannot_be_read(robot, impatient, reports, case):
         (("image:=/arm/image_raw", "image/compressed:=/arm/jpeg"), "/arm/jpeg"),
     ],
 )
-def test_where_compressed_frames_are_awaited(remapped, topic):
+def test_where_compressed_frames_are_awaited_and_with_which_qos(remapped, topic):
     rules = [word for rule in remapped for word in ("-r", rule)]
     context = Context()
     context.init()
     with context:
-        node = Node("goalreel", context=context, cli_args=["--ros-args", *rules], use_global_arguments=False)
+        reliable = f"qos_overrides.{topic}.subscription.reliability:=reliable"
+        words = ["--ros-args", *rules, "-p", reliable]
+        node = Node("goalreel", context=context, cli_args=words, use_global_arguments=False)
         options = NodeOptions(image_transport="compressed")
         inputs = CameraInputs(node, lambda: options, FrameSlot(decode), lambda: None)
         until(lambda: topic in dict(node.get_subscriber_names_and_types_by_node("goalreel_camera", "/")))
+        (found,) = node.get_subscriptions_info_by_topic(topic)
+        assert found.qos_profile.reliability is ReliabilityPolicy.RELIABLE
         inputs.destroy()
         node.destroy_node()
 
@@ -224,49 +225,9 @@ def test_a_bag_played_beside_the_camera_is_named_and_shows_no_task_done(robot, r
     robot.cancel(handle)
 
 
-def film_with(robot, info: CameraInfo) -> None:
-    """Send frames without a frame_id beside `info`, until the node takes the frame_id from there."""
-
-    def nameless():
-        robot.info.publish(info)
-        frame = robot.frame()
-        frame.header.frame_id = ""
-        return frame
-
-    robot.film(nameless)
-    until(lambda: generate(robot, text_only=True)[1].storyboard.header.frame_id == info.header.frame_id)
-
-
-def test_the_optical_frame_is_the_images_else_the_camera_infos(robot):
-    robot.film()
-    _, result = generate(robot, text_only=True)
-    assert result.storyboard.header.frame_id == "camera_optical"
-    info = CameraInfo()
-    info.header.frame_id = "info_optical"
-    film_with(robot, info)
-
-
-def test_a_goal_has_the_camera_s_calibration_beside_it(robot):
-    info = CameraInfo(width=128, height=96, distortion_model="plumb_bob", d=[0.1, 0.0, 0.0, 0.0, 0.0])
-    info.k = [100.0, 0, 64, 0, 100, 48, 0, 0, 1]
-    info.header.frame_id = "calibrated_optical"
-    infos, pictures = robot.listen(CameraInfo, SUBGOAL_INFO), robot.listen(RawImage, "goalreel/subgoal/image")
-    film_with(robot, info)  # 64x48
-    handle = robot.send(ExecuteTask, "execute_task", task=RED)
-    until(lambda: infos and infos[-1].k[0] and pictures and infos[-1].header == pictures[-1].header)
-    robot.cancel(handle)
-    assert (infos[-1].width, infos[-1].height) == (pictures[-1].width, pictures[-1].height) == (64, 48)
-    assert infos[-1].k.tolist() == [50, 0, 32, 0, 50, 24, 0, 0, 1]
-    assert infos[-1].d.tolist() == info.d.tolist()
-    late = robot.listen(CameraInfo, SUBGOAL_INFO)
-    until(lambda: late)  # latched
-
-
 def test_qos_can_be_overridden_by_parameters(robot):
     (progress,) = robot.node.get_publishers_info_by_topic("/goalreel/progress")
     assert progress.qos_profile.reliability is ReliabilityPolicy.BEST_EFFORT
-    (info,) = robot.node.get_subscriptions_info_by_topic("/camera_info")
-    assert info.qos_profile.reliability is ReliabilityPolicy.RELIABLE
     (goal,) = robot.node.get_publishers_info_by_topic("/goalreel/subgoal")
     assert goal.qos_profile.reliability is ReliabilityPolicy.RELIABLE, "the others are as they were"
 

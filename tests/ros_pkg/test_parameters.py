@@ -6,7 +6,6 @@ import pytest
 import rclpy
 from rclpy.context import Context
 from rclpy.parameter import Parameter
-from rclpy.qos import ReliabilityPolicy
 from support.places import ROOT
 
 from goalreel.errors import InputError
@@ -14,11 +13,9 @@ from goalreel.models.load import load
 from goalreel.models.presets import ModelChoice
 from goalreel.streaming.board import ErrorCode
 from goalreel_ros import parameters
-from goalreel_ros.cameras import NEWEST
 from goalreel_ros.client.commander import SERVICES
 from goalreel_ros.node import GoalreelNode
 from goalreel_ros.parameters import FIXED, PARAMETERS, check_names
-from goalreel_ros.qos import subscription_qos
 
 INTERFACE = ROOT / "docs/reference/ros-interface.md"
 
@@ -130,18 +127,6 @@ def test_every_topic_action_and_service_is_documented():
     assert {"subgoal", "execute_task", "start/execute_task", "get_storyboard", "pause"} < names
     text = INTERFACE.read_text()
     assert sorted(name for name in names if f"`~/{name}`" not in text) == []
-
-
-@pytest.mark.parametrize(("value", "problem"), [("Reliable", ""), ("fast", "'fast' is none of .*reliable")])
-def test_a_qos_policy_of_the_camera_is_checked(node, value, problem):
-    topic = f"/{value}"
-    name = f"qos_overrides.{topic}.subscription.reliability"
-    node.declare_parameter(name, value)
-    if problem:
-        with pytest.raises(InputError, match=f"{name}: {problem}"):
-            subscription_qos(node, topic, NEWEST)
-    else:
-        assert subscription_qos(node, topic, NEWEST).reliability is ReliabilityPolicy.RELIABLE
 
 
 def test_a_parameter_that_is_unset_is_none_in_the_settings(node):

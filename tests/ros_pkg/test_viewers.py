@@ -63,7 +63,7 @@ def test_every_display_finds_what_the_node_publishes(config):
     }
     with rclpy.init():
         node = rclpy.create_node("goalreel")
-        outputs = Outputs(node, NodeOptions(), lambda: 1, lambda: None, lambda: None)
+        outputs = Outputs(node, NodeOptions(), lambda: 1, lambda: None)
         inputs = CameraInputs(node, NodeOptions, new_slot(), outputs.follow_camera)
         for topic, display in shown.items():
             if topic == "/image":

@@ -20,7 +20,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.action.client import ActionClient
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
-from sensor_msgs.msg import CameraInfo, CompressedImage
+from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
 
@@ -197,7 +197,6 @@ class Robot:
         self._compressed = self.node.create_publisher(
             CompressedImage, f"{image}/compressed", qos_profile_sensor_data
         )
-        self.info = self.node.create_publisher(CameraInfo, "camera_info", 1)
         self._instruct = self.node.create_publisher(String, f"{node}/instruction", 10)
         self._clients: dict[str, Any] = {}
         self._timer: Any = None

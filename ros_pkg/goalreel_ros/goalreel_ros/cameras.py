@@ -4,6 +4,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable
+from copy import copy
 from functools import partial
 from statistics import median
 
@@ -18,14 +19,14 @@ from rclpy.qos import (
     qos_check_compatible,
 )
 from rclpy.topic_endpoint_info import TopicEndpointInfo
-from sensor_msgs.msg import CameraInfo, CompressedImage
+from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
 from goalreel.streaming.camera import FrameSlot, explain_spacing
 from goalreel_ros.convert import from_time
 from goalreel_ros.diagnostics import Diagnosis, camera
 from goalreel_ros.parameters import NodeOptions
-from goalreel_ros.qos import subscription_qos
+from goalreel_ros.qos import OVERRIDABLE
 from goalreel_ros.spin import Spin
 
 RAW, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
@@ -129,14 +130,14 @@ def explain_size(size: int) -> str:
 
 
 class CameraInputs:
-    """Subscribes to `image` and `camera_info`. The callbacks only fill the slot; its reader decodes.
+    """Subscribes to `image`. The callback only fills the slot; its reader decodes.
 
     `on_frame` is called after every frame and must return at once. `explain_silence()` says in one line what
     the ROS graph tells of a topic on which nothing arrives.
 
     It has a node and a thread of its own. An executor that serves twenty other entities takes milliseconds
     longer to pass a frame on (`benchmarks/ros.py`), and a node of rclpy belongs to one executor. Its QoS
-    parameters are those of `node`, which makes it in configure and removes it in cleanup.
+    parameters are given to `node`, which makes it in configure and removes it in cleanup.
     """
 
     def __init__(
@@ -144,8 +145,6 @@ class CameraInputs:
     ) -> None:
         self.slot = slot
         self._options, self._on_frame = options, on_frame
-        self.info: CameraInfo | None = None
-        """The newest message of `camera_info`."""
         self._clock, self._stamps, self._frame_bytes = node.get_clock(), CameraStamps(), 0
         kind, type_name, topic = RawImage, RAW, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
@@ -159,13 +158,11 @@ class CameraInputs:
             use_global_arguments=False,
             enable_rosout=False,
             start_parameter_services=False,
+            parameter_overrides=list(node._parameter_overrides.values()),
         )
-        qos = subscription_qos(node, topic, NEWEST)
+        qos = copy(NEWEST)  # rclpy changes it, where a parameter overrides it
+        self._node.create_subscription(kind, topic, self._on_image, qos, qos_overriding_options=OVERRIDABLE)
         self.explain_silence = partial(explain_silence, node, topic, type_name, qos)
-        self._node.create_subscription(kind, topic, self._on_image, qos)
-        info_topic = node.resolve_topic_name("camera_info")
-        qos = subscription_qos(node, info_topic, NEWEST)
-        self._node.create_subscription(CameraInfo, info_topic, self._on_info, qos)
         self._executor = SingleThreadedExecutor(context=node.context)
         self._executor.add_node(self._node)
         self._spin = Spin(self._executor)
@@ -196,8 +193,7 @@ class CameraInputs:
         self._node.destroy_node()
 
     def _on_image(self, message: RawImage | CompressedImage) -> None:
-        from_info = self.info.header.frame_id if self.info is not None else ""
-        frame_id = self._options().frame_id or message.header.frame_id or from_info
+        frame_id = self._options().frame_id or message.header.frame_id
         stamp = from_time(message.header.stamp)
         if not self.slot.put(message, stamp, frame_id):
             return
@@ -205,6 +201,3 @@ class CameraInputs:
         if isinstance(message, RawImage):
             self._frame_bytes = message.step * message.height
         self._on_frame()
-
-    def _on_info(self, message: CameraInfo) -> None:
-        self.info = message

@@ -246,7 +246,7 @@ class NodeEntities:
         self._nodes = node.get_node_names_and_namespaces
         self._own_name = node.get_name(), node.get_namespace()
         with ExitStack() as undo:
-            self.outputs = Outputs(node, options, self.now, self._live_frame, lambda: self._camera.info)
+            self.outputs = Outputs(node, options, self.now, self._live_frame)
             undo.callback(self.outputs.destroy)
             self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.follow_camera)
             undo.callback(self._camera.destroy)

@@ -10,7 +10,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CameraInfo, CompressedImage
+from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header, String
 
@@ -22,7 +22,7 @@ from goalreel_ros import convert
 from goalreel_ros.convert import header
 from goalreel_ros.overview import Overview
 from goalreel_ros.parameters import NodeOptions
-from goalreel_ros.pictures import Jpegs, black, raw, scaled
+from goalreel_ros.pictures import Jpegs, black, raw
 from goalreel_ros.qos import GOAL, LATCHED, create_publisher
 
 
@@ -66,15 +66,12 @@ class GoalPictures:
         jpegs: Jpegs,
         form: SubGoalForm,
         live_frame: Callable[[], Frame | None],
-        camera_info: Callable[[], CameraInfo | None],
     ) -> None:
         self.follows = form in LIVE_FORMS
         self._form: SubGoalForm = form
-        self._live_frame, self._jpegs, self._camera_info = live_frame, jpegs, camera_info
+        self._live_frame, self._jpegs = live_frame, jpegs
         self._raw = create(RawImage, "~/subgoal/image", GOAL)
         self._compressed = create(CompressedImage, "~/subgoal/image/compressed", GOAL)
-        # Beside the image, where image_transport looks for it.
-        self._info = create(CameraInfo, "~/subgoal/camera_info", GOAL)
         self._size: tuple[int, int] | None = None
         self._goal: Image | None = None
 
@@ -109,9 +106,6 @@ class GoalPictures:
         self._raw.publish(raw(image, at))
         encode = self._jpegs.message if image is self._goal else self._jpegs.message_once
         self._compressed.publish(encode(image, at))
-        # Two views side by side are no camera's picture.
-        info = None if self._form == "beside" else self._camera_info()
-        self._info.publish(scaled(info, image.size, at))
 
     def _picture(self, frame: Frame | None) -> Image:
         goal = self._goal
@@ -126,7 +120,7 @@ class Outputs:
     """Publishes every Board and every Goal, in order, in a thread of its own; the overview in another.
 
     `on_board`, `on_goal` and `follow_camera` return at once and may be called from any thread. `live_frame`
-    gives the camera's frame if it has a fresh one, and `camera_info` its calibration if that is known.
+    gives the camera's frame if it has a fresh one.
     """
 
     def __init__(
@@ -135,7 +129,6 @@ class Outputs:
         options: NodeOptions,
         now: Callable[[], int],
         live_frame: Callable[[], Frame | None],
-        camera_info: Callable[[], CameraInfo | None],
     ) -> None:
         self.jpegs = Jpegs(options.jpeg_quality)
         self._node, self._now = node, now
@@ -146,8 +139,8 @@ class Outputs:
         self._subgoal = self._create(SubGoal, "~/subgoal", GOAL)
         self._name = self._create(String, "~/subgoal/name", GOAL)
         self._instruction = self._create(String, "~/subgoal/instruction", GOAL)
-        self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live_frame, camera_info)
-        self._follow_pending = self._size_known = False
+        self._pictures = GoalPictures(self._create, self.jpegs, options.subgoal_form, live_frame)
+        self._follow_pending = False
         self._overview = Overview(options, self._create, node.get_logger().warning, now)
         self._newest_board: Board | None = None
         self._drawn_board: Board | None = None
@@ -173,11 +166,7 @@ class Outputs:
 
     def set_camera_size(self, size: tuple[int, int]) -> None:
         """Publish black goal pictures in the camera's size until there is a goal. Later calls do nothing."""
-        if not self._size_known:
-            self._size_known = True
-            self._worker.submit(
-                lambda: self._pictures.publish_black(size, header(self._now(), self.frame_id))
-            )
+        self._worker.submit(lambda: self._pictures.publish_black(size, header(self._now(), self.frame_id)))
 
     def call(self, function: Callable[[], None]) -> None:
         """Call a function in the publishing thread, after what is queued there."""

@@ -5,7 +5,7 @@ from array import array
 from collections.abc import Iterable
 
 import numpy as np
-from sensor_msgs.msg import CameraInfo, CompressedImage
+from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Header
 
@@ -93,22 +93,3 @@ def _images(board: Board) -> Iterable[Image]:
     for panel in board.steps:
         if panel.attempt is not None and panel.attempt.image is not None:
             yield panel.attempt.image
-
-
-def scaled(info: CameraInfo | None, size: tuple[int, int], at: Header) -> CameraInfo:
-    """Make the CameraInfo of a picture of the camera's whole view in `size` (width, height).
-
-    It scales K and P as image_proc's resize does. Binning and region of interest are in them, and not in
-    fields of their own. K is zero, which means uncalibrated, where the camera's own is not known.
-    """
-    width, height = size
-    message = CameraInfo(header=at, width=width, height=height)
-    if info is None or not (info.width and info.height):
-        return message
-    roi = info.roi
-    x, y = width / (roi.width or info.width), height / (roi.height or info.height)
-    scale = np.array([[x, 0, -x * roi.x_offset], [0, y, -y * roi.y_offset], [0, 0, 1]])
-    message.distortion_model, message.d, message.r = info.distortion_model, info.d, info.r
-    message.k = (scale @ np.reshape(info.k, (3, 3))).ravel()
-    message.p = (scale @ np.reshape(info.p, (3, 4))).ravel()
-    return message

@@ -81,11 +81,7 @@ def subgoal_key(goal: SubGoal) -> tuple[object, ...]:
 
 
 COMMANDS = ("pause", "resume", "replan", "cancel")
-SERVICES: dict[str, type] = {
-    "get_state": GetState,
-    **dict.fromkeys(COMMANDS, Command),
-    "set_active_step": SetActiveStep,
-}
+SERVICES: dict[str, type] = dict.fromkeys(COMMANDS, Command) | {"set_active_step": SetActiveStep}
 POLL_SECONDS = 0.1
 GRACE = 10.0
 """Seconds after a task's timeout within which the node must have ended it."""
@@ -123,7 +119,7 @@ class GoalreelClient:
         self._timeout = timeout
         self._background = BackgroundNode("goalreel_client", node, args)
         own_node = self._background.node
-        self._call = Calls(self._background, server, SERVICES, timeout)
+        self._call = Calls(self._background, server, SERVICES | {"get_state": GetState}, timeout)
         self._generate = ActionClient(own_node, GenerateStoryboard, f"{server}/generate_storyboard")
         self._execute = ActionClient(own_node, ExecuteTask, f"{server}/execute_task")
         self._server = server
@@ -299,19 +295,17 @@ class GoalreelClient:
             TimeoutError: there is none within `timeout` seconds.
         """
 
-        def match() -> SubGoal | None:
-            goal = self._subgoal
-            if goal is None or not goal.active:
-                return None
-            return None if after is not None and subgoal_key(goal) == subgoal_key(after) else goal
+        def match() -> bool:
+            if (goal := self._subgoal) is None or not goal.active:
+                return False
+            return after is None or subgoal_key(goal) != subgoal_key(after)
 
         with self._changed:
             self._changed.wait_for(lambda: self._liveliness.gone or match(), timeout)
             self._check_alive()
-            goal = match()
-        if goal is None:
-            raise TimeoutError(f"no {'new ' if after else ''}active sub-goal within {timeout:g} s")
-        return goal
+            if self._subgoal is None or not match():
+                raise TimeoutError(f"no {'new ' if after else ''}active sub-goal within {timeout:g} s")
+            return self._subgoal
 
     @property
     def goal_image(self) -> NDArray[np.uint8] | None:
