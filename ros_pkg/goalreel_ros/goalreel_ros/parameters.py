@@ -52,13 +52,13 @@ FIXED = "fixed once the node is configured"
 PARAMETERS: Mapping[str, FlatParameter] = {**ENGINE, **NODE}
 
 
-def declare(node: Node) -> None:
+def declare(node: Node, parameters: Mapping[str, FlatParameter] = PARAMETERS) -> None:
     """Declare every parameter.
 
     Raises:
         rclpy.exceptions.ParameterException: an override of the wrong type or out of range.
     """
-    for parameter in PARAMETERS.values():
+    for parameter in parameters.values():
         node.declare_parameter(parameter.name, parameter.default, describe(parameter))
 
 
@@ -70,8 +70,7 @@ def declare_options[Options: Settings](node: Node, options: type[Options]) -> Op
         rclpy.exceptions.ParameterException: an override has the wrong type or is out of range.
     """
     parameters = parameters_of(options)
-    for parameter in parameters.values():
-        node.declare_parameter(parameter.name, parameter.default, describe(parameter))
+    declare(node, parameters)
     return options.read(_values(node, parameters))
 
 
@@ -127,8 +126,8 @@ def check(node: Node, changed: list[Parameter], configured: bool) -> SetParamete
     """Say whether the settings take the changes, all together. Some are fixed once the node is configured."""
     try:
         for parameter in changed if configured else ():
-            name = parameter.name
-            if name in PARAMETERS and PARAMETERS[name].read_only and parameter.value != _value(node, name):
+            name, ours = parameter.name, PARAMETERS.get(parameter.name)
+            if ours is not None and ours.read_only and parameter.value != node.get_parameter(name).value:
                 raise InputError(f"{name} is {FIXED}: clean it up first (ros2 lifecycle set NODE cleanup)")
         read_engine_settings(node, {p.name: p.value for p in changed if p.name in ENGINE})
         read_node_options(node, {p.name: p.value for p in changed if p.name in NODE})
@@ -138,8 +137,4 @@ def check(node: Node, changed: list[Parameter], configured: bool) -> SetParamete
 
 
 def _values(node: Node, parameters: Mapping[str, FlatParameter]) -> dict[str, object]:
-    return {name: _value(node, name) for name in parameters}
-
-
-def _value(node: Node, name: str) -> object:
-    return node.get_parameter(name).value
+    return {name: node.get_parameter(name).value for name in parameters}

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -28,7 +28,6 @@ from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, lay_out
 from goalreel.cli.errors import one_line_errors
 from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode
-from goalreel_interfaces.msg import StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
@@ -42,52 +41,24 @@ TRACKING = {"track_rate": 10.0, "critic_period": 0.5, "gate": 0.3}
 
 app = typer.Typer(add_completion=False)
 WIDTH, CELL = 720, 320
-STRIP = 180
-"""Minimal width of a picture of the strip."""
 
 
 @dataclass(frozen=True)
 class FilmFrame:
-    """One camera frame and the active sub-goal: its number from 1 (0: none), name and picture.
+    """One camera frame, the goal image of the active sub-goal, and its name.
 
-    Without one, `message` is what the node says of its progress.
+    Without a sub-goal, `caption` is what the node says of its progress.
     """
 
     live: Image
-    number: int = 0
-    name: str = ""
+    caption: str
     goal: Image | None = None
-    message: str = ""
 
-
-@dataclass
-class Film:
-    """Frames in order, `fps` a second. `reached` has the numbers of the completed steps."""
-
-    task: str
-    fps: int
-    frames: list[FilmFrame] = field(default_factory=list)
-    reached: frozenset[int] = frozenset()
-
-    def write(self, path: Path) -> None:
-        """Write the film as MP4 (H.264)."""
-        write_film((self._page(frame) for frame in self.frames), path, self.fps)
-
-    def strip(self) -> Image:
-        """Lay out each goal image beside the camera frame at the end of its sub-goal."""
-        last = {frame.number: frame for frame in self.frames if frame.number}
-        cells = []
-        for number, frame in sorted(last.items()):
-            goal = (Line(f"{number}. goal", 17, INK, 1), Line(frame.name, 15, MUTED, 3))
-            end = f"{number}. {'reached' if number in self.reached else 'not reached'}"
-            cells += [Cell(frame.goal, goal), Cell(frame.live, (Line(end, 17, INK, 1),))]
-        return lay_out((Line(self.task, 20, INK, 5),), cells, 4 * (STRIP + 40), STRIP)
-
-    def _page(self, frame: FilmFrame) -> Image:
-        caption = f"goal {frame.number}: {frame.name}" if frame.number else frame.message
-        camera = Cell(frame.live, (Line("camera", 17, INK, 1),))
-        goal = Cell(frame.goal, (Line(caption, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
-        return lay_out((Line(self.task, 17, INK, 5),), (camera, goal), WIDTH, CELL)
+    def page(self, task: str) -> Image:
+        """Lay both pictures out side by side below the task."""
+        camera = Cell(self.live, (Line("camera", 17, INK, 1),))
+        goal = Cell(self.goal, (Line(self.caption, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
+        return lay_out((Line(task, 17, INK, 5),), (camera, goal), WIDTH, CELL)
 
 
 @contextmanager
@@ -126,7 +97,7 @@ class TableWatcher(Node):
 
 @app.command()
 def main(
-    out: Annotated[Path, typer.Option(help="Folder for film and strip.")] = Path("out/ros_demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the film.")] = Path("out/ros_demo"),
     seed: Annotated[int, typer.Option(min=0, max=999_999, help="Scene and instruction.")] = 3,
     rate: Annotated[float, typer.Option(min=0.1, max=20, help="Times real time.")] = 3.0,
     misread: Annotated[int, typer.Option(help="Sub-goal whose first picture goes wrong; -1: none.")] = 0,
@@ -138,22 +109,21 @@ def main(
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     out.mkdir(parents=True, exist_ok=True)
     with one_line_errors("interrupted"), rclpy.init():
-        film, truth, problem = _run(seed, rate, misread, preset)
-    film.write(out / "film.mp4")
-    (out / "strip.png").write_bytes(film.strip().png())
+        frames, truth, problem = _run(seed, rate, misread, preset)
+    write_film((frame.page(truth["instruction"]) for frame in frames), out / "film.mp4", FPS)
     for goal in truth["goals"]:
         typer.echo(f"{'holds' if goal['holds'] else 'DOES NOT HOLD'}: {goal['text']}")
     if problem is not None:
         typer.echo(f"the task ended as {problem}")
-    typer.echo(f"look at {out / 'film.mp4'} and {out / 'strip.png'}")
+    typer.echo(f"look at {out / 'film.mp4'}")
     ended_well = problem is None or problem.code is ErrorCode.UNCONFIRMED
     raise typer.Exit(0 if ended_well and all(goal["holds"] for goal in truth["goals"]) else 1)
 
 
 def _run(
     seed: int, rate: float, misread: int, preset: str
-) -> tuple[Film, dict[str, Any], GoalreelError | None]:
-    """Run the loop, and give the film, the truth at its end, and why the task did not end well.
+) -> tuple[list[FilmFrame], dict[str, Any], GoalreelError | None]:
+    """Run the loop, and give the film's frames, the truth at its end, and why the task did not end well.
 
     Raises:
         TimeoutError: a process did not start in time.
@@ -175,33 +145,27 @@ def _run(
         stack.enter_context(process("main", **models, **TRACKING))
         client = stack.enter_context(GoalreelClient())
         client.wait_until_active(START)
-        film, problem = _film(client, watcher)
-        return film, watcher.truth, problem
+        frames, problem = _film(client, watcher)
+        return frames, watcher.truth, problem
 
 
-def _film(client: GoalreelClient, watcher: TableWatcher) -> tuple[Film, GoalreelError | None]:
-    film = Film(watcher.truth["instruction"], FPS)
-    task = client.execute(film.task)
+def _film(client: GoalreelClient, watcher: TableWatcher) -> tuple[list[FilmFrame], GoalreelError | None]:
+    frames: list[FilmFrame] = []
+    task = client.execute(watcher.truth["instruction"])
     watcher.frames.clear()
     while not task.done:
         watcher.spin_once()
-        goal, picture = client.subgoal(), client.goal_image
+        goal, progress = client.subgoal(), client.progress()
+        caption, picture = progress.message if progress is not None else "", None
+        if goal is not None and client.goal_image is not None:
+            caption, picture = f"goal {goal.index + 1}: {goal.name}", decode(goal.goal_image)
         while watcher.frames:
-            live = decode(watcher.frames.pop(0))
-            if goal is None or picture is None:
-                progress = client.progress()
-                film.frames.append(FilmFrame(live, message=progress.message if progress else ""))
-            else:
-                film.frames.append(FilmFrame(live, goal.index + 1, goal.name, decode(goal.goal_image)))
-    problem = None
+            frames.append(FilmFrame(decode(watcher.frames.pop(0)), caption, picture))
     try:
-        result = task.result()
+        task.result()
     except GoalreelError as e:
-        result, problem = e.result, e
-    if result is not None:
-        done = StoryboardStep.STATUS_COMPLETED
-        film.reached = frozenset(s.index + 1 for s in result.storyboard.steps if s.status == done)
-    return film, problem
+        return frames, e
+    return frames, None
 
 
 if __name__ == "__main__":
