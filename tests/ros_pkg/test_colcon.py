@@ -160,13 +160,6 @@ def test_all_that_is_copied_is_there_and_not_ignored():
         assert not any(fnmatch(path, rule) or path.startswith(f"{rule}/") for rule in ignored), path
 
 
-def test_the_packages_are_built_by_the_commands_that_are_tested():
-    script = "scripts/colcon_packages.sh"
-    assert f"{script} /opt/goalreel/workspace" in TEXT
-    assert f"\n{script} " in (ROOT / "scripts" / "colcon.sh").read_text()
-    assert "/opt/goalreel/workspace/install/setup.bash" in ENTRY.read_text()
-
-
 @pytest.mark.process
 def test_the_entry_sources_both_workspaces_and_becomes_the_command(tmp_path):
     """The real script, with the two paths of the container moved into a folder."""

@@ -141,17 +141,11 @@ def test_it_keeps_to_the_conventions_of_lerobots_own_camera(publisher):
     assert (camera.width, camera.height) == (64, 48)
     until(lambda: colour(camera.async_read()) == "red")
     for picture in (camera.read(), camera.async_read(), camera.read_latest()):
-        assert picture.shape == (48, 64, 3)
-        assert picture.dtype == np.uint8
+        assert (picture.shape, picture.dtype, colour(picture)) == ((48, 64, 3), np.uint8, "red")
         assert picture.flags.writeable
         assert picture.flags.c_contiguous
-        assert colour(picture) == "red"
     camera.disconnect()
     assert not camera.is_connected
-    with pytest.raises(DeviceNotConnectedError):
-        camera.disconnect()
-    with pytest.raises(DeviceNotConnectedError):
-        camera.read_latest()
 
 
 @pytest.mark.process
@@ -212,12 +206,3 @@ def test_before_the_first_goal_it_is_black():
         camera_of(**SIZE, topic="/quiet/goal", warmup_s=0.2) as camera,
     ):
         assert colour(camera.read()) == "black"
-
-
-@pytest.mark.process
-def test_other_shapes_get_borders_and_are_never_stretched(camera, publisher):
-    show(publisher, "wide")
-    until(lambda: camera.read_latest()[0].max() < 20)
-    picture = camera.read_latest()
-    assert colour(picture[:8]) == colour(picture[40:]) == "black"
-    assert colour(picture[9:39]) == "red"

@@ -2,12 +2,9 @@
 
 from dataclasses import replace
 from typing import get_args
-from uuid import UUID
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from support.boards import FRAME, finished, long, record, under_way
 
 pytest.importorskip("rclpy")
@@ -17,8 +14,8 @@ from support.marker_rules import MarkerRules
 from visualization_msgs.msg import Marker, MarkerArray
 
 from goalreel.image import Image
-from goalreel.streaming.board import Board, BoardState, Frame, ImageStatus, ModelNames, StepPanel, StepStatus
-from goalreel.types import Attempt, Failure, Step, Verdict
+from goalreel.streaming.board import Board, ModelNames, StepPanel, StepStatus
+from goalreel.types import Failure, Step, Verdict
 from goalreel_ros.overview import ACTIVE, Overview, build, compose, state, to_ascii
 from goalreel_ros.parameters import NodeOptions
 
@@ -209,59 +206,3 @@ def test_each_step_says_who_made_and_who_checked_it_and_what_is_in_doubt():
 )
 def test_what_rviz_cannot_draw_is_written_in_ascii_or_by_number(text, plain):
     assert to_ascii(text, "step 1") == plain
-
-
-# -- any board
-
-TEXT = st.text(min_size=1, max_size=80).filter(str.strip)
-SIZES = [(1, 1), (64, 48), (3, 400), (400, 3), (48, 64)]
-PICTURES = [Image(np.full((h, w, 3), 90, np.uint8)) for w, h in SIZES]
-DOWN = Failure(stage="edit", message="editor down")
-
-
-@st.composite
-def attempts(draw: st.DrawFn) -> Attempt | None:
-    kind = draw(st.sampled_from(["none", "failed", "judged", "unjudged"]))
-    image = draw(st.sampled_from(PICTURES))
-    if kind == "none":
-        return None
-    if kind == "judged":
-        return Attempt(prompt="p", seed=0, image=image, verdict=Verdict(success=draw(st.booleans())))
-    return Attempt(prompt="p", seed=0, image=image if kind == "unjudged" else None, failure=DOWN)
-
-
-@st.composite
-def step_panels(draw: st.DrawFn, index: int) -> StepPanel:
-    attempt = draw(attempts())
-    image_status = draw(st.sampled_from(get_args(ImageStatus.__value__)))
-    if attempt is not None and attempt.image is not None and image_status in ("accepted", "rejected"):
-        image_status = attempt.status
-    return StepPanel(
-        index=index,
-        record=record(Step(name=draw(TEXT), instruction=draw(TEXT), prompt="p"), attempt),
-        max_attempts=draw(st.integers(0, 20)),
-        status=draw(st.sampled_from(get_args(StepStatus.__value__))),
-        image_status=image_status,
-        attempts=draw(st.integers(0, 30)),
-    )
-
-
-@st.composite
-def boards(draw: st.DrawFn) -> Board:
-    """Anything the types allow, also what the engine never makes; but no verdict is contradicted."""
-    return Board(
-        UUID(int=draw(st.integers(0, 9))),
-        draw(st.text(max_size=200)),
-        draw(st.sampled_from(get_args(BoardState.__value__))),
-        draw(st.integers(0, 2**32 - 1)),
-        source=draw(st.none() | st.sampled_from(PICTURES).map(Frame)),
-        steps=tuple(draw(step_panels(i)) for i in range(draw(st.integers(0, 7)))),
-    )
-
-
-@settings(max_examples=25)
-@given(board=boards(), width=st.sampled_from([160, 640, WIDTH]))
-def test_every_board_has_a_sheet_and_markers_without_problems(board, width):
-    assert compose(board, width).size[0] == width
-    array = build(board, frame_id="camera_optical_frame")
-    assert MarkerRules().problems(array) == []

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 os.environ.setdefault("MUJOCO_GL", "egl")
 
-import cv2
 import numpy as np
 import pytest
 
@@ -146,25 +145,3 @@ def test_the_critic_waits_until_the_arm_is_out_of_the_way(world, live):
         tick = world.tick(HOLD, look=True)
     assert at_home(tick.observation)
     assert judge(world, goal, live, tick.picture).success
-
-
-@pytest.mark.lab
-@pytest.mark.parametrize("seed", [950_000, 950_009])
-def test_goal_images_alone_are_followed_to_the_end(seed):
-    """The follower's brain without ROS: JPEG goal images, every sub-goal, none the wrong block."""
-    world = World(seed)
-    reacher = Reacher(world.episode.scene)
-    tick = world.tick(HOLD, look=True)
-    picture = tick.picture
-    for goal in world.episode.goals:
-        picture = world.imagine(world.snapshot_of(picture), goal)
-        sent = Image.decode(cv2.imencode(".jpg", picture.pixels[:, :, ::-1])[1].tobytes())
-        motion = reacher.motion(tick.picture, sent)
-        assert motion.block == goal.object
-        for action in motion.actions:
-            world.tick(action, look=False)
-        for _ in range(5):
-            tick = world.tick(HOLD, look=True)
-        assert reacher.motion(tick.picture, sent) is None
-    assert all(map(world.now().holds, world.episode.goals))
-    world.close()
