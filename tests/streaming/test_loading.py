@@ -90,22 +90,16 @@ def test_each_model_is_named_while_it_loads_with_a_task_waiting_or_none(slow, en
     assert (engine.loading, said(engine)) == (("ready", ""), "")
 
 
-def test_one_that_cannot_be_loaded_ends_every_task_with_its_reason(slow, engine):
+def test_one_that_cannot_be_loaded_ends_the_loading_and_every_task_with_its_reason(slow, engine):
     slow.broken = "editor"
     for gate in slow.gates.values():
         gate.set()
+    with pytest.raises(BackendError, match=r"the editor \(server:.*\) cannot be loaded: no space") as said:
+        engine.finish_loading(engine.begin_loading())
     engine.start()
     outcome = result(engine.submit(TaskRequest("move it")))
-    assert (outcome.error, outcome.message) == (ErrorCode.MODELS_NOT_LOADED, "no space for the weights")
+    assert (outcome.error, outcome.message) == (ErrorCode.MODELS_NOT_LOADED, str(said.value))
     assert engine.loading == ("failed", "no space for the weights")
-
-
-def test_whoever_loads_waits_and_is_told_which_model_cannot_be_loaded(slow, engine):
-    slow.broken = "editor"
-    for gate in slow.gates.values():
-        gate.set()
-    with pytest.raises(BackendError, match=r"the editor \(server:.*\) cannot be loaded: no space"):
-        engine.finish_loading(engine.begin_loading())
 
 
 def test_an_engine_that_is_stopped_while_it_loads_lets_go_of_who_waits(slow, engine):
