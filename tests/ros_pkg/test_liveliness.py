@@ -360,13 +360,6 @@ def test_the_camera_shows_no_goal_that_its_settings_refuse(
         node.close()
 
 
-def test_settings_that_refuse_goals_need_the_nodes_own_topic():
-    from lerobot_camera_goalreel import GoalreelCameraConfig
-
-    with pytest.raises(ValueError, match="need a topic in /image/compressed: got /own/goal"):
-        GoalreelCameraConfig(topic="/own/goal", width=64, height=48, refuse_degraded=True)
-
-
 def test_of_two_nodes_only_the_silent_one_is_forgotten(no_events, home, fake):
     with ExitStack() as stack:
         listener, held = BackgroundNode("listener", home.node), []

@@ -36,7 +36,6 @@ from goalreel.streaming.subgoalcamera import (
     NewestGoal,
     SubgoalCamera,
     SubgoalCameraConfig,
-    SubgoalTaskStep,
 )
 from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.env import HOME_TIP
@@ -376,14 +375,6 @@ def test_a_new_goal_drops_what_was_imagined_and_none_holds_the_robot():
     goals.on_goal(goal_of("green", active=False))
     assert [following.get_action({}) for _ in range(2)] == [None, None]
     assert following.subtask is None
-
-
-def test_the_words_stand_in_for_the_task_alone():
-    words = iter(["red", "red", None])
-    step = SubgoalTaskStep(lambda: next(words))
-    assert step.complementary_data({"task": "all", "index": 1}) == {"task": "red", "index": 1}
-    assert step.complementary_data({"task": ["all"]}) == {"task": ["red"]}
-    assert step.complementary_data({"task": "all"}) == {"task": "all"}
 
 
 def test_a_robot_without_cameras_of_lerobots_is_refused(policies):

@@ -6,14 +6,11 @@ import threading
 from uuid import uuid4
 
 import pytest
-from support.streaming_world import Listening, World, picture, result
+from support.streaming_world import World, picture, result
 from support.wait import until
 
-from goalreel.models.load import load
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskRequest
-from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Failure
 
 
@@ -78,10 +75,11 @@ def test_a_scene_unlike_the_prediction_is_imagined_again(start):
     result(ticket)
 
 
-def test_no_progress_is_re_planned_and_then_ends(finish):
+def test_no_progress_is_re_planned_and_then_ends_for_that_alone_where_time_has_no_limit(start):
     world = World(2)
     world.plans += [World.plan_of([5]), World.plan_of([6])]
-    outcome = finish(world, "execute", stall_timeout=0.15, max_replans=2)
+    engine, _ = start(world, stall_timeout=0.15, max_replans=5, task_timeout=0.01)
+    outcome = result(engine.submit(TaskRequest("move it", max_replans=2, timeout=-1.0)))
     assert outcome.error is ErrorCode.REPLANS_EXHAUSTED
     assert outcome.message == "no progress for 0.15 s, and the limit of 2 re-plans is reached"
     assert (outcome.replans, outcome.board.revision) == (2, 2)
@@ -273,16 +271,6 @@ def test_a_model_that_hangs_counts_as_failed(begin):
     world.hold["edit"].set()
 
 
-def test_garbage_from_the_planner_is_a_failure(finish):
-    world = World()
-    world.plans = []
-    outcome = finish(world, "execute")
-    assert (outcome.error, outcome.message) == (
-        ErrorCode.PLANNER_FAILED,
-        "no plan in the reply; the model said 'Sure!'",
-    )
-
-
 def test_a_view_at_rest_is_asked_about_again_where_the_critic_answered_garbage(begin):
     world = World(1)
     _engine, _, ticket = begin(world, gate=0.9, stall_timeout=3600.0)
@@ -351,15 +339,6 @@ def test_an_inactive_goal_says_why(start):
     until_told("over", "not_active")
 
 
-def test_a_request_can_ask_for_no_new_plan_and_for_no_limit_of_time(start):
-    world = World(1)
-    engine, _ = start(world, stall_timeout=0.1, max_replans=5, task_timeout=0.01)
-    request = TaskRequest("move it", max_replans=0, timeout=-1.0)
-    outcome = result(engine.submit(request))
-    assert (outcome.error, outcome.replans) == (ErrorCode.REPLANS_EXHAUSTED, 0)
-    assert outcome.message == "no progress for 0.1 s, and the limit of 0 re-plans is reached"
-
-
 def test_requests_that_make_no_sense(start):
     engine, _ = start(World())
     for request in (
@@ -376,19 +355,6 @@ def test_requests_that_make_no_sense(start):
     assert "for another task: 'move it'" in result(other).message
     for command in ("pause", "resume", "replan", "cancel"):
         assert engine.command(command)[0] is ErrorCode.NO_TASK
-
-
-def test_models_that_cannot_be_loaded():
-    settings = EngineSettings.of("server", planner="nonsense:x")
-    real = Engine(settings, lambda: None, Listening(), lambda: 1, load)
-    assert real.loading == ("unloaded", "")
-    assert result(real.submit(TaskRequest("move it"))).error is ErrorCode.NOT_ACTIVE
-    real.start()
-    until(lambda: real.loading[0] == "failed")
-    assert "nonsense:x" in real.loading[1]
-    real.stop()
-    with pytest.raises(ValueError, match="only reads recordings"):
-        Engine(EngineSettings.of("hindsight"), lambda: None, Listening(), lambda: 1, load)
 
 
 def test_stop_ends_everything_at_once_and_start_begins_anew(start):

@@ -7,8 +7,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from support.streaming_world import World, picture
 
 from goalreel.image import Image
@@ -88,17 +86,6 @@ def test_a_message_that_is_sent_again_is_no_new_frame(value, stamp, is_new):
     assert slot.put(1, stamp=9, frame_id="")
     assert slot.put(value, stamp=stamp, frame_id="") == is_new, "a clock that stands still is no still camera"
     assert slot.counts().repeated == (not is_new)
-
-
-def test_a_frame_that_two_threads_read_at_once_is_counted_once():
-    both = threading.Barrier(2)
-    slot = FrameSlot(lambda raw: (both.wait(60), grey(raw))[1])
-    slot.put(1, stamp=1, frame_id="")
-    other = threading.Thread(target=slot.newest)
-    other.start()
-    slot.newest()
-    other.join()
-    assert (slot.counts().read, slot.counts().dropped) == (1, 0)
 
 
 def test_writing_never_waits_for_a_slow_reader():
@@ -245,22 +232,6 @@ def test_when_the_critic_is_asked(settings, looks):
             t.restart(now)
         else:
             assert t.decide(now, closeness, *cue) == decision, now
-
-
-@given(st.lists(st.tuples(st.floats(0, 5), st.floats(-50, 1) | st.just(math.nan)), max_size=60))
-def test_the_tracker_always_ends_and_keeps_its_period(looks):
-    t, now, asked = tracker(critic_period=2.0, stall_timeout=30.0), 0.0, None
-    for wait, closeness in looks:
-        now += wait
-        decision = t.decide(now, closeness)
-        if decision == "ask":
-            assert asked is None or now - asked >= 2.0
-            asked = now
-        if decision == "stalled":
-            assert now >= 30.0
-    for extra in range(40):
-        decision = t.decide(now + extra, 0.1)
-    assert decision == "stalled", "nothing moves for 40 s"
 
 
 # -- models in threads
