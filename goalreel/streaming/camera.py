@@ -119,6 +119,8 @@ class FrameSlot[Raw]:
         except ValueError as e:
             result = e
         with self._lock:
+            if m.result is not None:  # another thread was faster, and has counted it
+                return
             m.result, counts = result, self._counts
             if isinstance(result, ValueError):
                 self._counts = replace(counts, unreadable=counts.unreadable + 1, problem=str(result))
