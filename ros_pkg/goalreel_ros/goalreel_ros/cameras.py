@@ -1,7 +1,6 @@
 """The node's inputs from the camera: the newest frame, its stamps, and what the ROS graph says of it."""
 
 import os
-import threading
 from collections import deque
 from collections.abc import Callable
 from copy import copy
@@ -9,7 +8,6 @@ from functools import partial
 from statistics import median
 
 from rclpy import get_rmw_implementation_identifier
-from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import (
     HistoryPolicy,
@@ -27,7 +25,7 @@ from goalreel_ros.convert import from_time
 from goalreel_ros.diagnostics import Diagnosis, camera
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.qos import OVERRIDABLE
-from goalreel_ros.spin import Spin
+from goalreel_ros.spin import BackgroundNode
 
 RAW, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -151,23 +149,14 @@ class CameraInputs:
             kind, type_name, topic = CompressedImage, COMPRESSED, _compressed_topic(node, topic)
         self._topic, self._publishers = topic, partial(node.get_publishers_info_by_topic, topic)
         # Remappings are resolved already, and a remapping of the node's name must not apply to this node.
-        self._node = Node(
-            f"{node.get_name()}_camera",
-            namespace=node.get_namespace(),
-            context=node.context,
-            use_global_arguments=False,
-            enable_rosout=False,
-            start_parameter_services=False,
-            parameter_overrides=list(node._parameter_overrides.values()),
-        )
+        given = [p for name, p in node._parameter_overrides.items() if name.startswith("qos_overrides.")]
+        name = f"{node.get_name()}_camera"
+        self._background = BackgroundNode(name, node, use_global_arguments=False, parameter_overrides=given)
         qos = copy(NEWEST)  # rclpy changes it, where a parameter overrides it
-        self._node.create_subscription(kind, topic, self._on_image, qos, qos_overriding_options=OVERRIDABLE)
+        create = self._background.node.create_subscription
+        create(kind, topic, self._on_image, qos, qos_overriding_options=OVERRIDABLE)
         self.explain_silence = partial(explain_silence, node, topic, type_name, qos)
-        self._executor = SingleThreadedExecutor(context=node.context)
-        self._executor.add_node(self._node)
-        self._spin = Spin(self._executor)
-        self._thread = threading.Thread(target=self._spin.run, name="goalreel-camera", daemon=True)
-        self._thread.start()
+        self._background.start()
 
     def diagnose(self, max_age: float) -> Diagnosis:
         """Diagnose the camera by its frames, their stamps and the graph; `max_age` is in seconds."""
@@ -189,8 +178,7 @@ class CameraInputs:
 
     def destroy(self) -> None:
         """Unsubscribe and end the thread."""
-        self._spin.stop(self._thread)
-        self._node.destroy_node()
+        self._background.close()
 
     def _on_image(self, message: RawImage | CompressedImage) -> None:
         frame_id = self._options().frame_id or message.header.frame_id

@@ -17,7 +17,6 @@ from goalreel.image import Image
 from goalreel.streaming.board import (
     NO_ID,
     NOT_ASKED,
-    SHOWN,
     Board,
     BoardProgress,
     ErrorCode,
@@ -247,7 +246,6 @@ def verdict(value: Verdict | None, failure: Failure | None = None) -> CriticVerd
 
 MAX_STEPS = 1000
 """Steps of a storyboard that are read, at most; the parameter `max_steps` allows fewer."""
-UNFINISHED = ("none", "generating", "validating")
 
 type GenerateRequest = GenerateStoryboard.Goal | StartGenerateStoryboard.Request
 type ExecuteRequest = ExecuteTask.Goal | StartExecuteTask.Request
@@ -339,22 +337,21 @@ def _panel(index: int, message: StoryboardStep) -> StepPanel:
     status: Any = IMAGES.get(message.image_status)
     status = "accepted" if status == "verified" else status  # the claims and this node's examination say so
     claims = from_claims(message.claims)
-    prompt = message.prompt.strip()
-    has_picture, is_accepted = bool(message.goal_image.data), status == "accepted"
-    may_have_picture = status in SHOWN
-    problems = {
-        "is not pending: send every step as STATUS_PENDING": message.status != StoryboardStep.STATUS_PENDING,
-        "has no goal image yet: finish it first": status in UNFINISHED,
-        f"has the unknown image status {message.image_status}": status is None,
-        "has a picture, a prompt and an image status that do not fit": (is_accepted and not has_picture)
-        or (has_picture and not (may_have_picture and prompt)),
-        "is in words alone, but has a prompt": prompt and status == "text",
-        "is accepted, but its critic did not accept it": is_accepted
-        and message.critic.verdict != CriticVerdict.ACCEPTED,
+    prompt, has_picture = message.prompt.strip(), bool(message.goal_image.data)
+    if message.status != StoryboardStep.STATUS_PENDING:
+        raise _refused(f"step {index} of the storyboard is not pending: send every step as STATUS_PENDING")
+    is_whole = {
+        "accepted": has_picture and prompt and message.critic.verdict == CriticVerdict.ACCEPTED,
+        "unjudged": prompt or not has_picture,
+        "rejected": prompt or not has_picture,
+        "failed": not has_picture,
+        "text": not prompt and not has_picture,
     }
-    for problem, holds in problems.items():
-        if holds:
-            raise _refused(f"step {index} of the storyboard {problem}")
+    if not is_whole.get(status):
+        raise _refused(
+            f"step {index} of the storyboard is unfinished, or its picture, prompt and verdict do not fit "
+            f"its image status, {status or message.image_status}"
+        )
     try:
         step = Step(
             name=message.name,

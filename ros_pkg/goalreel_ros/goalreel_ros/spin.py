@@ -99,21 +99,24 @@ class BackgroundNode:
 
     With `neighbour` the node joins that node's context and namespace. Otherwise it has a context of its own,
     independent of `rclpy.init` and of signal handlers. Its namespace and remappings are then in `args`; None
-    takes the process's command line.
+    takes the process's command line. `options` are the node's; without any, its name is made unique.
     """
 
-    def __init__(self, name: str, neighbour: Node | None = None, args: list[str] | None = None) -> None:
+    def __init__(
+        self, name: str, neighbour: Node | None = None, args: list[str] | None = None, **options: Any
+    ) -> None:
         context = Context() if neighbour is None else neighbour.context
         self._own_context = context if neighbour is None else None
         if neighbour is None:
             rclpy.init(context=context, args=args)
-        self._name = f"{name}_{os.getpid()}_{id(self) % 10**6}"
+        self._name = name if options else f"{name}_{os.getpid()}_{id(self) % 10**6}"
         self.node = Node(
             self._name,
             context=context,
             namespace=None if neighbour is None else neighbour.get_namespace(),
             start_parameter_services=False,
             enable_rosout=False,
+            **options,
         )
         self._executor = SingleThreadedExecutor(context=context)
         self._executor.add_node(self.node)

@@ -11,7 +11,6 @@ import numpy as np
 from lerobot.cameras.camera import Camera
 from lerobot.cameras.configs import CameraConfig, ColorMode
 from lerobot.utils.decorators import check_if_already_connected, check_if_not_connected
-from lerobot.utils.errors import DeviceNotConnectedError
 from numpy.typing import NDArray
 
 LOG = logging.getLogger(__name__)
@@ -252,13 +251,18 @@ class GoalreelCamera(Camera):
             TimeoutError: the node has not been alive for more than `max_age_ms`, LEASE included.
             RuntimeError: the goal image cannot be read.
         """
-        age_ms = self._require_subscriber().absent * 1e3
+        assert self._subscriber is not None
+        age_ms = self._subscriber.absent * 1e3
         if age_ms > max_age_ms:
             raise TimeoutError(
                 f"{self} latest frame is too old: {age_ms:.1f} ms (max allowed: {max_age_ms} ms): "
                 "the goalreel node is gone or hangs."
             )
-        return self._frame()
+        data = self._subscriber.data
+        if self._cache is None or self._cache[0] is not data:
+            bgr = decode(data, self._size)
+            self._cache = data, bgr if self.color_mode == ColorMode.BGR else bgr[:, :, ::-1]
+        return self._cache[1].copy()
 
     def read(self) -> NDArray[np.uint8]:
         """Do the same as `read_latest`: a goal stands, and nobody waits for a newer picture of it."""
@@ -268,26 +272,16 @@ class GoalreelCamera(Camera):
         """Do the same as `read_latest`."""
         return self.read_latest()
 
+    @check_if_not_connected
     def disconnect(self) -> None:
         """Unsubscribe.
 
         Raises:
             DeviceNotConnectedError: it is not connected.
         """
-        self._require_subscriber().close()
+        assert self._subscriber is not None
+        self._subscriber.close()
         self._subscriber = None
-
-    def _require_subscriber(self) -> Subscriber:
-        if self._subscriber is None:
-            raise DeviceNotConnectedError(f"{self} not connected.")
-        return self._subscriber
-
-    def _frame(self) -> NDArray[np.uint8]:
-        data = self._require_subscriber().data
-        if self._cache is None or self._cache[0] is not data:
-            bgr = decode(data, self._size)
-            self._cache = data, bgr if self.color_mode == ColorMode.BGR else bgr[:, :, ::-1]
-        return self._cache[1].copy()
 
 
 def decode(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
