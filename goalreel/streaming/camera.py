@@ -27,8 +27,6 @@ class FrameCounts:
     received: int = 0
     read: int = 0
     unreadable: int = 0
-    backwards: int = 0
-    """Frames whose stamp is earlier than that of the frame before."""
     repeated: int = 0
     """Messages since the newest frame that have its stamp: the driver sends it again and again."""
     age: float | None = None
@@ -86,8 +84,7 @@ class FrameSlot[Raw]:
                 self._counts = replace(counts, repeated=counts.repeated + 1)
                 return False
             step = 0 if last is None else stamp - last.stamp
-            backwards = counts.backwards + (step < 0)
-            self._counts = replace(counts, received=counts.received + 1, backwards=backwards, repeated=0)
+            self._counts = replace(counts, received=counts.received + 1, repeated=0)
             self._arrivals.append(received)
             self._jumps.append((step > JUMP) - (step < -JUMP))
             alternates = min(map(self._jumps.count, (-1, 1))) > 1

@@ -1,11 +1,9 @@
 """The node's inputs from the camera: the newest frame, its stamps, and what the ROS graph says of it."""
 
 import os
-from collections import deque
 from collections.abc import Callable
 from copy import copy
 from functools import partial
-from statistics import median
 
 from rclpy import get_rmw_implementation_identifier
 from rclpy.node import Node
@@ -67,41 +65,26 @@ def _name(publisher: TopicEndpointInfo) -> str:
     return f"{publisher.node_namespace.rstrip('/')}/{publisher.node_name}"
 
 
-FRAMES = 60
-"""Frames that are looked at: the last two seconds of most cameras."""
 AHEAD = 0.05
 """Seconds that a stamp may lie ahead of the node's clock, as between machines with synchronized clocks."""
 
 
-class CameraStamps:
-    """The newest frames: when each was taken and when it arrived, in ns. Written and read in any thread."""
+def read_latency(stamp: int, arrival: int, max_age: float) -> tuple[str, str]:
+    """Give a frame's time from stamp to arrival, in seconds, or in its place a line on what is wrong.
 
-    def __init__(self) -> None:
-        self._frames: deque[tuple[int, int]] = deque(maxlen=FRAMES)
-
-    def put(self, stamp: int, arrival: int) -> None:
-        """Note a frame: its stamp, by the camera's clock, and its arrival, by the node's."""
-        self._frames.append((stamp, arrival))
-
-    def latency(self, max_age: float) -> tuple[str, str]:
-        """Give the median from stamp to arrival, in seconds, or in its place a line on what is wrong.
-
-        Both are empty without a frame. Stamps may be at most `max_age` seconds old.
-        """
-        frames = tuple(self._frames)
-        if not frames:
-            return "", ""
-        if frames[-1][1] <= 1:
-            return "", "this node has no time (use_sim_time): nobody publishes /clock"
-        if not any(stamp for stamp, _ in frames):
-            return "", "its frames carry no stamps"
-        ages = [(arrival - stamp) / 1e9 for stamp, arrival in frames]
-        if min(ages) < -AHEAD:
-            return "", f"its stamps are {-min(ages):.1f} s ahead of this node's clock: the two clocks differ"
-        if min(ages) > max_age:
-            problem = "the frames are late, or the two clocks differ"
-            return "", f"its stamps are {min(ages):.1f} s old on arrival: {problem}"
-        return f"{median(ages):.3f}", ""
+    `stamp` is by the camera's clock and `arrival` by the node's, in ns. A stamp may be at most `max_age`
+    seconds old.
+    """
+    age = (arrival - stamp) / 1e9
+    if arrival <= 1:
+        return "", "this node has no time (use_sim_time): nobody publishes /clock"
+    if not stamp:
+        return "", "its frames carry no stamps"
+    if age < -AHEAD:
+        return "", f"its stamps are {-age:.1f} s ahead of this node's clock: the two clocks differ"
+    if age > max_age:
+        return "", f"its stamps are {age:.1f} s old on arrival: they are late, or the two clocks differ"
+    return f"{age:.3f}", ""
 
 
 type CameraSlot = FrameSlot[RawImage | CompressedImage]
@@ -143,7 +126,9 @@ class CameraInputs:
     ) -> None:
         self.slot = slot
         self._options, self._on_frame = options, on_frame
-        self._clock, self._stamps, self._frame_bytes = node.get_clock(), CameraStamps(), 0
+        self._clock, self._frame_bytes = node.get_clock(), 0
+        self._newest: tuple[int, int] | None = None
+        """The newest frame's stamp and arrival."""
         kind, type_name, topic = RawImage, RAW, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
             kind, type_name, topic = CompressedImage, COMPRESSED, _compressed_topic(node, topic)
@@ -170,7 +155,7 @@ class CameraInputs:
             warnings.append(f"nobody publishes {self._topic} any more")
         if counts.repeated:
             warnings.append(f"the newest frame was sent again {counts.repeated} times, with its stamp")
-        latency, problem = self._stamps.latency(max_age)
+        latency, problem = ("", "") if self._newest is None else read_latency(*self._newest, max_age)
         warnings += [problem, explain_size(self._frame_bytes), explain_spacing(counts.spacing, max_age)]
         values = {"topic": self._topic, "publishers": ", ".join(names), "latency [s]": latency}
         silence = self.explain_silence() if counts.age is None else ""
@@ -185,7 +170,7 @@ class CameraInputs:
         stamp = from_time(message.header.stamp)
         if not self.slot.put(message, stamp, frame_id):
             return
-        self._stamps.put(stamp, self._clock.now().nanoseconds)
+        self._newest = stamp, self._clock.now().nanoseconds
         if isinstance(message, RawImage):
             self._frame_bytes = message.step * message.height
         self._on_frame()

@@ -64,7 +64,6 @@ def camera(
         "dropped": counts.dropped,
         "unreadable": counts.unreadable,
         "longest between the last frames [s]": f"{counts.spacing:.3f}",
-        "stamps going backwards": counts.backwards,
         "newest frame sent again": counts.repeated,
         "age of newest frame [s]": "" if counts.age is None else f"{counts.age:.3f}",
         "problem": counts.problem,

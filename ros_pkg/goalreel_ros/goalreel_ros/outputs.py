@@ -174,7 +174,7 @@ class Outputs:
 
     def configure(self, options: NodeOptions) -> None:
         """Use new options from the next message on."""
-        self.jpegs.set_quality(options.jpeg_quality)
+        self.jpegs.quality = options.jpeg_quality
         self._overview.configure(options)
 
     def finish(self) -> None:

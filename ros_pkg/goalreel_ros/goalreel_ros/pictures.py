@@ -1,6 +1,5 @@
 """Converts camera messages to Images and Images to messages. An unchanged picture is encoded only once."""
 
-import threading
 from array import array
 from collections.abc import Iterable
 
@@ -47,44 +46,29 @@ class Jpegs:
     """Encodes pictures, and caches those of the present board. Safe from any thread."""
 
     def __init__(self, quality: int) -> None:
-        self._quality = quality
-        self._lock = threading.Lock()
-        self._cache: dict[int, tuple[Image, array]] = {}
+        self.quality = quality
+        """JPEG quality, 1-100, of pictures from now on."""
+        self._cache: dict[tuple[int, int], tuple[Image, array]] = {}
 
     def message(self, image: Image | None, header: Header) -> CompressedImage:
         """Make a JPEG message, without data where there is no image."""
-        data = array("B") if image is None else self._encode(image)
+        data = array("B")
+        if image is not None:
+            key = id(image), self.quality
+            if (entry := self._cache.get(key)) is None:
+                # The cache holds the image too: its id is unique only while it exists.
+                entry = self._cache[key] = image, array("B", image.jpeg(self.quality))
+            data = entry[1]
         return CompressedImage(header=header, format="jpeg", data=data)
 
     def message_once(self, image: Image, header: Header) -> CompressedImage:
         """Make a JPEG message of a picture that will not be used again, without caching it."""
-        with self._lock:
-            quality = self._quality
-        return CompressedImage(header=header, format="jpeg", data=array("B", image.jpeg(quality)))
-
-    def set_quality(self, quality: int) -> None:
-        """Set the JPEG quality, 1-100, of pictures from now on."""
-        with self._lock:
-            self._quality = quality
-            self._cache = {}
+        return CompressedImage(header=header, format="jpeg", data=array("B", image.jpeg(self.quality)))
 
     def drop_others(self, board: Board) -> None:
         """Drop the pictures that are not on the board from the cache."""
-        live = {id(image) for image in _images(board)}
-        with self._lock:
-            self._cache = {k: v for k, v in self._cache.items() if k in live}
-
-    def _encode(self, image: Image) -> array:
-        with self._lock:
-            quality, entry = self._quality, self._cache.get(id(image))
-        if entry is not None:
-            return entry[1]
-        encoded = array("B", image.jpeg(quality))
-        with self._lock:
-            if quality == self._quality:
-                # The cache holds the image too: its id is unique only while it exists.
-                self._cache[id(image)] = (image, encoded)
-        return encoded
+        live = {(id(image), self.quality) for image in _images(board)}
+        self._cache = {key: entry for key, entry in tuple(self._cache.items()) if key in live}
 
 
 def _images(board: Board) -> Iterable[Image]:

@@ -150,7 +150,8 @@ class ExecuteTask(py_trees.behaviour.Behaviour):
             (run.pause if self._is_paused else run.resume)()
         self._write()
         if not run.done:
-            self.feedback_message = run.problem or self._message()
+            said = self.board.progress.message if self.board.progress is not None else ""
+            self.feedback_message = run.problem or said
             return Status.RUNNING
         try:
             self.feedback_message = run.result().error_msg
@@ -164,10 +165,6 @@ class ExecuteTask(py_trees.behaviour.Behaviour):
         self.board.subgoal = None
         if new_status == Status.INVALID and self.run is not None and not self.run.done:
             self.run.cancel()
-
-    def _message(self) -> str:
-        progress = self.board.progress
-        return "" if progress is None else progress.message
 
     def _write(self) -> None:
         try:

@@ -11,6 +11,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -237,15 +238,11 @@ class SimulatorEditor:
 
     def _wrong(self, start: TableSnapshot, goal: SubGoal) -> Image:
         """Move another block instead; without one that can be moved there, leave the scene unchanged."""
-        blocks = [block.name for block in self._world.episode.scene.blocks]
-        for other in blocks:
-            wrong = SubGoal(goal.kind, other, goal.target)
-            if other in (goal.object, goal.target) or start.holds(wrong):
-                continue
-            try:
-                return self._world.imagine(start, wrong)
-            except ValueError:
-                continue
+        for block in self._world.episode.scene.blocks:
+            wrong = SubGoal(goal.kind, block.name, goal.target)
+            if block.name not in (goal.object, goal.target) and not start.holds(wrong):
+                with suppress(ValueError):
+                    return self._world.imagine(start, wrong)
         return self._world.imagine(start, None)
 
 
