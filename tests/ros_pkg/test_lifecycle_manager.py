@@ -39,9 +39,8 @@ class LifecycleManager:
 
     def startup(self) -> bool:
         """Configure all nodes, then activate all; stop at the first that fails."""
-        return self._change_all(Transition.TRANSITION_CONFIGURE) and self._change_all(
-            Transition.TRANSITION_ACTIVATE
-        )
+        up = Transition.TRANSITION_CONFIGURE, Transition.TRANSITION_ACTIVATE
+        return all(self._change(call, transition) for transition in up for call in self._calls)
 
     def reset(self) -> None:
         """Deactivate and clean up all nodes, in reverse, whether they follow or not."""
@@ -52,9 +51,6 @@ class LifecycleManager:
     def states(self) -> list[str]:
         """Ask every node for its state."""
         return [call("get_state", GetState.Request()).current_state.label for call in self._calls]
-
-    def _change_all(self, transition: int) -> bool:
-        return all(self._change(call, transition) for call in self._calls)
 
     def _change(self, call: Calls, transition: int) -> bool:
         try:
