@@ -15,7 +15,7 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 
 HERE = Path(__file__).parent
-CAMERA = [("image", "camera/image_raw")]
+CAMERA = ("image", "camera/image_raw")
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -39,7 +39,7 @@ def generate_launch_description() -> LaunchDescription:
         executable="tabletop_simulator",
         namespace=namespace,
         parameters=[{"seed": _whole("seed"), "port": _whole("port")}],
-        remappings=CAMERA,
+        remappings=[CAMERA],
         output="screen",
     )
     follower = Node(
@@ -47,7 +47,7 @@ def generate_launch_description() -> LaunchDescription:
         executable="tabletop_follower",
         namespace=namespace,
         parameters=[{"seed": _whole("seed")}],
-        remappings=[*CAMERA, ("subgoal", "goalreel/subgoal")],
+        remappings=[CAMERA, ("subgoal", "goalreel/subgoal")],
         output="screen",
     )
     # Simulator and follower come last, so that they get the shared memory that the node's launch file sets.

@@ -37,13 +37,13 @@ from goalreel.streaming.request import (
     TaskOutcome,
     TaskRequest,
     Ticket,
+    check_length,
+    check_request,
     examiner_of,
     first_board,
     names_of,
     preset_of,
     preset_of_task,
-    problem_of,
-    too_long,
 )
 from goalreel.streaming.session import Session
 from goalreel.streaming.settings import EngineSettings
@@ -357,8 +357,10 @@ class Engine:
         ticket = Ticket(request.storyboard_id or sent or uuid4(), self._cancel)
         if not self._active:
             return ticket.refuse(request, NOT_ACTIVE)
-        if (problem := problem_of(request, self._settings, self._preset, self._saved_boards)) is not None:
-            return ticket.refuse(request, problem)
+        try:
+            check_request(request, self._settings, self._preset, self._saved_boards)
+        except TaskEnded as e:
+            return ticket.refuse(request, (e.error, e.message))
         self._tickets.add(ticket)
         self._call(self._start_session, ticket, request, on_phase)
         if not self._active:  # stopped meanwhile, so that the request will not be started
@@ -367,8 +369,10 @@ class Engine:
 
     def command(self, command: TaskCommand, reason: str = "") -> CodedText:
         """Pause, resume, re-plan or cancel the task under way."""
-        if (problem := too_long("reason", reason, self._settings)) is not None:
-            return problem
+        try:
+            check_length("reason", reason, self._settings)
+        except TaskEnded as e:
+            return e.error, e.message
         session = self._newest_session()
         if session is None:
             return ErrorCode.NO_TASK, f"there is no task to {command}"

@@ -150,69 +150,67 @@ def examiner_of(settings: EngineSettings, preset: Preset) -> Examiner:
     )
 
 
-def problem_of(
+def check_request(
     request: TaskRequest, settings: EngineSettings, preset: Preset, saved_boards: Mapping[UUID, Board]
-) -> CodedText | None:
-    """Say why a request cannot be carried out; None where it can. `saved_boards` have ids to name them by."""
-    board = request.storyboard
-    if not math.isfinite(request.timeout):
-        return _invalid(f"a timeout is a number of seconds, not {request.timeout}")
+) -> None:
+    """Check that a request can be carried out. `saved_boards` have ids to name them by.
+
+    Raises:
+        TaskEnded: it cannot.
+    """
+    _require(math.isfinite(request.timeout), f"a timeout is a number of seconds, not {request.timeout}")
     for name, minimum in (("max_steps", 1), ("max_attempts", 1), ("max_replans", 0)):
         number = getattr(request, name)
-        if number < minimum and number != -1:
-            return _invalid(f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}")
-    for name, text in (("task", request.task), ("auxiliary text", request.auxiliary_text)):
-        if (problem := too_long(name, text, settings)) is not None:
-            return problem
-    if board is not None:
-        if request.storyboard_id is not None:
-            return _invalid("send a storyboard or the id of one, not both")
-        if (problem := _problem_of_storyboard(board, request.max_steps, settings, preset)) is not None:
-            return problem
-    elif request.storyboard_id is None:
-        return None if request.task.strip() else _invalid("the task is empty")
-    elif (board := saved_boards.get(request.storyboard_id)) is None:
-        return _invalid(f"there is no storyboard {request.storyboard_id}")
-    if request.task.strip() not in ("", board.task):
-        return _invalid(f"that storyboard is for another task: {excerpt(board.task)!r}")
-    return None
+        text = f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}"
+        _require(number >= minimum or number == -1, text)
+    check_length("task", request.task, settings)
+    check_length("auxiliary text", request.auxiliary_text, settings)
+    if (board := request.storyboard) is not None:
+        _require(request.storyboard_id is None, "send a storyboard or the id of one, not both")
+        _check_storyboard(board, request.max_steps, settings, preset)
+    elif request.storyboard_id is not None:
+        board = saved_boards.get(request.storyboard_id)
+        _require(board is not None, f"there is no storyboard {request.storyboard_id}")
+    task = request.task.strip()
+    if board is None:
+        _require(bool(task), "the task is empty")
+    else:
+        _require(task in ("", board.task), f"that storyboard is for another task: {excerpt(board.task)!r}")
 
 
-def too_long(name: str, text: str, settings: EngineSettings) -> CodedText | None:
-    """Say that a text is longer than is allowed; None where it is not."""
+def check_length(name: str, text: str, settings: EngineSettings) -> None:
+    """Check that a text is not longer than is allowed.
+
+    Raises:
+        TaskEnded: it is.
+    """
     limit = settings.max_instruction_length
     line = f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)"
-    return _invalid(line) if len(text) > limit else None
+    _require(len(text) <= limit, line)
 
 
-def _problem_of_storyboard(
-    board: Board, max_steps: int, settings: EngineSettings, preset: Preset
-) -> CodedText | None:
-    """Say why a storyboard made elsewhere is refused: what would be refused of one that the engine makes."""
+def _check_storyboard(board: Board, max_steps: int, settings: EngineSettings, preset: Preset) -> None:
+    """Refuse of a storyboard made elsewhere what would be refused of one that the engine makes."""
     limit = preset.max_steps if max_steps < 0 else max_steps
-    if not board.task.strip():
-        return _invalid("the storyboard has no task")
-    if not board.steps:
-        return _invalid("the storyboard has no steps")
-    if len(board.steps) > limit:
-        return _invalid(f"the storyboard has {len(board.steps)} steps, {limit} are allowed (max_steps)")
+    _require(bool(board.task.strip() and board.steps), "the storyboard has no task, or no steps")
+    _require(
+        len(board.steps) <= limit,
+        f"the storyboard has {len(board.steps)} steps, {limit} are allowed (max_steps)",
+    )
     steps = [panel.step for panel in board.steps]
     texts = [t or "" for s in steps for t in (s.name, s.instruction, s.prompt, s.auxiliary_text)]
-    longest = max((board.task, *texts), key=len)
-    if (problem := too_long("storyboard's longest text", longest, settings)) is not None:
-        return problem
+    check_length("storyboard's longest text", max((board.task, *texts), key=len), settings)
     if settings.on_model_failure == "fail" and board.failures:
-        end = end_from_failure(board.failures[0])
-        return end.error, end.message
+        raise end_from_failure(board.failures[0])
     for panel in board.steps if settings.on_rejected != "publish" else ():
         if panel.step.prompt is not None and panel.image_status != "accepted":
             text = f"no critic accepted a picture of step {panel.index} (on_rejected)"
-            return ErrorCode.ATTEMPTS_EXHAUSTED, text
-    return None
+            raise TaskEnded(ErrorCode.ATTEMPTS_EXHAUSTED, text)
 
 
-def _invalid(text: str) -> CodedText:
-    return ErrorCode.INVALID_REQUEST, text
+def _require(is_valid: bool, text: str) -> None:
+    if not is_valid:
+        raise TaskEnded(ErrorCode.INVALID_REQUEST, text)
 
 
 def first_board(

@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable, Hashable
+from contextlib import suppress
 from typing import Any
 
 from rclpy.clock import Clock
@@ -55,7 +56,12 @@ class LiveSubscription:
         self._on_message, self._on_loss = on_message, on_loss
         self._renewed: Any = None
         base, is_goal, _ = node.resolve_topic_name(topic).rpartition("/subgoal")
-        self._heartbeat = _Heartbeat.start(node, f"{base}/progress" if is_goal else "", self._update)
+        self._heartbeat: _Heartbeat | None = None
+        with suppress(ImportError):  # a policy's machine may not have the type
+            from goalreel_interfaces.msg import StoryboardProgress
+
+            if is_goal:
+                self._heartbeat = _Heartbeat(node, StoryboardProgress, f"{base}/progress", self._update)
         try:
             events = SubscriptionEventCallbacks(liveliness=self._on_liveliness)
             node.create_subscription(kind, topic, self._on_first, alive(LEASE), event_callbacks=events)
@@ -119,15 +125,6 @@ class _Heartbeat:
         )
         steady = Clock(clock_type=ClockType.STEADY_TIME)  # simulated time may stand still
         self._timer = node.create_timer(CHECK_SECONDS, self._check, clock=steady)
-
-    @classmethod
-    def start(cls, node: Node, topic: str, update: Callable[..., None]) -> "_Heartbeat | None":
-        """Watch `topic`; None without one, or without its type: a policy's machine may not have it."""
-        try:
-            from goalreel_interfaces.msg import StoryboardProgress
-        except ImportError:
-            return None
-        return cls(node, StoryboardProgress, topic, update) if topic else None
 
     def stop(self) -> None:
         """Watch no more."""

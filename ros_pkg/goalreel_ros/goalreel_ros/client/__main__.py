@@ -1,6 +1,5 @@
 """`python -m goalreel_ros.client`: give the node a task and watch its storyboard in the terminal."""
 
-import math
 import sys
 from typing import Annotated
 
@@ -35,23 +34,13 @@ def panel(step: StoryboardStep) -> Panel:
     if step.attempts:
         lines[1] += f", attempt {step.attempts} of {step.max_attempts}"
     if step.critic.verdict != CriticVerdict.NOT_EVALUATED:
-        lines.append(f"critic{_scores(step.critic)}: {reader_text(step.critic.reasoning)}")
+        lines.append(f"critic: {reader_text(step.critic.reasoning)}")
     if step.claims:
         lines += claim_lines(from_claims(step.claims))
     doubts = dict.fromkeys(doubt for claim in step.claims for doubt in claim.doubts)
     lines += (f"in doubt: {doubt}" for doubt in doubts if doubt != step.critic.reasoning.strip())
     title = f"{step.index + 1}. {escape(step.name)}"
     return Panel(Text("\n".join(lines)), title=title, subtitle=status, border_style=COLOURS[status])
-
-
-def _scores(critic: CriticVerdict) -> str:
-    """The Critic's score and probability in brackets, as far as it gave any."""
-    numbers = []
-    if not math.isnan(critic.score):
-        numbers.append(f"{critic.score:.1f}/10")
-    if not math.isnan(critic.probability):
-        numbers.append(f"success {critic.probability:.2f}")
-    return f" ({', '.join(numbers)})" if numbers else ""
 
 
 def picture(board: Storyboard | None, task: str, progress: StoryboardProgress | None) -> RenderableType:

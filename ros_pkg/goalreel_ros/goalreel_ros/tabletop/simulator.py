@@ -3,7 +3,7 @@
     tabletop_simulator --ros-args -p seed:=3
     goalreel_node --ros-args -p planner:=server:http://127.0.0.1:8765 -p editor:=... -p critic:=...
 
-Topics: `image` and `camera_info` at 10 Hz, and `state` (12 numbers, `env.STATE_NAMES`) after every control
+Topics: `image` at 10 Hz, and `state` (12 numbers, `env.STATE_NAMES`) after every control
 step. Each `action` (5 numbers, `env.ACTION_NAMES`) is carried out once, in order; without one the arm holds.
 `~/truth`, latched, is a JSON object: the instruction, which of its sub-goals hold, the models' address.
 """
@@ -19,7 +19,6 @@ from contextlib import ExitStack
 import numpy as np
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
 
@@ -30,7 +29,6 @@ from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.settings import Settings, setting
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
-from goalreel.tabletop.mjcf import FIXED
 from goalreel_ros.parameters import declare_options
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
@@ -101,7 +99,6 @@ class SimulatorNode(Node):
         self._ticks = 0
         self._truth = ""
         self._image = self.create_publisher(RawImage, "image", qos_profile_sensor_data)
-        self._info = self.create_publisher(CameraInfo, "camera_info", qos_profile_sensor_data)
         self._state = self.create_publisher(Float64MultiArray, "state", 1)
         self._truth_publisher = self.create_publisher(String, "~/truth", LATCHED)
         self.create_subscription(Float64MultiArray, "action", self._on_action, QUEUE)
@@ -147,7 +144,6 @@ class SimulatorNode(Node):
     def _publish(self, picture: Image) -> None:
         header = Header(stamp=self.get_clock().now().to_msg(), frame_id=FRAME)
         self._image.publish(raw(picture, header))
-        self._info.publish(camera_info(self._options.size, header))
         now, episode = self._world.now(), self._world.episode
         goals = [{"text": goal.text, "holds": now.holds(goal)} for goal in episode.goals]
         truth = json.dumps(
@@ -161,22 +157,6 @@ class SimulatorNode(Node):
         if truth != self._truth:
             self._truth = truth
             self._truth_publisher.publish(String(data=truth))
-
-
-def camera_info(size: int, header: Header) -> CameraInfo:
-    """Make the camera's pinhole model. In ROS, pixel centres have whole-number coordinates."""
-    focal = size / 2 / math.tan(math.radians(FIXED[CAMERA].fovy) / 2)
-    centre = (size - 1) / 2
-    return CameraInfo(
-        header=header,
-        height=size,
-        width=size,
-        distortion_model="plumb_bob",
-        d=[0.0] * 5,
-        k=[focal, 0.0, centre, 0.0, focal, centre, 0.0, 0.0, 1.0],
-        r=[1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0],
-        p=[focal, 0.0, centre, 0.0, 0.0, focal, centre, 0.0, 0.0, 0.0, 1.0, 0.0],
-    )
 
 
 def _numbers(names: tuple[str, ...], values: list[float]) -> Float64MultiArray:
