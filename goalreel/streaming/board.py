@@ -237,9 +237,7 @@ class Board:
 
     def is_verified(self, panel: StepPanel) -> bool:
         """Return whether one who may be believed accepted a step's picture, and neither claim is in doubt."""
-        claims = panel.claims(self.models)
-        doubts = (*claims.what.doubts, *(claims.looks.doubts if claims.looks else ()))
-        return panel.image_status == "accepted" and not doubts and verifies(claims.looks, self.examination)
+        return not self._fault(panel)
 
     @property
     def failures(self) -> tuple[Failure, ...]:
@@ -274,17 +272,20 @@ class Board:
         """Say why a step's goal, which is final, is not verified; empty where it is."""
         if self.planner_failure is not None:
             return failure_lines([self.planner_failure])[0]
-        if self.is_verified(panel):
-            return ""
+        return self._fault(panel)
+
+    def _fault(self, panel: StepPanel) -> str:
         claims = panel.claims(self.models)
         if claims.what.doubts:
             return f"its words are in doubt: {'; '.join(claims.what.doubts)}"
-        if panel.image_status == "accepted":
-            if claims.looks and claims.looks.doubts:
-                return f"its picture is in doubt: {'; '.join(claims.looks.doubts)}"
-            why = self.examination.open if self.examination else "nobody has examined it (examination)"
-            return f"the critic that accepted its picture has not passed: {why}"
-        return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
+        if panel.image_status != "accepted":
+            return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
+        if claims.looks and claims.looks.doubts:
+            return f"its picture is in doubt: {'; '.join(claims.looks.doubts)}"
+        if verifies(claims.looks, self.examination):
+            return ""
+        why = self.examination.open if self.examination else "nobody has examined it (examination)"
+        return f"the critic that accepted its picture has not passed: {why}"
 
     @property
     def active(self) -> StepPanel | None:

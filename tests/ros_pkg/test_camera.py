@@ -5,7 +5,6 @@ import pytest
 pytest.importorskip("rclpy")
 
 import re
-from dataclasses import replace
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -24,11 +23,9 @@ from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.streaming.camera import FrameCounts
-from goalreel_ros import cameras, diagnostics
+from goalreel_ros import cameras
 from goalreel_ros.cameras import NEWEST, RAW, explain_silence, read_latency
 from goalreel_ros.client.once import next_frame
-from goalreel_ros.diagnostics import ERROR, OK, WARN
 from goalreel_ros.node import TaskClock
 from goalreel_ros.pictures import raw
 from goalreel_ros.spin import BackgroundNode
@@ -155,17 +152,6 @@ def test_large_raw_frames_want_the_profile(monkeypatch, profile):
     assert not cameras.explain_size(640 * 480 * 3)
     monkeypatch.setenv(profile, "/some.xml")
     assert not cameras.explain_size(large)
-
-
-def test_what_is_wrong_with_the_camera_goes_into_the_message():
-    fresh, old = FrameCounts(received=3, age=0.1), FrameCounts(received=3, age=5.0)
-    assert diagnostics.camera(fresh, 1.0, "")[:2] == (OK, "frames arrive")
-    assert diagnostics.camera(FrameCounts(), 1.0, "nobody publishes it")[:2] == (WARN, "nobody publishes it")
-    assert diagnostics.camera(fresh, 1.0, "", ["two", "late"])[:2] == (WARN, "two; late")
-    assert diagnostics.camera(old, 1.0, "", ["two"])[:2] == (WARN, "the newest frame is 5.0 s old; two")
-    broken = replace(fresh, problem="16UC1 is depth")
-    assert diagnostics.camera(broken, 1.0, "")[:2] == (ERROR, "16UC1 is depth")
-    assert diagnostics.camera(fresh, 1.0, "", more={"latency [s]": "0.020"})[2]["latency [s]"] == "0.020"
 
 
 def test_a_jump_of_simulated_time_makes_nothing_late():

@@ -20,7 +20,7 @@ from sensor_msgs.msg import Image as RawImage
 
 from goalreel.streaming.camera import FrameSlot, explain_spacing
 from goalreel_ros.convert import from_time
-from goalreel_ros.diagnostics import Diagnosis, camera
+from goalreel_ros.diagnostics import ERROR, OK, WARN, Diagnosis
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.qos import OVERRIDABLE
 from goalreel_ros.spin import BackgroundNode
@@ -146,20 +146,35 @@ class CameraInputs:
     def diagnose(self, max_age: float) -> Diagnosis:
         """Diagnose the camera by its frames, their stamps and the graph; `max_age` is in seconds."""
         counts, names = self.slot.counts(), sorted(map(_name, self._publishers()))
-        warnings = []
+        latency, problem = ("", "") if self._newest is None else read_latency(*self._newest, max_age)
+        warnings = [counts.problem]
         if len(names) > 1:
             warnings.append(
                 f"{len(names)} publishers of {self._topic}, whose frames alternate: {', '.join(names)}"
             )
-        elif counts.age is not None and counts.age > max_age and not names:
-            warnings.append(f"nobody publishes {self._topic} any more")
         if counts.repeated:
             warnings.append(f"the newest frame was sent again {counts.repeated} times, with its stamp")
-        latency, problem = ("", "") if self._newest is None else read_latency(*self._newest, max_age)
+        if counts.age is None:
+            warnings.append(self.explain_silence())
+        elif counts.age > max_age:
+            gone = "" if names else f", and nobody publishes {self._topic} any more"
+            warnings.append(f"the newest frame is {counts.age:.1f} s old{gone}")
         warnings += [problem, explain_size(self._frame_bytes), explain_spacing(counts.spacing, max_age)]
-        values = {"topic": self._topic, "publishers": ", ".join(names), "latency [s]": latency}
-        silence = self.explain_silence() if counts.age is None else ""
-        return camera(counts, max_age, silence, [w for w in warnings if w], values)
+        values = {
+            "topic": self._topic,
+            "publishers": ", ".join(names),
+            "latency [s]": latency,
+            "received": counts.received,
+            "read": counts.read,
+            "dropped": counts.dropped,
+            "unreadable": counts.unreadable,
+            "longest between the last frames [s]": f"{counts.spacing:.3f}",
+            "newest frame sent again": counts.repeated,
+            "age of newest frame [s]": "" if counts.age is None else f"{counts.age:.3f}",
+            "problem": counts.problem,
+        }
+        text = "; ".join(warning for warning in warnings if warning)
+        return ERROR if counts.problem else WARN if text else OK, text or "frames arrive", values
 
     def destroy(self) -> None:
         """Unsubscribe and end the thread."""

@@ -7,7 +7,6 @@ from std_msgs.msg import Header
 
 from goalreel.critics.examiner import Examination
 from goalreel.streaming.board import BoardProgress
-from goalreel.streaming.camera import FrameCounts
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.model_caller import Loading, Probes
 from goalreel.streaming.request import excerpt
@@ -44,37 +43,6 @@ def diagnose(
             for name, (level, text, values) in statuses.items()
         ],
     )
-
-
-def camera(
-    counts: FrameCounts,
-    max_age: float,
-    silence: str,
-    warnings: Sequence[str] = (),
-    more: Mapping[str, object] | None = None,
-) -> Diagnosis:
-    """Diagnose the camera. A newest frame older than `max_age` seconds is a warning.
-
-    `silence` says why no frame has arrived at all, `warnings` what else is wrong, and `more` are values.
-    """
-    values = {
-        **(more or {}),
-        "received": counts.received,
-        "read": counts.read,
-        "dropped": counts.dropped,
-        "unreadable": counts.unreadable,
-        "longest between the last frames [s]": f"{counts.spacing:.3f}",
-        "newest frame sent again": counts.repeated,
-        "age of newest frame [s]": "" if counts.age is None else f"{counts.age:.3f}",
-        "problem": counts.problem,
-    }
-    if counts.problem:
-        return ERROR, "; ".join((counts.problem, *warnings)), values
-    if counts.age is None:
-        warnings = silence, *warnings
-    elif counts.age > max_age:
-        warnings = f"the newest frame is {counts.age:.1f} s old", *warnings
-    return (WARN, "; ".join(warnings), values) if warnings else (OK, "frames arrive", values)
 
 
 def models(

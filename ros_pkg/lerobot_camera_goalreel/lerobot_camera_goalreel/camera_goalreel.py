@@ -40,17 +40,12 @@ class GoalreelCameraConfig(CameraConfig):
 
     def __post_init__(self) -> None:
         self.color_mode = ColorMode(self.color_mode)
-        if not self.width or not self.height or min(self.width, self.height) < 0:
+        if min(self.width or 0, self.height or 0) <= 0:
             raise ValueError(f"`width` and `height` must be given, got {self.width}x{self.height}")
-        if not self.topic:
-            raise ValueError("`topic` cannot be empty.")
         if self.goal_topic == self.topic:
             raise ValueError(
-                f"`require_verified` and `refuse_degraded` need a topic in {IMAGE}: got {self.topic}"
-            )
-        if min(self.timeout_s, self.warmup_s) < 0:
-            raise ValueError(
-                f"`timeout_s` and `warmup_s` cannot be negative: got {self.timeout_s}, {self.warmup_s}"
+                f"`topic` cannot be empty; `require_verified` and `refuse_degraded` need one in {IMAGE}: "
+                f"got {self.topic}"
             )
 
     @property
