@@ -152,17 +152,6 @@ def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believe
     assert (now.is_verified(doubted), now.doubt(doubted)) == (False, "its words are in doubt: rushed")
 
 
-def test_a_received_picture_is_what_its_critic_said_of_it(board, jpegs):
-    """Nodes before IMAGE_UNJUDGED had IMAGE_REJECTED's number for both, and for words alone."""
-    lost = Attempt(**dict(YES) | {"verdict": None, "failure": Failure(stage="judge", message="it is down")})
-    refused = Attempt(**dict(YES) | {"verdict": Verdict(success=False)})
-    for attempt, worth in ((lost, "unjudged"), (None, "unjudged"), (refused, "rejected")):
-        panel = replace(SHOWN, record=record(STEP, *filter(None, [attempt])), status="pending")
-        message = convert.storyboard(replace(board, steps=(panel,)), jpegs, 1)
-        message.steps[0].image_status = StoryboardStep.IMAGE_REJECTED
-        assert convert.received_storyboard(wired(message)).steps[0].image_status == worth
-
-
 def judged(**fields: object) -> Attempt:
     return Attempt(prompt="p", seed=0, image=PICTURE, **fields)
 

@@ -22,8 +22,7 @@ from rclpy.context import Context
 from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
 from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import CompressedImage
-from std_msgs.msg import Float64MultiArray, String
-from support.ros import other
+from std_msgs.msg import String
 from support.ros_bench import GREEN, RED
 from support.ros_bench import node as start
 from support.wait import until
@@ -37,8 +36,6 @@ from goalreel_ros.qos import DEFAULT_LEASE, GOAL, OFFERED_LEASE
 from goalreel_ros.spin import BackgroundNode, Spin
 
 pytestmark = pytest.mark.process
-
-FOLLOWER = ("-m", "goalreel_ros.tabletop.follower", "--ros-args", "-r", "subgoal:=goalreel/subgoal")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -118,22 +115,6 @@ def test_a_cancelling_is_found_by_a_node_that_goes_on(node, client):
     with pytest.raises(GoalreelError, match="CANCELED"):
         until(lambda: task._outcome)
         task.result()
-
-
-@pytest.mark.lab
-def test_the_follower_holds_still_while_the_node_hangs(node, client, robot):
-    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-    with other(*FOLLOWER, ready="ready") as follower:
-        states = robot.node.create_publisher(Float64MultiArray, "state", 1)
-        actions = robot.listen(Float64MultiArray, "action", 10)
-        far_from_home = Float64MultiArray(data=array("d", [0.0] * 12))
-        robot.beside.run(lambda: robot.node.create_timer(0.05, lambda: states.publish(far_from_home)))
-        client.execute(RED)
-        until(lambda: actions)
-        with hanging(node):
-            until(lambda: any("the goal is stale" in line for line in follower.lines))
-        before = len(actions)
-        until(lambda: len(actions) > before)
 
 
 def test_a_killed_node_makes_the_goal_stale_and_its_successor_does_not_revive_the_task(

@@ -51,11 +51,12 @@ def test_rejected_pictures_are_shown_or_end_the_task_by_setting(finish):
     for choice, state in (("publish", "ready"), ("fail", "failed")):
         world = World(1)
         world.refuse = {"move to 1", "move to 1 exactly"}
-        outcome = finish(world, "generate", on_rejected=choice, max_attempts=2)
+        outcome = finish(world, "generate", on_rejected=choice, keep="last", max_attempts=2)
         assert outcome.board.state == state
         assert (outcome.error is ErrorCode.ATTEMPTS_EXHAUSTED) == (choice == "fail")
         assert outcome.board.steps[0].attempts == 2
         if choice == "publish":
+            assert outcome.board.steps[0].attempt.prompt == "move to 1 exactly", "the last of them"
             assert outcome.message == "no critic accepted the goal of 1 of 1 steps"
     assert "rejected all 2 pictures of 'step 0'. not quite" in outcome.message
 

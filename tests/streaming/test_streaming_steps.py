@@ -168,27 +168,6 @@ def test_models_are_given_a_large_frame_at_their_size_and_goals_keep_the_cameras
     assert board.source.size == board.steps[0].goal_image.size == (2560, 1440)
 
 
-# -- pictures that were all rejected
-
-
-class LessAndLessSure(World):
-    """Rejects every picture, with less and less probability."""
-
-    sure = 0.9
-
-    def judge(self, candidates):
-        self.sure /= 2
-        no = Verdict(success=False, refined_prompt=f"{candidates[0].prompt} exactly", probability=self.sure)
-        return self._call("judge", candidates, lambda c: no)
-
-
-@pytest.mark.parametrize(("keep", "kept"), [(None, 0), ("best", 0), ("last", 2)])
-def test_of_rejected_pictures_the_one_is_shown_that_is_asked_for(finish, keep, kept):
-    (panel,) = finish(LessAndLessSure(1), "generate", keep=keep, max_attempts=3).board.steps
-    assert (panel.image_status, panel.attempts) == ("rejected", 3)
-    assert panel.attempt.prompt == "move to 1" + " exactly" * kept
-
-
 def test_a_task_takes_what_may_change_and_keeps_what_the_models_were_loaded_with():
     loaded = presets.load("nano", critic_mode="fast", max_steps=7)
     settings = EngineSettings.of("nano", max_attempts=9, keep="last", confirm=True, max_steps=60)

@@ -1,7 +1,7 @@
 """The whole plan as pictures for people: a contact sheet, and markers for RViz.
 
-The markers' form follows what RViz's code does (the rules are in `tests/support/rviz`). Every array starts
-with DELETEALL and is complete, so that a late subscriber of the latched topic sees the same.
+The markers' form follows what RViz's code does (the rules are in `tests/ros_pkg/test_overview.py`). Every
+array starts with DELETEALL and is complete, so that a late subscriber of the latched topic sees the same.
 """
 
 import textwrap
