@@ -59,19 +59,18 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     from rclpy.logging import get_logger
     from rclpy.signals import SignalHandlerOptions
 
-    from goalreel.errors import InputError, UserError
+    from goalreel.errors import UserError
 
-    ok = False
+    log, ok = get_logger("goalreel"), False
     try:
-        try:
-            rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
-        except RCLError:
-            raise
-        except RuntimeError as e:  # whose own class has no public name
-            raise InputError(f"these are no ROS arguments: {e}") from e
+        rclpy.init(args=args, signal_handler_options=SignalHandlerOptions.NO)
+    except RuntimeError as e:  # of an argument; its own class has no public name
+        log.fatal(first_line(e))
+        return False
+    try:
         ok = stop.is_set() or _run_until_stopped(make, stop)
     except (ParameterException, RCLError, UserError) as e:
-        get_logger("goalreel").fatal(first_line(e))
+        log.fatal(first_line(e))
     finally:
         rclpy.try_shutdown()
     return ok
@@ -130,12 +129,10 @@ def _spin(spin: "Spin", clean: threading.Event, stop: threading.Event) -> None:
         while not clean.is_set():
             try:
                 spin.run()
-            except RCLError as e:
-                # One message that could not be sent is no reason to stop the robot.
-                log.error(first_line(e))
-            except ValueError as e:
-                # Nor is one that holds what rclpy cannot read, such as a /clock before zero.
-                log.error(f"a message is left out: {e}", throttle_duration_sec=5)
+            except (RCLError, ValueError) as e:
+                # One message that could not be sent is no reason to stop the robot. Nor is one that holds
+                # what rclpy cannot read, such as a /clock before zero.
+                log.error(f"a message is left out: {first_line(e)}", throttle_duration_sec=5)
             else:
                 clean.set()
     finally:
