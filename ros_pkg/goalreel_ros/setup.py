@@ -4,30 +4,12 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 from setuptools import find_packages, setup
-from setuptools.command.develop import develop
-from setuptools.command.install_scripts import install_scripts
 
 NAME = "goalreel_ros"
 SHARED = sorted(
     str(f) for f in Path("launch").iterdir() if f.suffix in {".json", ".py", ".rviz", ".xml", ".yaml"}
 )
 manifest = ElementTree.parse("package.xml").getroot()
-
-
-class ShortNames:
-    """Leaves the package's name out of executables' names, since `ros2 run goalreel_ros` has it."""
-
-    def write_script(self, script_name: str, contents: str, mode: str = "t", *ignored: object) -> None:
-        write = super().write_script  # pyrefly: ignore[missing-attribute]
-        write(script_name.removeprefix(f"{NAME}_"), contents, mode, *ignored)
-
-
-class InstallScripts(ShortNames, install_scripts):
-    """Used by colcon; pip makes the executables itself."""
-
-
-class Develop(ShortNames, develop):
-    """Used by `colcon build --symlink-install`."""
 
 
 setup(
@@ -45,12 +27,10 @@ setup(
         (f"share/{NAME}", ["package.xml", *SHARED]),
     ],
     zip_safe=True,
-    cmdclass={"develop": Develop, "install_scripts": InstallScripts},
     entry_points={
         "console_scripts": [
             # Not `goalreel`: pip would overwrite the command line of that name.
             "goalreel_node = goalreel_ros.main:main",
-            "goalreel_ros_guard = goalreel_ros.guard:main",
             "tabletop_simulator = goalreel_ros.tabletop.simulator:main",
             "tabletop_follower = goalreel_ros.tabletop.follower:main",
         ]

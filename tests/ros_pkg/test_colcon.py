@@ -108,7 +108,7 @@ def test_ros_finds_executables_launch_files_and_parameters(environment, workspac
     assert {"goalreel.launch.py", "goalreel.yaml", "goalreel.rviz", "fastdds_shm.xml"} <= shipped
     assert shipped <= {f.name for f in share.iterdir()}
     executables = prefix / "lib" / "goalreel_ros"
-    for name in ("goalreel_node", "guard", "tabletop_simulator", "tabletop_follower"):
+    for name in ("goalreel_node", "tabletop_simulator", "tabletop_follower"):
         assert os.access(executables / name, os.X_OK)
     (profile,) = prefix.glob("lib/python*/site-packages/goalreel_ros/fastdds_shm.xml")
     assert not profile.is_symlink()

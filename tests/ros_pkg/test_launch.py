@@ -93,7 +93,7 @@ def test_the_commands_of_the_page_are_understood():
 def test_every_executable_leads_to_a_function():
     setup = (ROOT / "ros_pkg" / "goalreel_ros" / "setup.py").read_text(encoding="utf-8")
     scripts = dict(re.findall(r'"(\w+) = ([\w.:]+)"', setup))
-    assert {"goalreel_node", "goalreel_ros_guard"} <= set(scripts)
+    assert {"goalreel_node", "tabletop_follower"} <= set(scripts)
     for module, _, name in (target.partition(":") for target in scripts.values()):
         assert callable(getattr(import_module(module), name))
 

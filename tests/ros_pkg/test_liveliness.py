@@ -6,7 +6,6 @@ consumers go by the heartbeat: its events are taken away, and a node in this pro
 """
 
 import signal
-import threading
 import time
 from array import array
 from collections.abc import Callable, Iterator
@@ -17,23 +16,17 @@ from typing import Any
 import cv2
 import numpy as np
 import pytest
-import rclpy
-from rclpy.context import Context
 from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
-from rclpy.executors import SingleThreadedExecutor
 from sensor_msgs.msg import CompressedImage
-from std_msgs.msg import String
 from support.ros_bench import GREEN, RED
 from support.ros_bench import node as start
 from support.wait import until
 
 from goalreel_interfaces.msg import StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_ros.client import GoalreelClient, GoalreelError, NodeGoneError
-from goalreel_ros.guard import GuardNode
 from goalreel_ros.liveliness import LiveSubscription
-from goalreel_ros.pictures import decode
 from goalreel_ros.qos import DEFAULT_LEASE, GOAL, OFFERED_LEASE
-from goalreel_ros.spin import BackgroundNode, Spin
+from goalreel_ros.spin import BackgroundNode
 
 pytestmark = pytest.mark.process
 
@@ -170,7 +163,6 @@ class FakeNode:
         for topic, message in (
             (f"{NODE}/subgoal", SubGoal(**self.goal | fields)),
             (IMAGE, picture),
-            (f"{NODE}/subgoal/name", String(data=name)),
         ):
             self._publishers.append(node.create_publisher(type(message), topic, GOAL))
             self._publishers[-1].publish(message)
@@ -267,39 +259,12 @@ def follower() -> tuple[Callable[[], str], Callable[[], None]]:
     return shown, it.close
 
 
-def guard() -> tuple[Callable[[], str], Callable[[], None]]:
-    """Give what a consumer gets from it that knows nothing of liveliness, and asks for nothing latched."""
-    context, newest = Context(), []
-    rclpy.init(context=context, args=[])
-    executor = SingleThreadedExecutor(context=context)
-    executor.add_node(GuardNode(context=context, namespace="/fake"))
-    spin, policy = Spin(executor), BackgroundNode("policy", args=[])
-    thread = threading.Thread(target=spin.run)
-    thread.start()
-    for kind, topic in ((CompressedImage, "image/compressed"), (String, "name")):
-        policy.node.create_subscription(kind, f"/fake/goalreel_guard/{topic}", newest.append, 10)
-    policy.start()
-
-    def shown() -> str:
-        picture = next((m for m in newest[::-1] if isinstance(m, CompressedImage)), None)
-        name = next((m.data for m in newest[::-1] if isinstance(m, String)), "")
-        lit = picture is not None and decode(picture).pixels.any()
-        return ("goal" if lit and name else "") or ("gone" if not lit and not name else "mixed")
-
-    def close() -> None:
-        policy.close()
-        spin.stop(thread)
-        context.try_shutdown()
-
-    return shown, close
-
-
 def test_every_consumer_notices_a_heartbeat_that_stops_and_finds_the_goal_again(
     no_events, fake, open_until_the_end
 ):
     """All at once: each waits as long as the others for a heartbeat that does not come."""
     shown = {}
-    for consumer in (picky_camera, follower, guard):
+    for consumer in (picky_camera, follower):
         shown[consumer.__name__], close = consumer()
         open_until_the_end.callback(close)
 

@@ -21,8 +21,6 @@ from xml.etree import ElementTree
 import cv2
 import numpy as np
 import pytest
-import rclpy
-import yaml
 from py_trees.common import Status
 from support.pages import blocks
 from support.places import ROOT, SUPPORT
@@ -38,7 +36,6 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build
 from goalreel.image import Image
 from goalreel_ros.client import GoalreelClient, GoalreelError
-from goalreel_ros.guard import GuardNode
 
 PAGES = [
     f"docs/how-to/{name}.md"
@@ -188,29 +185,6 @@ def test_the_leaf_of_a_behaviour_tree(client, robot, monkeypatch):
     tree.stop(Status.INVALID)
     assert green.run.wait(60)
     until(lambda: not client.subgoal().active)
-
-
-def test_the_command_of_the_guard():
-    assert shlex.split(block("goalreel_ros guard")) == ["ros2", "run", "goalreel_ros", "guard"]
-    setup = (ROOT / "ros_pkg" / "goalreel_ros" / "setup.py").read_text()
-    assert '"goalreel_ros_guard = ' in setup
-
-
-def test_rosettas_entry_is_the_contracts():
-    entry = yaml.safe_load(block("strategy: asof"))
-    contract = yaml.safe_load((ROOT / "launch" / "rosetta_contract.yaml").read_text())
-    key = "observation.images.subgoal"
-    assert entry == {"observations": {key: contract["observations"][key]}}
-
-
-@pytest.mark.process
-def test_cyclos_entry_names_a_topic_of_the_guard(ros_env):
-    robots = yaml.safe_load(block("orchestrator:"))["orchestrator"]["ros__parameters"]
-    camera = robots["my_robot"]["observation"]["images"]["subgoal"]
-    with rclpy.init(args=[]):
-        guard = GuardNode()
-        assert dict(guard.get_topic_names_and_types())[camera["topic"]] == [camera["msg_type"]]
-        guard.destroy_node()
 
 
 @pytest.mark.process
