@@ -222,7 +222,7 @@ def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_d
         raise BackendError("the card fell off the bus")
 
     with monkeypatch.context() as patch:  # the server answers 500
-        patch.setattr(scripted.planner, "answer", fail)
+        patch.setattr(scripted.planner, "replies", fail)
         with robot.obeying() as goals:
             status, result = robot.result(robot.send(ExecuteTask, "execute_task", task=GREEN))
             (goal,) = (g for g in goals if g.active)
