@@ -4,11 +4,10 @@ The settings of goalreel are declared here. All others are fields of TRL's own c
 `GRPOConfig`, and go there as they are. Paths are relative to the working directory, as on the command line.
 """
 
-import re
 from collections.abc import Mapping, Sequence
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
 import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
@@ -19,6 +18,9 @@ from goalreel.errors import InputError
 from goalreel.extras import install_beside
 from goalreel.files import read_file
 from goalreel.settings import Frozen, SettingError
+
+if TYPE_CHECKING:
+    from goalreel.training.sft import RowTrainer
 
 Count = Annotated[int, Field(ge=1)]
 Positive = Annotated[float, Field(gt=0)]
@@ -171,16 +173,10 @@ class SftConfig(AgentConfig):
     long_rows: LongRows = "refuse"
     """For a row of more than `max_length` tokens: end with an error, cut the end of its reply, or leave the
     row out. `cut` also leaves out a row whose prompt alone is that long."""
-    optimizer: Literal["adamw", "muon"] = "adamw"
-    """`muon`: Muon for matrices and AdamW for the rest; on one device or with DDP, not sharded."""
-    muon_learning_rate: Rate = 1.5e-2
-    muon_weight_decay: Factor = 0.01
-    phrase_weights: dict[re.Pattern[str], Rate] = Field(default_factory=dict)
-    """Weight in the loss of the tokens that a regular expression finds in a reply, 1 elsewhere: rare words
-    that decide much would be learnt last."""
-    compile: bool = False
-    """Compile the layers of the decoder at their first step: half a minute, won back soon on a CPU. Without a
-    C++ compiler they are not compiled."""
+
+    def trainer_class(self) -> "type[RowTrainer] | None":
+        """Name the trainer; None, as here, for `training.sft.RowTrainer`."""
+        return None
 
     def from_scratch(self, rows: Sequence[Mapping[str, Any]], folder: Path) -> Path | None:
         """Make the model to train, in `folder`, or find the one that an earlier call made there.

@@ -1,18 +1,13 @@
 """Load the model to train, freeze it in parts, put adapters on it, and compute as the machine does best."""
 
-import logging
-import os
 import re
-import shutil
 import time
-from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
 from peft import LoraConfig
-from torch import nn
 from transformers import AutoModelForImageTextToText, AutoProcessor
 
 from goalreel.errors import InputError, first_line
@@ -22,8 +17,6 @@ from goalreel.training.config import AgentConfig
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, ProcessorMixin
 
-
-log = logging.getLogger(__name__)
 
 _SIDE, _ROUNDS, _FASTER = 256, 5, 0.75
 
@@ -69,20 +62,6 @@ def product_seconds(dtype: torch.dtype, side: int = _SIDE) -> float:
         torch.mm(a, b)
         seconds.append(time.perf_counter() - started)
     return min(seconds)
-
-
-def compile_parts(parts: Iterable[nn.Module], *, dynamic: bool | None = None) -> None:
-    """Have each part compiled when it is first called; without a C++ compiler say so, and leave them.
-
-    Args:
-        dynamic: sizes differ from call to call; None leaves that to be found out.
-    """
-    compiler = os.environ.get("CXX", "g++")
-    if shutil.which(compiler) is None:
-        log.warning("%s is missing, so training is not compiled and slower: install it", compiler)
-        return
-    for part in parts:
-        part.compile(dynamic=dynamic)
 
 
 class _Patches(torch.nn.Conv3d):

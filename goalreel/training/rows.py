@@ -8,10 +8,9 @@ are read from disk one at a time; validation and test seeds are refused.
 
 import json
 import logging
-import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import batched
 from pathlib import Path
@@ -115,8 +114,7 @@ def _part(part: str | Image) -> dict[str, Any]:
 class Collator:
     """Rows to a batch: prompts padded on the left as HfChat does, replies and their end on the right.
 
-    Beside the model's own inputs: `labels` (batch, length), and `weights` (batch, length) float, which is
-    the largest of `phrase_weights` whose regular expression finds a token, and 1 elsewhere.
+    Beside the model's own inputs: `labels` (batch, length).
 
     Raises (when called):
         InputError: a row of more than `max_length` tokens, unless `cut` says to cut it.
@@ -126,26 +124,23 @@ class Collator:
     max_length: int | None = None
     cut: bool = False
     """Cut the end of the reply of a row of more than `max_length` tokens."""
-    phrase_weights: Mapping[re.Pattern[str], float] = field(default_factory=dict)
 
     def __call__(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
         batch = self._questions(rows)
         answers = [self._answer(reply(row)) for row in rows]
         if self.cut and self.max_length is not None:
             rooms = [max(0, self.max_length - n) for n in batch["attention_mask"].sum(1).tolist()]
-            answers = [(a[:room], w[:room]) for (a, w), room in zip(answers, rooms, strict=True)]
-        length = max(len(ids) for ids, _ in answers)
+            answers = [answer[:room] for answer, room in zip(answers, rooms, strict=True)]
+        length = max(map(len, answers))
         pad = self.processor.tokenizer.pad_token_id
-        ids = torch.tensor([a + [pad] * (length - len(a)) for a, _ in answers])
-        weights = torch.tensor([w + [0.0] * (length - len(w)) for _, w in answers])
+        ids = torch.tensor([a + [pad] * (length - len(a)) for a in answers])
+        learned = torch.tensor([[1] * len(a) + [0] * (length - len(a)) for a in answers])
         prompt_zeros = torch.zeros_like(batch["input_ids"])
-        learned = (weights > 0).long()
         if "mm_token_type_ids" in batch:
             batch["mm_token_type_ids"] = torch.cat([batch["mm_token_type_ids"], torch.zeros_like(ids)], 1)
         batch["input_ids"] = torch.cat([batch["input_ids"], ids], 1)
         batch["attention_mask"] = torch.cat([batch["attention_mask"], learned], 1)
         batch["labels"] = torch.cat([prompt_zeros + IGNORED, ids.masked_fill(learned == 0, IGNORED)], 1)
-        batch["weights"] = torch.cat([prompt_zeros.float(), weights], 1)
         longest = int(batch["attention_mask"].sum(1).max())
         if self.max_length is not None and longest > self.max_length:
             raise InputError(f"a row has {longest} tokens, but max_length is {self.max_length}")
@@ -153,7 +148,7 @@ class Collator:
 
     def tokens(self, row: TrainingRow) -> tuple[int, int]:
         """Count the tokens of a row's question, pictures included, and of its reply."""
-        return self._questions([row])["input_ids"].shape[1], len(self._answer(reply(row))[0])
+        return self._questions([row])["input_ids"].shape[1], len(self._answer(reply(row)))
 
     def _questions(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
         """Turn what the model is asked into its inputs, padded on the left."""
@@ -166,20 +161,10 @@ class Collator:
         )
         return {**inputs}  # pyrefly: ignore[invalid-argument]  (typed as str, a mapping with return_dict)
 
-    def _answer(self, text: str) -> tuple[list[int], list[float]]:
-        """Tokenize a reply with its end, and weigh each token."""
+    def _answer(self, text: str) -> list[int]:
+        """Tokenize a reply with its end."""
         tokenizer = self.processor.tokenizer
-        encoded = tokenizer(text + tokenizer.eos_token, add_special_tokens=False, return_offsets_mapping=True)
-        spans = [
-            (*match.span(), weight)
-            for phrase, weight in self.phrase_weights.items()
-            for match in phrase.finditer(text)
-        ]
-        weights = [
-            max((weight for a, b, weight in spans if a < end and start < b), default=1.0)
-            for start, end in encoded["offset_mapping"]
-        ]
-        return encoded["input_ids"], weights
+        return tokenizer(text + tokenizer.eos_token, add_special_tokens=False)["input_ids"]
 
 
 def short_enough(

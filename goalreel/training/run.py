@@ -194,7 +194,7 @@ def tensorboard(out: Path) -> list[TrainerCallback]:
 
 
 def check_sharded(settings: AgentConfig) -> None:
-    """Refuse what a sharded model cannot have: adapters, which are merged at the end, and Muon.
+    """Refuse what a sharded model cannot have: adapters, which are merged at the end.
 
     Raises:
         InputError: the settings ask for it.
@@ -203,8 +203,6 @@ def check_sharded(settings: AgentConfig) -> None:
         raise InputError(
             "adapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing"
         )
-    if getattr(settings, "optimizer", None) == "muon" and sharded():
-        raise InputError("muon needs whole matrices: set optimizer to adamw, or shard nothing")
 
 
 def save(trainer: Trainer, processor: "ProcessorMixin", dtype: str | None, out: Path) -> None:

@@ -1,11 +1,9 @@
 """Supervised fine-tuning of a Planner or a Critic with TRL's `SFTTrainer`; only the reply is learned."""
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
@@ -14,8 +12,7 @@ from goalreel.chat.plan import MAX_STEPS
 from goalreel.checkpoints import located
 from goalreel.training.card import BASE, PURPOSE, agent_card, write_card
 from goalreel.training.config import SftConfig
-from goalreel.training.loading import adapters, compile_parts, freeze, load
-from goalreel.training.optim import MuonAdamW
+from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.rows import (
     Collator,
     Length,
@@ -34,8 +31,8 @@ from goalreel.training.run import (
     trainer_arguments,
 )
 
-log = logging.getLogger(__name__)
-
+if TYPE_CHECKING:
+    from transformers import ProcessorMixin
 
 _LIMITS = (
     "It knows only goalreel's simulated tabletop: blocks and bowls as its corpora show them, "
@@ -45,53 +42,21 @@ _LIMITS = (
 )
 
 
-class _Trainer(SFTTrainer):
-    """Weighs the tokens of verdicts and phrases, shows rows of one length together, and knows Muon."""
+class RowTrainer(SFTTrainer):
+    """Shows rows of one length together."""
 
     def __init__(self, *args: Any, config: SftConfig, lengths: Sequence[Length], **options: Any) -> None:
         self._config, self._lengths = config, lengths
         super().__init__(*args, **options)
 
-    def compute_loss(
-        self,
-        model: torch.nn.Module,
-        inputs: dict[str, Any],
-        return_outputs: bool = False,
-        num_items_in_batch: torch.Tensor | int | None = None,
-    ) -> Any:
-        """TRL's loss, but when training with some tokens weighed."""
-        weights = inputs.pop("weights")
-        if not self._config.phrase_weights or not model.training:
-            return super().compute_loss(model, inputs, return_outputs, num_items_in_batch)
-        outputs = model(**inputs, use_cache=False, fused_lm_head=True)
-        learned = outputs.label_mask.sum()
-        tokens = learned if num_items_in_batch is None else num_items_in_batch
-        # The log-probabilities are 0 where nothing is learned.
-        loss = -(outputs.log_probs * weights[:, 1:]).sum() / torch.as_tensor(tokens).clamp(min=1)
-        if self.args.average_tokens_across_devices and num_items_in_batch is not None:
-            loss = loss * self.accelerator.num_processes
-        self._metrics["train"]["mean_token_accuracy"].append((outputs.is_top1.sum() / learned).item())
-        return loss
+    @staticmethod
+    def collator(processor: "ProcessorMixin", config: SftConfig) -> Collator:
+        """Make what turns rows into a batch."""
+        return Collator(processor, config.max_length, config.long_rows == "cut")
 
     def _get_train_sampler(self, train_dataset: object = None) -> LengthSampler:
         size = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
         return LengthSampler(self._lengths, size, self._config.seed)
-
-    def create_optimizer(self, model: torch.nn.Module | None = None) -> torch.optim.Optimizer:
-        if self._config.optimizer != "muon":
-            return super().create_optimizer(model)
-        if self.optimizer is None:
-            trained = model or self.model
-            assert trained is not None
-            self.optimizer = MuonAdamW(
-                trained.named_parameters(),
-                lr=self.args.learning_rate,
-                betas=(self.args.adam_beta1, self.args.adam_beta2),
-                weight_decay=self.args.weight_decay,
-                muon_lr=self._config.muon_learning_rate,
-                muon_weight_decay=self._config.muon_weight_decay,
-            )
-        return self.optimizer
 
 
 def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
@@ -115,15 +80,12 @@ def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
     with processes().main_process_first():
         source = config.from_scratch(rows, out / "checkpoints" / "start") or located(config.model)
     model, processor = load(source, config)
-    cuts = config.long_rows == "cut"
-    collator = Collator(processor, config.max_length, cuts, phrase_weights=config.phrase_weights)
+    trainer_class = config.trainer_class() or RowTrainer
+    collator = trainer_class.collator(processor, config)
     rows = short_enough(rows, collator, config.long_rows)
     held_out = short_enough(held_out, collator, config.long_rows) if held_out else None
     frozen = freeze(model, config)
-    if config.compile:
-        # Not the tower: it cuts the batch into its pictures, and another number of them is another program.
-        compile_parts(model.get_decoder().get_submodule("layers").children(), dynamic=True)
-    trainer = _Trainer(
+    trainer = trainer_class(
         model=model,
         args=arguments,
         data_collator=collator,

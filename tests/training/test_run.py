@@ -20,10 +20,11 @@ from goalreel.datasets.corpora.rows import Corpus, write_corpus
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.tabletop.truth import held_out_split
-from goalreel.training import loading, optim
+from goalreel.training import loading
 from goalreel.training.config import GrpoConfig, SftConfig
 from goalreel.training.rows import POOL, LengthSampler, length
 from goalreel.training.run import check_sharded, hold
+from goalreel_lab.nano import optim
 
 HOLDS = """
 import multiprocessing, sys, time
@@ -101,9 +102,6 @@ def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(launch
     with pytest.raises(InputError, match=refused):
         models = {"editor": object(), "scorer": object(), "local": True}
         reinforced(config, out, False, held_out=held_out_split, **models)
-    with pytest.raises(InputError, match=r"\Amuon needs whole matrices: set optimizer to adamw"):
-        muon = {"model": "some", "max_steps": 1, "optimizer": "muon"}
-        supervised(SftConfig(role="critic", corpus=(rows,), **muon), out, False)
     assert not out.exists()
     check_sharded(SftConfig(role="critic", model="some", max_steps=1))
 
@@ -195,7 +193,7 @@ def test_parts_are_compiled_where_there_is_a_compiler(compiler, compiles, said, 
     monkeypatch.setattr(torch.nn.Module, "compile", lambda part, **how: told.append((part, how)))
     monkeypatch.setenv("CXX", compiler)
     parts = [torch.nn.Linear(2, 2), torch.nn.ReLU()]
-    loading.compile_parts(iter(parts), dynamic=True)
+    optim.compile_parts(iter(parts), dynamic=True)
     assert told == [(part, {"dynamic": True}) for part in parts if compiles]
     assert said in caplog.text
     assert bool(caplog.text) is not compiles

@@ -27,14 +27,15 @@ from goalreel.errors import InputError
 from goalreel.planners.chat import ChatPlanner
 from goalreel.training.config import SftConfig, presets, read_config
 from goalreel.training.loading import adapters, freeze, load
-from goalreel.training.optim import MuonAdamW
 from goalreel.training.rows import IGNORED, Collator, LengthSampler, read_rows, short_enough
 from goalreel.training.run import last_checkpoint
 from goalreel_lab.corpora.plans import plan_rows
 from goalreel_lab.corpora.rows import candidate_of, plan_lesson, task_of, verdict_lesson
 from goalreel_lab.corpora.verdicts import verdict_rows
 from goalreel_lab.nano.agent_config import NanoAgentConfig
+from goalreel_lab.nano.agent_training import WeighedCollator
 from goalreel_lab.nano.language import build_model, build_processor, build_tokenizer, prompt_passages
+from goalreel_lab.nano.optim import MuonAdamW
 
 
 def train(config: SftConfig, out: Path, resume: bool) -> None:
@@ -127,7 +128,7 @@ def test_a_nano_model_round_trips_and_answers_and_every_constant_passage_is_one_
 def test_only_the_reply_is_learned_and_the_verdict_weighs_more(nano):
     folder, _, tokenizer, rows = nano
     processor = AutoProcessor.from_pretrained(folder)
-    batch = Collator(processor, phrase_weights={VERDICT: 10})(rows)
+    batch = WeighedCollator(processor, phrase_weights={VERDICT: 10})(rows)
     for row, ids, labels, weights in zip(
         rows, batch["input_ids"], batch["labels"], batch["weights"], strict=True
     ):
@@ -137,7 +138,7 @@ def test_only_the_reply_is_learned_and_the_verdict_weighs_more(nano):
         assert ("true" in heavy) != ("false" in heavy)
         assert set(weights[learned].tolist()) == {1.0, 10.0}
         assert not weights[~learned].any()
-        named = Collator(processor, phrase_weights={re.compile(r" st\w+"): 3})([row])
+        named = WeighedCollator(processor, phrase_weights={re.compile(r" st\w+"): 3})([row])
         assert " stays" in tokenizer.decode(named["input_ids"][named["weights"] == 3])
         assert named["weights"].sum() > (named["weights"] > 0).sum()
     with pytest.raises(ValueError, match="tokens, but max_length is 20"):

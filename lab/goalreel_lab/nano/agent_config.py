@@ -1,13 +1,17 @@
 """Configuration of a nano Planner's or Critic's training, read from YAML."""
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import model_validator
+from pydantic import Field, model_validator
 
-from goalreel.training.config import SftConfig
+from goalreel.training.config import Factor, Rate, SftConfig
 from goalreel_lab.nano.config import NanoShape
+
+if TYPE_CHECKING:
+    from goalreel_lab.nano.agent_training import NanoTrainer
 
 
 class NanoAgentConfig(SftConfig):
@@ -17,6 +21,16 @@ class NanoAgentConfig(SftConfig):
     """The shape of a model made from scratch."""
     words: tuple[Path, ...] = ()
     """ShareGPT files whose words a model made from scratch is to know, for a later training on them."""
+    optimizer: Literal["adamw", "muon"] = "adamw"
+    """`muon`: Muon for matrices and AdamW for the rest; on one device or with DDP, not sharded."""
+    muon_learning_rate: Rate = 1.5e-2
+    muon_weight_decay: Factor = 0.01
+    phrase_weights: dict[re.Pattern[str], Rate] = Field(default_factory=dict)
+    """Weight in the loss of the tokens that a regular expression finds in a reply, 1 elsewhere: rare words
+    that decide much would be learnt last."""
+    compile: bool = False
+    """Compile the layers of the decoder at their first step: half a minute, won back soon on a CPU. Without a
+    C++ compiler they are not compiled."""
 
     @model_validator(mode="after")
     def _from_scratch_is_whole(self) -> Self:
@@ -25,6 +39,12 @@ class NanoAgentConfig(SftConfig):
         if self.model == "nano" and (self.method == "lora" or self.freeze_vision_tower):
             raise ValueError("a nano model is made from scratch: train all of it")
         return self
+
+    def trainer_class(self) -> "type[NanoTrainer]":
+        """Name the trainer that knows these settings."""
+        from goalreel_lab.nano.agent_training import NanoTrainer
+
+        return NanoTrainer
 
     def from_scratch(self, rows: Sequence[Mapping[str, Any]], folder: Path) -> Path | None:
         """Make a nano model in `folder` and give it, where `model` is `nano`; a finished one is kept."""

@@ -27,11 +27,12 @@ from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.config import read_config
-from goalreel.training.loading import compile_parts, half
+from goalreel.training.loading import half
 from goalreel.training.run import hold, processes
 from goalreel_lab.corpora.rows import EditRow
 from goalreel_lab.nano.config import DenoiserTraining, EditorConfig, VaeTraining
 from goalreel_lab.nano.editor import NanoEditor, to_model
+from goalreel_lab.nano.optim import compile_parts
 from goalreel_lab.nano.training_loop import CHECKPOINT, Batch, MakeBatch, fit
 
 COLUMNS = ("source", "target", "prompt")

@@ -13,9 +13,9 @@ from torch.utils.tensorboard import SummaryWriter
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
-from goalreel.training.optim import Muon
 from goalreel.training.run import processes
 from goalreel_lab.nano.config import Schedule
+from goalreel_lab.nano.optim import Muon
 
 CHECKPOINT = "checkpoint.pt"
 

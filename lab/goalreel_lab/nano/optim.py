@@ -1,13 +1,32 @@
-"""Muon for matrices and AdamW for all other parameters, as one optimizer."""
+"""Fast training of small models: Muon for matrices beside AdamW, and compiled layers."""
 
+import logging
+import os
+import shutil
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import Parameter
 
 from goalreel.training.loading import computes_bf16
+
+log = logging.getLogger(__name__)
+
+
+def compile_parts(parts: Iterable[nn.Module], *, dynamic: bool | None = None) -> None:
+    """Have each part compiled when it is first called; without a C++ compiler say so, and leave them.
+
+    Args:
+        dynamic: sizes differ from call to call; None leaves that to be found out.
+    """
+    compiler = os.environ.get("CXX", "g++")
+    if shutil.which(compiler) is None:
+        log.warning("%s is missing, so training is not compiled and slower: install it", compiler)
+        return
+    for part in parts:
+        part.compile(dynamic=dynamic)
 
 
 class Muon(torch.optim.Muon):
