@@ -10,7 +10,7 @@ import typer
 from goalreel.annotator.options import Options, RunOptions, WorkerOptions
 from goalreel.cli import bags
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, PresetOptions, make_workers, with_options
+from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, PresetOptions, with_options
 from goalreel.errors import InputError
 from goalreel.models.presets import ModelChoice
 
@@ -79,10 +79,16 @@ def annotate(
             raise InputError(f"--push-to-hub {push_to_hub}: is not OWNER/NAME")
         preset = models.on_robot().load()
         kinds_of(preset)  # refuses an unknown model before a bag is converted
-        for name in ("motion-rows", "steps"):
-            if getattr(options, name.replace("-", "_")) and preset.planner != "kinematic":
-                raise InputError(f"--{name} go with the motion: use them with --planner kinematic")
-        run = run.but(workers=make_workers(cluster, preset, run.shard))
+        if (options.motion_rows or options.steps) and preset.planner != "kinematic":
+            raise InputError("--motion-rows and --steps need the motion: use them with --planner kinematic")
+        if cluster.ray:
+            from goalreel.annotator.workers import Workers
+
+            if run.shard:
+                raise InputError("--shard is for processes without --ray: leave one of them out")
+            run = run.but(workers=Workers(preset=preset, **dict(cluster)))
+        elif cluster != WorkerOptions():
+            raise InputError("--workers, --gpus and --address need --ray")
         with progress_bars() as progress:
             folder = local_folder(dataset, episodes=None if push_to_hub else run.episodes)
             source = open_dataset(bags.dataset_of(folder, out, topics, progress))

@@ -2,7 +2,7 @@
 
 import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -10,10 +10,6 @@ from goalreel.annotator.options import parse_episodes
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import INTERRUPTED, Episodes, Json, RecordedSource
 from goalreel.errors import InputError
-
-if TYPE_CHECKING:
-    pass
-
 
 SHOW_EPILOG = (
     "Examples:\n\n- `goalreel show pusht-goals`\n\n- `goalreel show pusht-goals --movie films --episodes 0-2`"
@@ -42,52 +38,35 @@ def show(
 ) -> None:
     """Write a report to look at: HTML pages, or films, or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
+        from goalreel.annotator import show as shown
         from goalreel.cli.console import print_json, progress_bars
         from goalreel.datasets.hub import folder_name, hub_name
 
-        if rerun is not None or movie is not None:
-            if out is not None or (rerun and movie):
-                raise InputError("give one of --rerun and --movie; --out is the report's")
-            files = _recordings(dataset, rerun, movie, source, parse_episodes(episodes))
-            if json_output:
-                print_json({"films" if movie else "recordings": [str(file) for file in files]})
-            elif movie:
-                typer.echo("\n".join(f"Look at {file}" for file in files))
-            else:
-                typer.echo(f"Look at {len(files)} with: rerun {shlex.quote(str(rerun))}/*.rrd")
-            return
-        from goalreel.annotator.show import show as write_report
-
-        base = dataset if dataset.name not in ("", "..") else dataset.resolve()
-        parent = Path() if hub_name(dataset) else base.parent
-        folder = out or parent / f"{folder_name(dataset)}-report"
+        if (rerun or movie) and (out or (rerun and movie)):
+            raise InputError("give one of --rerun and --movie; --out is the report's")
+        chosen = parse_episodes(episodes)
         with progress_bars() as progress:
-            index = write_report(
-                dataset,
-                folder,
-                source=source,
-                episodes=parse_episodes(episodes),
-                progress=progress,
-            )
+            if rerun:
+                from goalreel.annotator.rrd import write_rrd
+
+                files = write_rrd(dataset, rerun, source=source, episodes=chosen, progress=progress)
+                results: dict[str, object] = {"recordings": list(map(str, files))}
+                found = f"{len(files)} with: rerun {shlex.quote(str(rerun))}/*.rrd"
+            elif movie:
+                files = shown.write_movies(dataset, movie, source=source, episodes=chosen, progress=progress)
+                results = {"films": list(map(str, files))}
+                found = "\nLook at ".join(map(str, files))
+            else:
+                base = dataset if dataset.name not in ("", "..") else dataset.resolve()
+                folder = Path() if hub_name(dataset) else base.parent
+                out = out or folder / f"{folder_name(dataset)}-report"
+                index = shown.show(dataset, out, source=source, episodes=chosen, progress=progress)
+                results = {"report": str(index)}
+                found = str(index)
         if json_output:
-            print_json({"report": str(index)})
+            print_json(results)
         else:
-            typer.echo(f"Look at {index}")
-
-
-def _recordings(
-    dataset: Path, rerun: Path | None, movie: Path | None, source: Path | None, episodes: list[int] | None
-) -> list[Path]:
-    """The .rrd files or films written."""
-    from goalreel.annotator.rrd import write_rrd
-    from goalreel.annotator.show import write_movies
-    from goalreel.cli.console import progress_bars
-
-    with progress_bars() as progress:
-        if movie is not None:
-            return write_movies(dataset, movie, source=source, episodes=episodes, progress=progress)
-        assert rerun is not None
-        return write_rrd(dataset, rerun, source=source, episodes=episodes, progress=progress)
+            typer.echo(f"Look at {found}")
 
 
 BUILD_EPILOG = (

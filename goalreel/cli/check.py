@@ -40,8 +40,8 @@ EPILOG = (
     "- `goalreel check droid --fix --out droid-mended`"
 )
 _STYLES = {"broken": "red", "warning": "yellow", "note": "dim", "unknown": "yellow"}
-_READINGS = 10
-"""Instructions that are shown, those that are not read first."""
+_MOST = 10
+"""Instructions, or episodes, that are shown."""
 _ALIKE = 3
 """Issues of one kind that are shown."""
 
@@ -131,65 +131,83 @@ def check(
 
 
 def _show(report: "CheckReport") -> None:
-    """Print a table: the robot, then what there is to say of each group, the worst first."""
+    """Print a table: what there is to say of each group, its issues last, the worst first."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    rows = {
-        "Robot": [("", report.robot_type or "of no type that meta/info.json names")],
-        "Dataset": [("", f"{report.episodes} episodes at {report.fps:g} frames a second")]
-        if report.fps
-        else [],
+    lines = {
+        "Robot": [
+            ("", report.robot_type or "of no type that meta/info.json names"),
+            *((f.confidence, f"{f.found}: {f.reason}") for f in report.robot),
+        ],
+        "Dataset": [("", line) for line in _dataset_lines(report)],
         "Episodes": [],
-        "Instructions": [],
-        "Labels": [],
-        "Policy": [],
+        "Instructions": [("", line) for line in _instruction_lines(report)],
+        "Labels": [("", line) for line in _label_lines(report)],
+        "Policy": [("", line) for line in _policy_lines(report)],
     }
-    if (seen := report.policy) is not None:
-        then = " with the arguments below" if seen.arguments else ""
-        cameras = (f"{slot} gets {key or 'no camera'}{then}" for slot, key in seen.inputs.items())
-        rows["Policy"] += [("", line) for line in (f"{seen.policy} reads {seen.words}", *cameras)]
-    rows["Robot"] += [(f.confidence, f"{f.found}: {f.reason}") for f in report.robot]
-    if report.camera:
-        rows["Dataset"].append(("", f"goal images from {report.camera}"))
-    if report.sampled:
-        rows["Instructions"].append(("", f"words for {report.named} of {report.sampled} episodes"))
-    readings = sorted(report.readings, key=lambda reading: reading.is_read)
-    rows["Instructions"] += [("", str(reading)) for reading in readings[:_READINGS]]
-    if rest := readings[_READINGS:]:
-        rows["Instructions"].append(
-            ("", f"{len(rest)} more instructions: --json or --write-steps lists them")
-        )
-    for text, (first, *others) in report.to_label.items():
-        line = f'to label "{text}": episode {first} first, then {" and ".join(map(str, others))}'
-        rows["Instructions"].append(("", line))
-    if (audit := report.audit) is not None:
-        found = ", ".join(f"{fault} {count}" for fault, count in audit.faults.items())
-        counts = f"{audit.labels} in {audit.episodes} episodes, {len(audit.findings)} of them may be wrong"
-        rows["Labels"].append(("", f"{counts}: {found}" if found else counts))
-        rows["Labels"] += [("", line) for line in (*map(str, audit.findings), *audit.unread[:_READINGS])]
-        if rest := audit.unread[_READINGS:]:
-            rows["Labels"].append(("", f"{len(rest)} more episodes are left out: --json lists them"))
     for issue in _shown(report.issues):
-        rows[issue.group].append((issue.level, issue.text))
+        lines[issue.group].append((issue.level, issue.text))
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
-    for group, lines in rows.items():
-        if lines:
+    for group, rows in lines.items():
+        if rows:
             table.add_row(Text(group, "bold"), "")
-        for mark, text in lines:
+        for mark, text in rows:
             table.add_row(Text(mark, _STYLES.get(mark, "")), Text(text, overflow="fold"))
-    console = Console()
+    console = Console(highlight=False)
     console.print(table)
     if report.policy is not None and report.policy.arguments:
         typer.echo(f"add to lerobot-train:  {report.policy.arguments}")
-    broken, warnings = report.count("broken"), report.count("warning")
-    if broken:
+    if broken := report.count("broken"):
         refuses = any(issue.level == "broken" and issue.kind != "policy" for issue in report.issues)
         then = "; annotate refuses this dataset" if refuses else ""
         console.print(f"broken: {broken}{then}", style="red")
     else:
-        console.print(f"nothing is broken; warnings: {warnings}", highlight=False)
+        console.print(f"nothing is broken; warnings: {report.count('warning')}")
+
+
+def _dataset_lines(report: "CheckReport") -> "Iterator[str]":
+    if report.fps:
+        yield f"{report.episodes} episodes at {report.fps:g} frames a second"
+    if report.camera:
+        yield f"goal images from {report.camera}"
+
+
+def _instruction_lines(report: "CheckReport") -> "Iterator[str]":
+    if report.sampled:
+        yield f"words for {report.named} of {report.sampled} episodes"
+    yield from _first(
+        sorted(report.readings, key=lambda reading: reading.is_read),
+        "more instructions: --json or --write-steps lists them",
+    )
+    for text, (first, *others) in report.to_label.items():
+        yield f'to label "{text}": episode {first} first, then {" and ".join(map(str, others))}'
+
+
+def _label_lines(report: "CheckReport") -> "Iterator[str]":
+    if (audit := report.audit) is None:
+        return
+    found = ", ".join(f"{fault} {count}" for fault, count in audit.faults.items())
+    counts = f"{audit.labels} in {audit.episodes} episodes, {len(audit.findings)} of them may be wrong"
+    yield f"{counts}: {found}" if found else counts
+    yield from map(str, audit.findings)
+    yield from _first(audit.unread, "more episodes are left out: --json lists them")
+
+
+def _policy_lines(report: "CheckReport") -> "Iterator[str]":
+    if (seen := report.policy) is None:
+        return
+    yield f"{seen.policy} reads {seen.words}"
+    then = " with the arguments below" if seen.arguments else ""
+    for slot, key in seen.inputs.items():
+        yield f"{slot} gets {key or 'no camera'}{then}"
+
+
+def _first(items: "Sequence[object]", more: str) -> "Iterator[str]":
+    yield from map(str, items[:_MOST])
+    if rest := items[_MOST:]:
+        yield f"{len(rest)} {more}"
 
 
 def _shown(issues: "Sequence[HealthIssue]") -> "Iterator[HealthIssue]":

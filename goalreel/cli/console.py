@@ -155,21 +155,17 @@ def show_summary(summary: "Summary") -> None:
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))
     table.add_row("episodes annotated", str(summary.annotated))
-    if summary.incomplete:
-        table.add_row("... without all goal images", str(summary.incomplete))
-    if summary.resumed:
-        table.add_row("episodes already done", str(summary.resumed))
-    if summary.failures:
-        table.add_row("episodes failed", str(len(summary.failures)), style="red")
-    if summary.not_begun:
-        table.add_row("episodes not begun", str(summary.not_begun), style="red")
-    for status in STATUSES:
-        if summary.steps[status]:
-            table.add_row(f"steps {status}", str(summary.steps[status]))
-    if summary.doubtful:
-        table.add_row("... with words in doubt", str(summary.doubtful))
-    if summary.unaligned:
-        table.add_row("... not found in the recording", str(summary.unaligned))
+    for title, count, style in (
+        ("... without all goal images", summary.incomplete, ""),
+        ("episodes already done", summary.resumed, ""),
+        ("episodes failed", len(summary.failures), "red"),
+        ("episodes not begun", summary.not_begun, "red"),
+        *((f"steps {status}", summary.steps[status], "") for status in STATUSES),
+        ("... with words in doubt", summary.doubtful, ""),
+        ("... not found in the recording", summary.unaligned, ""),
+    ):
+        if count:
+            table.add_row(title, str(count), style=style)
     if summary.resumed and summary.dataset_steps:
         counts = status_counts(summary.dataset_steps.elements())
         table.add_row("steps of all episodes", f"{counts}; corrected episodes are not counted")
@@ -179,36 +175,31 @@ def show_summary(summary: "Summary") -> None:
     if summary.examination is not None:
         table.add_row("critic's examination", summary.examination.line)
     for form, episodes in summary.labels.items():
-        table.add_row("labels", f"{form}: those of {episodes} episode{'s' if episodes != 1 else ''}")
+        table.add_row("labels", f"{form}: those of {_episodes(episodes)}")
     for one in summary.measured:
         table.add_row("labelled episodes", str(one))
     table.add_row("goal images from", summary.camera)
     table.add_row("dataset", str(summary.out))
-    console = Console()
+    console = Console(highlight=False, markup=False, soft_wrap=True)
     console.print(table)
     by_reason: dict[str, list[int]] = {}
     for episode, reason in sorted(summary.failures.items()):
         by_reason.setdefault(reason, []).append(episode)
     for reason, episodes in by_reason.items():
         which = f"episode{'s' if len(episodes) > 1 else ''} {', '.join(map(str, episodes))}"
-        console.print(f"{which}: {reason}", style="red", highlight=False, markup=False)
+        console.print(f"{which}: {reason}", style="red")
     if summary.shard:
-        note = f"Recorded, not written. When all shards are done:  goalreel build {summary.out}"
-        console.print(note, highlight=False, markup=False, soft_wrap=True)
+        console.print(f"Recorded, not written. When all shards are done:  goalreel build {summary.out}")
     elif summary.annotated or summary.resumed:
-        console.print(
-            f"Look at it:  goalreel show {summary.out}\n"
-            f"What a policy sees of it:  goalreel check {summary.out} --policy CHECKPOINT|TYPE",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
-        )
+        console.print(f"Look at it:  goalreel show {summary.out}")
+        console.print(f"What a policy sees of it:  goalreel check {summary.out} --policy CHECKPOINT|TYPE")
     for text, (first, *others) in summary.to_label.items():
         console.print(
             f'Or label episodes {first}, {" and ".join(map(str, others))} of "{text}":  goalreel review '
             f"{summary.out}  Then  annotate --examples {summary.out} --out NEW  carries their steps over "
-            "to the others.",
-            highlight=False,
-            markup=False,
-            soft_wrap=True,
+            "to the others."
         )
+
+
+def _episodes(count: int) -> str:
+    return f"{count} episode{'s' if count != 1 else ''}"

@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -76,15 +75,15 @@ def node(
         values = {**parameter_values(models.overrides), "autostart": autostart}
         if preset is not None:
             values["preset"] = preset
-        # Of two rules for one topic ROS obeys the first: those of the user.
-        main(
-            [
-                "--ros-args",
-                *(ros_args or ()),
-                *_remappings(camera, namespace),
-                *_parameters(params_file, values),
-            ]
-        )
+        # Of two rules for one topic ROS obeys the first: those of the user. Of two values it takes the last.
+        arguments = ["--ros-args", *(ros_args or ()), "-r", f"image:={camera}/image_raw"]
+        if namespace is not None:
+            arguments += ["-r", f"__ns:=/{namespace.strip('/')}"]
+        if params_file is not None:
+            arguments += ["--params-file", str(check_file(params_file))]
+        for name, value in values.items():
+            arguments += ["-p", f"{name}:={json.dumps(value)}"]
+        main(arguments)
 
 
 def _check(preset: str | None, models: ModelChoice) -> None:
@@ -103,17 +102,3 @@ def _check(preset: str | None, models: ModelChoice) -> None:
     for role in ROLES:
         if name := models.overrides.get(role):
             check_name(role, ModelName.parse(str(name)), recordings=False)
-
-
-def _remappings(camera: str, namespace: str | None) -> Iterator[str]:
-    yield from ("-r", f"image:={camera}/image_raw")
-    if namespace is not None:
-        yield from ("-r", f"__ns:=/{namespace.strip('/')}")
-
-
-def _parameters(params_file: Path | None, values: dict[str, object]) -> Iterator[str]:
-    """Build the parameters: of two values ROS takes the last: those of the command line."""
-    if params_file is not None:
-        yield from ("--params-file", str(check_file(params_file)))
-    for name, value in values.items():
-        yield from ("-p", f"{name}:={json.dumps(value)}")

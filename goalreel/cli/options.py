@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from goalreel.annotator.options import WorkerOptions
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import read_mapping
@@ -28,7 +27,6 @@ from goalreel.terms import ROLES, Role
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
-    from goalreel.annotator.workers import Workers
 
 INTERRUPTED = "interrupted; what was finished is saved: run the same command again to resume"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
@@ -44,9 +42,6 @@ Host = Annotated[
 SPLITS = Literal["train", "validation", "test"]
 """Typer lists the values of a Literal, but not of a `type` alias for one."""
 Split = Annotated[SPLITS, typer.Option(help="Which seeds: train, validation or test.")]
-MeasuredSplit = Annotated[
-    SPLITS, typer.Option(help="Tune on validation; test is for numbers that get written down.")
-]
 First = Annotated[int, typer.Option(min=0, help="First seed, counted from 0 in its split.")]
 RUN = "The run"
 """The panel of options that say how a run goes."""
@@ -292,36 +287,3 @@ def _config_value(place: str, value: object, option: Any, ctx: typer.Context) ->
     except typer.BadParameter as e:
         fail(f"{place}: {e.message.removeprefix('Value error, ')}")
     return text
-
-
-def choose_names[T: str](text: str, choices: Sequence[T], kind: str) -> list[T]:
-    """Read a comma-separated list of names, in the order of `choices`.
-
-    >>> choose_names("edit, plan", ("plan", "edit", "critic"), "part")
-    ['plan', 'edit']
-
-    Raises:
-        InputError: a name is not among the choices, or there is no name.
-    """
-    chosen = [name.strip() for name in text.split(",") if name.strip()]
-    unknown = [name for name in chosen if name not in choices]
-    if unknown or not chosen:
-        raise InputError(f"no {kind} {', '.join(unknown) or text!r}: choose from {', '.join(choices)}")
-    return [name for name in choices if name in chosen]
-
-
-def make_workers(options: WorkerOptions, preset: Preset, shard: object) -> "Workers | None":
-    """Make the workers of `--ray`; None without it.
-
-    Raises:
-        InputError: an option that goes with `--ray` alone, or not with it.
-    """
-    if options.ray and shard:
-        raise InputError("--shard is for processes without --ray: leave one of them out")
-    if options.ray:
-        from goalreel.annotator.workers import Workers
-
-        return Workers(preset=preset, **dict(options))
-    if options.workers > 1 or options.gpus or options.address:
-        raise InputError("--workers, --gpus and --address need --ray")
-    return None

@@ -33,13 +33,21 @@ def review(
 ) -> None:
     """Look at the steps of a dataset in your browser, correct them, and accept or reject them."""
     with one_line_errors():
+        import getpass
+
         from goalreel.annotator.web.auth import Access
+        from goalreel.boards.step import one_line
         from goalreel.cli.console import progress_bars
         from goalreel.datasets.hub import local_folder
         from goalreel.http.access import TOKEN_VARIABLE, address_of, listen
 
         dataset = local_folder(dataset, own=True)
-        reviewer = _reviewer(by or _login())
+        try:
+            reviewer = one_line(by or getpass.getuser())
+        except ValueError as e:
+            raise InputError(f"--by: {e}") from e
+        except (OSError, KeyError):  # a user without a name, as in some containers
+            reviewer = "reviewer"
         access = Access(host, os.environ.get(TOKEN_VARIABLE) or None)
         with listen(host, port) as socket:
             from goalreel.annotator.review.app import create_review, serve_review
@@ -56,24 +64,6 @@ def review(
 def _show_address(address: str, access: "Access") -> None:
     ending = "?token=... (what GOALREEL_TOKEN holds)" if access.token else ""
     typer.echo(f"Look at {address}/{ending}   Ctrl-C ends it; everything is saved as you go.", err=True)
-
-
-def _reviewer(name: str) -> str:
-    from goalreel.boards.step import one_line
-
-    try:
-        return one_line(name)
-    except ValueError as e:
-        raise InputError(f"--by: {e}") from e
-
-
-def _login() -> str:
-    import getpass
-
-    try:
-        return getpass.getuser()
-    except (OSError, KeyError):
-        return "reviewer"
 
 
 STUDIO_EPILOG = (

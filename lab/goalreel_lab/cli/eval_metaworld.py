@@ -63,8 +63,8 @@ def metaworld(
     with one_line_errors("interrupted; the recordings are kept: run the same command again to resume"):
         from goalreel.annotator.statistics import flatten
         from goalreel.cli.console import print_json, progress_bars
-        from goalreel.cli.options import choose_names
         from goalreel.files import cache_folder
+        from goalreel_lab.cli.options import choose_names
         from goalreel_lab.metaworld.run import measure
         from goalreel_lab.metaworld.tasks import split_tasks
 

@@ -11,13 +11,12 @@ from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import (
     First,
     Json,
-    MeasuredSplit,
     PresetOptions,
     SubGoalFormChoice,
-    choose_names,
     with_options,
 )
 from goalreel.errors import InputError
+from goalreel_lab.cli.options import MeasuredSplit, choose_names
 
 if TYPE_CHECKING:
     from goalreel.models.presets import ModelChoice

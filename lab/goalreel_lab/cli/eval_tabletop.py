@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Literal, get_args
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import First, Json, MeasuredSplit, PresetOptions, choose_names, with_options
+from goalreel.cli.options import First, Json, PresetOptions, with_options
+from goalreel_lab.cli.options import MeasuredSplit, choose_names
 
 if TYPE_CHECKING:
     from goalreel.models.presets import ModelChoice
