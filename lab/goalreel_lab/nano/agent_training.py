@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import torch
 from torch import nn
@@ -13,11 +13,12 @@ from goalreel.training.config import SftConfig
 from goalreel.training.rows import IGNORED, Collator, TrainingRow, reply
 from goalreel.training.run import sharded
 from goalreel.training.sft import RowTrainer
-from goalreel_lab.nano.agent_config import NanoAgentConfig
 from goalreel_lab.nano.optim import MuonAdamW, compile_parts
 
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
+
+    from goalreel_lab.nano.agent_config import NanoAgentConfig
 
 
 @dataclass(frozen=True)
@@ -56,7 +57,7 @@ class NanoTrainer(RowTrainer):
         InputError: Muon is to train a sharded model.
     """
 
-    def __init__(self, *args: Any, model: Any, config: NanoAgentConfig, **options: Any) -> None:
+    def __init__(self, *args: Any, model: Any, config: "NanoAgentConfig", **options: Any) -> None:
         if config.optimizer == "muon" and sharded():
             raise InputError("muon needs whole matrices: set optimizer to adamw, or shard nothing")
         if config.compile:
@@ -68,9 +69,8 @@ class NanoTrainer(RowTrainer):
     @staticmethod
     def collator(processor: "ProcessorMixin", config: SftConfig) -> WeighedCollator:
         """Make what turns rows into a batch with weights."""
-        assert isinstance(config, NanoAgentConfig)
-        cuts = config.long_rows == "cut"
-        return WeighedCollator(processor, config.max_length, cuts, config.phrase_weights)
+        cuts, weights = config.long_rows == "cut", cast("NanoAgentConfig", config).phrase_weights
+        return WeighedCollator(processor, config.max_length, cuts, weights)
 
     def compute_loss(
         self,
