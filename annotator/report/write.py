@@ -131,8 +131,8 @@ class _Report:
         self._entries: dict[int, str] = {}
         """The episodes of the page, by number."""
         self._thumbnails: dict[str, bytes] = {}
-        self._links: list[dict[str, Any]] = []
-        """The pages that are written."""
+        self._pages = 0
+        """Pages that are written."""
         self._rows: list[dict[str, Any]] = []
         self._counts: Counter[str] = Counter()
         """Episodes by the words of their steps."""
@@ -168,7 +168,7 @@ class _Report:
         self._rows.append(
             {
                 "episode": view.index,
-                "page": len(self._links) + 1,
+                "page": self._pages + 1,
                 "pictured": first is not None,
                 "word": view.word,
                 "title": view.title,
@@ -180,7 +180,7 @@ class _Report:
         )
 
     def finish(self) -> Path:
-        paged = bool(self._links)
+        paged = self._pages > 0
         if paged:
             self._write_page(last=True)
         rows = json.dumps(self._rows, separators=(",", ":"))
@@ -196,24 +196,22 @@ class _Report:
             inline=not paged,
             entries=self._entries.values(),
             rows=rows.replace("<", "\\u003c"),  # it stands in a script element
-            pages=self._links,
         )
         return self._write("index.html", text)
 
     def _write_page(self, *, last: bool) -> None:
-        number = len(self._links) + 1
-        page = {"name": _page(number), "first": min(self._entries), "last": max(self._entries)}
+        number = self._pages = self._pages + 1
         text = self._render(
             "page.html.j2",
             entries=self._entries.values(),
+            first=min(self._entries),
+            last=max(self._entries),
             before=_page(number - 1) if number > 1 else None,
             after=None if last else _page(number + 1),
-            **page,
         )
-        self._write(page["name"], text)
+        self._write(_page(number), text)
         for name, data in self._thumbnails.items():
             self._write(name, data)
-        self._links.append(page)
         self._entries, self._thumbnails = {}, {}
 
     def _render(self, template: str, **values: Any) -> str:

@@ -1,7 +1,6 @@
 """The report in a real browser, at desktop and phone width, straight from the disk."""
 
 import json
-import math
 from pathlib import Path
 
 import numpy as np
@@ -228,13 +227,3 @@ def test_the_list_is_searched_filtered_and_paged(page, reports):
     page.find("#query").send_keys(" nothing like it")
     page.eventually(lambda: page.rows(), [])
     page.eventually(page.find("#nothing").is_displayed)
-
-
-def test_without_script_every_page_is_linked(driver, reports):
-    driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
-    try:
-        driver.get((reports[1] / "index.html").as_uri())
-        pages = math.ceil((2 * PAGE_EPISODES + 9) / PAGE_EPISODES)
-        assert len(Page(driver).shown("noscript a")) == pages
-    finally:
-        driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})

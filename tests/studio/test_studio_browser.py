@@ -119,23 +119,11 @@ def test_the_models_of_a_preset_are_chosen_and_one_that_cannot_be_used_says_why(
     assert len(studio.models.planner.batches) == asked
 
 
-def test_words_are_shown_by_pictures_and_small_models_give_way_to_others(page, studio, tmp_path):
-    for number in (1, 2):
-        (tmp_path / f"{number}.png").write_bytes(png(30 + number, 20))
+def test_small_models_give_way_to_others(page, studio, tmp_path):
+    (tmp_path / "own.png").write_bytes(png(31, 20))
     page.start()
-    page.find("#picker input[type=file]").send_keys(str(tmp_path / "1.png"))
-    page.find("[name=instruction]").send_keys("no backend: put in ")
-    page.find("#named input").send_keys(f"{tmp_path}/1.png\n{tmp_path}/2.png")
-    page.eventually(lambda: len(page.all("#named .take")), 2)
-    page.eventually(page.focused, "instruction")
-    page.press("there")
-    page.sees("#models", "The Planner sees the pictures in the sentence; the Editor does not")
-    page.press(Keys.BACKSPACE * 7)
-    page.sees("#missing", "The sentence has 1 <image> mark for 2 pictures.")
-    page.press("> ", Keys.TAB, Keys.ENTER)
-    page.eventually(lambda: len(page.all("#named .take")), 1)
-    words = "return document.querySelector('[name=instruction]').value"
-    page.eventually(lambda: page.script(words).strip(), "no backend: put in <image>")
+    page.find("#picker input[type=file]").send_keys(str(tmp_path / "own.png"))
+    page.find("[name=instruction]").send_keys("no backend: put in there")
     page.click("[name=preset] [value=small]")
     assert page.overflow() <= 0
     page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
@@ -146,8 +134,8 @@ def test_words_are_shown_by_pictures_and_small_models_give_way_to_others(page, s
     again = finished(studio.client, page.board, "failed")
     assert (failed["preset"], again["preset"]) == ("small", "other")
     assert again["instruction"] == failed["instruction"]
-    shown = [httpx.get(f"{studio.url}{now['images'][0]}", timeout=60).content for now in (failed, again)]
-    assert PIL.Image.open(io.BytesIO(shown[0])).size == (32, 20)
+    shown = [httpx.get(f"{studio.url}{now['image']}", timeout=60).content for now in (failed, again)]
+    assert PIL.Image.open(io.BytesIO(shown[0])).size == (31, 20)
     assert shown[0] == shown[1]
 
 

@@ -22,7 +22,7 @@ const SHEET = [
   ["Pictures", [
     ["1 – 9", "take that attempt as the goal image"],
     ["A  R", "accept, refuse the picture on show", { a: "accept", r: "refuse" }],
-    ["G", "draw again, with another prompt or several pictures", { g: "draw" }],
+    ["G", "draw again, with another prompt", { g: "draw" }],
     ["N", "go on from a later picture", { n: "continue" }],
   ]],
   ["Storyboard", [
