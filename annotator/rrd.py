@@ -5,8 +5,7 @@ in memory, as the viewer would.
 """
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -34,34 +33,15 @@ CURVES, LOG, CRITIC = "curves", "log", "log/critic"
 LEVELS = {"accepted": "INFO", "unjudged": "INFO", "rejected": "WARN", "failed": "ERROR"}
 
 FRAME, TIME = "frame", "time"
-"""Timelines of an episode: its frames from 0, and their seconds as recorded."""
+"""Timelines of an episode: its frames from 0, and their seconds as recorded.
+
+All is logged strictly: Rerun would otherwise warn and drop the data.
+"""
 
 
 def camera_entity(name: str) -> str:
     """Name the entity of a camera, by its name in a dataset or in ROS."""
     return f"camera/{rr.escape_entity_path_part(name.removeprefix('observation.images.'))}"
-
-
-def picture(image: Image) -> rr.EncodedImage:
-    """Encode a picture in the size that the report shows."""
-    return rr.EncodedImage(contents=jpeg(image, SHOWN), media_type="image/jpeg")
-
-
-def log(stream: rr.RecordingStream, entity: str, what: rr.AsComponents, *, static: bool = False) -> None:
-    """Log to a stream; raise our errors, where Rerun would warn and drop the data."""
-    stream.log(entity, what, static=static, strict=True)
-
-
-def log_subgoal(stream: rr.RecordingStream, name: str, text: str, goal: rr.EncodedImage | None) -> None:
-    """Log the sub-goal that holds from the stream's present time on; an empty `name` is none."""
-    log(stream, STEP, rr.StateChange(state=name))
-    log(stream, WORDS, rr.TextDocument(text))
-    log(stream, GOAL, rr.Clear(recursive=False) if goal is None else goal)
-
-
-def log_verdict(stream: rr.RecordingStream, text: str, outcome: str) -> None:
-    """Log the Critic's text; `outcome` is accepted, rejected or failed."""
-    log(stream, CRITIC, rr.TextLog(text, level=LEVELS[outcome]))
 
 
 def step_text(number: int, step: StoryboardStep, fps: float) -> str:
@@ -129,11 +109,11 @@ def log_episode(
         )
     _at(stream, episode, 0)
     if view.message is not None:
-        log_verdict(stream, view.message, "failed")
+        stream.log(CRITIC, rr.TextLog(view.message, level=LEVELS["failed"]), strict=True)
     _log_steps(stream, episode, view)
     for phase in view.storyboard.phases:
         _at(stream, episode, phase.segment.start)
-        log(stream, PHASE, rr.StateChange(state=phase.name))
+        stream.log(PHASE, rr.StateChange(state=phase.name), strict=True)
 
 
 def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> None:
@@ -143,7 +123,7 @@ def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> No
         path = Path(folder) / "episode.mp4"
         cut_video(episode, camera, path)
         video = rr.AssetVideo(path=path)
-    log(stream, entity, video, static=True)
+    stream.log(entity, video, static=True, strict=True)
     columns = rr.VideoFrameReference.columns_nanos(video.read_frame_timestamps_nanos())
     stream.send_columns(entity, _times(episode, range(len(episode))), columns, strict=True)
 
@@ -157,18 +137,34 @@ def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) 
     for number, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True), start=1):
         label, cut = f"{number}. {step.step.name}", step.segment
         if cut is not None and end < cut.start:
-            _at(stream, episode, end)
-            log_subgoal(stream, "", "", None)
-        _at(stream, episode, cut.start if cut is not None else 0)
+            _log_subgoal(stream, episode, end)
         if cut is not None:
-            text = step_text(number, step, view.fps)
-            log_subgoal(stream, label, text, None if goal is None else picture(goal))
+            _log_subgoal(stream, episode, cut.start, label, step_text(number, step, view.fps), goal)
             end = cut.end
+        _at(stream, episode, cut.start if cut is not None else 0)
         for at, attempt in enumerate(step.attempts, start=1):
-            log_verdict(stream, *attempt_text(at, attempt, label))
+            text, outcome = attempt_text(at, attempt, label)
+            stream.log(CRITIC, rr.TextLog(text, level=LEVELS[outcome]), strict=True)
     if end < len(episode):
-        _at(stream, episode, end)
-        log_subgoal(stream, "", "", None)
+        _log_subgoal(stream, episode, end)
+
+
+def _log_subgoal(
+    stream: rr.RecordingStream,
+    episode: Episode,
+    frame: int,
+    name: str = "",
+    text: str = "",
+    goal: Image | None = None,
+) -> None:
+    """Log the sub-goal that holds from a frame on; an empty `name` is none."""
+    _at(stream, episode, frame)
+    stream.log(STEP, rr.StateChange(state=name), strict=True)
+    stream.log(WORDS, rr.TextDocument(text), strict=True)
+    if goal is None:
+        stream.log(GOAL, rr.Clear(recursive=False), strict=True)
+    else:
+        stream.log(GOAL, rr.EncodedImage(contents=jpeg(goal, SHOWN), media_type="image/jpeg"), strict=True)
 
 
 def _at(stream: rr.RecordingStream, episode: Episode, frame: int) -> None:
@@ -206,20 +202,13 @@ def write_rrd(
     selected = select(dataset, done, episodes)
     for index in selected:
         episode = recorded.episode(index)
+        stream = rr.RecordingStream(APPLICATION)
+        sink = stream.binary_stream()  # Rerun's own writing of files ignores a full disk
+        stream.send_blueprint(laid)
+        stream.send_recording_name(f"Episode {index}: {episode.instruction}")
+        log_episode(stream, episode, episode_view(episode, records), cameras, curves(episode, layout))
+        stream.disconnect()
         written.append(out / f"{episode_id(index)}.rrd")
-        with _recording(written[-1], f"Episode {index}: {episode.instruction}", laid) as stream:
-            log_episode(stream, episode, episode_view(episode, records), cameras, curves(episode, layout))
+        write_bytes(written[-1], sink.read() or b"")
         progress("recordings", len(written), len(selected))
     return written
-
-
-@contextmanager
-def _recording(path: Path, name: str, laid: rrb.Blueprint) -> Iterator[rr.RecordingStream]:
-    """Make a stream that becomes `path`, whole: Rerun's own writing of files ignores a full disk."""
-    stream = rr.RecordingStream(APPLICATION)
-    sink = stream.binary_stream()
-    stream.send_blueprint(laid)
-    stream.send_recording_name(name)
-    yield stream
-    stream.disconnect()
-    write_bytes(path, sink.read() or b"")
