@@ -184,8 +184,7 @@ class Records:
             records = cls(folder, source.shared, source.episodes)
             if shard is None:
                 shutil.rmtree(local / "shards", ignore_errors=True)
-                with records.reviewing():  # a picture that is being stored is no leftover
-                    sweep(folder)
+                sweep(folder)
             # One after the other: of two shards that begin at once, the second agrees with the first.
             with file_lock(local / "shards" / "settings", "", wait=True) if shard else nullcontext():
                 records._agree(settings, out)
@@ -238,10 +237,7 @@ class Records:
 
     @contextmanager
     def reviewing(self) -> Iterator[None]:
-        """Hold what one process at a time writes corrections under, or drops what is in nobody's use.
-
-        A picture is stored before the line that names it: between the two nobody may drop it.
-        """
+        """Hold what one process at a time writes corrections under, or drops what is in nobody's use."""
         with file_lock(self._local / "review", "", wait=True):
             yield
 

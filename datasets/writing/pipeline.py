@@ -206,8 +206,7 @@ def build(
     shards, meta_files = data_files(root), episode_files(root)
     total = len(shards) + len(videos) + len(meta_files) + 3
 
-    with records.reviewing():  # what a review page is storing is no leftover
-        sweep(out)
+    sweep(out)
     check_edits(source, out, camera_key, overwrite=overwrite)
     info = out / "meta" / "info.json"
     placed = places(videos, job.clock, job.source.fps)

@@ -1,11 +1,9 @@
 """Corrections: an append-only log that nothing loses, and what the dataset makes of it."""
 
-import fcntl
 import itertools
 import os
 import subprocess
 import sys
-import threading
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -188,43 +186,6 @@ def test_words_outcomes_and_goal_images_are_set(records, person):
     assert again.steps[2].chosen == 0
     goals = read_goals(records, [0], {0: LENGTH}, use_rejected=False)[0]
     assert (goals.spans[0].name, goals.spans[0].picture) == ("grasp the cup", None)
-
-
-@pytest.fixture
-def going(monkeypatch) -> threading.Event:
-    """Set when somebody begins to wait for a lock."""
-    going, flock = threading.Event(), fcntl.flock
-
-    def waits(handle, kind):
-        try:
-            flock(handle, kind | fcntl.LOCK_NB)
-        except BlockingIOError:
-            going.set()
-            flock(handle, kind)
-
-    monkeypatch.setattr(fcntl, "flock", waits)
-    return going
-
-
-def test_what_a_page_is_storing_is_no_leftover_of_a_killed_run(tmp_path, going):
-    records = Records(tmp_path / "out/meta/goalreel", "s")
-    half = records.folder / "images/.goalreel-tmp-x.png"
-
-    def resume():
-        with Records.open(tmp_path / "out", {}, Fingerprint("s", {})):
-            going.set()
-
-    resume()
-    going.clear()
-    half.parent.mkdir()
-    run = threading.Thread(target=resume)
-    with records.reviewing():
-        half.touch()
-        run.start()
-        assert going.wait(60)
-        assert half.exists()
-    run.join()
-    assert not half.exists()
 
 
 def in_words(board, *places):
@@ -485,6 +446,8 @@ def test_a_persons_steps_stay_when_the_episode_is_annotated_again(records, perso
     person.does(MoveBoundary(step="0", edge="end", frame=2), TakeFrame(step="2", camera=FRONT, frame=9))
     mine = person.reviews.look(0, LENGTH).review
     records.commit(0, board(LENGTH, ("accepted",) * 2))  # other steps altogether
+    records.drop_unused_images()  # none that a log names
+    assert records.outline(0).steps[1].goal_image.frame == mine.steps[1].goal
     review = person.reviews.look(0, LENGTH).review
     assert review.steps == mine.steps
     plan = boards.plan(review)
