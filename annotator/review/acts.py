@@ -37,8 +37,6 @@ class Acts:
     def __init__(self, session: ReviewSession) -> None:
         self._session, self._queue = session, session.queue
         self._lock = Lock()
-        self.progress = (0, 0)
-        """Episodes that the act in progress, or the last one, has carried steps over to, and all of it."""
         self._planner = lru_cache(1)(self._make_planner)
         self._order = lru_cache(SHOWN)(self._make_order)
 
@@ -141,8 +139,7 @@ class Acts:
             raise InputError(f"{measured}: too few to carry over; label more episodes of it")
         reasons: dict[int, str] = {}
         done: list[int] = []
-        for number, chunk in enumerate(batched(rows, _CHUNK)):
-            self.progress = (number * _CHUNK, len(rows))
+        for chunk in batched(rows, _CHUNK):  # what is done is saved, should it be broken off
             tasks = [Task(id=str(row.episode), instruction=text) for row in chunk]
             for row, plan in zip(chunk, planner.plan(tasks), strict=True):
                 change = self._change(row, plan)
@@ -150,7 +147,7 @@ class Acts:
                     done.append(row.episode)
                     if change.refused:
                         reasons[row.episode] = change.refused
-        self._weigh(rows)
+        self._queue.weigh(row.episode for row in rows)
         told = f"Steps carried over to {_count(len(done) - len(reasons))}"
         doubted = [e for e in done if e not in reasons and not self._queue[e].sure]
         if doubted:
@@ -181,15 +178,11 @@ class Acts:
             return False
         return True
 
-    def _weigh(self, rows: Iterable[QueueRow]) -> None:
-        """Order the episodes anew; those that another process has changed meanwhile are read too."""
-        self._queue.weigh(row.episode for row in rows)
-
     def _accept(self, rows: list[QueueRow], by: str) -> str:
         name = f"accept {sum(row.revision for row in rows)}"  # which every act makes larger
         verdict = GiveVerdict(verdict="accept", unseen=True, act=name)
         done = [row.episode for row in rows if row.sure and self._add(row, by, verdict)]
-        self._weigh(rows)
+        self._queue.weigh(row.episode for row in rows)
         if not done:
             raise InputError("no episode is sure: look at those that are in doubt")
         return f"Accepted without looking: {_count(len(done))}. Their steps stay unchecked."
@@ -201,7 +194,7 @@ class Acts:
             raise InputError(f"there is no act of yours to {'take back' if back else 'redo'}")
         ours = [row for row in rows if (one := acts[row.episode]) and one.name == act]
         done = [row for row in ours if self._add(row, by, UndoChange() if back else RedoChange())]
-        self._weigh(ours)
+        self._queue.weigh(row.episode for row in ours)
         count = _count(_size(act, [acts[row.episode] for row in done]))
         what = "accepted without looking" if act.startswith("accept") else "carried over"
         if not back:

@@ -131,12 +131,6 @@ def turns(session: OpenSession, query: Filters) -> Json:
     return session.queue.turns(query.by)
 
 
-@router.get("/api/acts")
-def progress(acts: OpenActs) -> tuple[int, int]:
-    """Tell how many episodes the act in progress has carried steps over to, and how many it is for."""
-    return acts.progress
-
-
 @router.post("/api/acts")
 def act(acts: OpenActs, request: ActRequest) -> Json:
     """Act on many episodes; what the answer tells is on the disk."""

@@ -22,7 +22,7 @@ from pydantic import Field
 from goalreel.boards.step import UndoChange
 from goalreel.claims import PICTURE_CHECKS
 from goalreel.critics.examiner import Examination, worst_word
-from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion, told
+from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.progress import OnProgress
@@ -41,15 +41,6 @@ SURE = 0.9
 """The Critic is sure at this probability or above."""
 _MIN_DEVIATION = 0.1
 """The least typical deviation: a robot that repeats itself to the frame has hardly any."""
-
-
-class Turn(NamedTuple):
-    """A change that its maker can take back, or make again."""
-
-    at: datetime
-    """The time of the change, or at which it was taken back."""
-    number: int
-    words: str
 
 
 class EpisodeFacts(NamedTuple):
@@ -120,7 +111,7 @@ class QueueRow:
     """The act on many episodes that its last change was part of."""
     undone: OfAct | None = None
     """The one that was taken back last, where nothing was changed since."""
-    own: Mapping[str, tuple["Turn | None", "Turn | None"]] = MappingProxyType({})
+    own: Mapping[str, dict[str, dict[str, Any] | None]] = MappingProxyType({})
     """The change that each person would take back here, and the one they would make again."""
     moved: tuple[int, ...] = ()
     """Frames from each boundary that was carried over to the nearest one that a person left or made."""
@@ -206,7 +197,7 @@ class ReviewQueue:
         }
 
     def weigh(self, episodes: Iterable[int]) -> None:
-        """Order all episodes anew after an act on some."""
+        """Order all episodes anew after an act on some, which another process may have changed meanwhile."""
         labelled = {row.episode for row in self.rows() if row.labelled}
         for episode in sorted(labelled.union(episodes)):
             self._read(episode)
@@ -264,15 +255,16 @@ class ReviewQueue:
 
     def turns(self, by: str) -> dict[str, dict[str, Any] | None]:
         """Describe what undo and redo of a person would do, in whatever episode that is."""
-        own = [(row.episode, row.own[by]) for row in self.rows() if by in row.own]
-        undo = max(((turn, e) for e, (turn, _) in own if turn), default=None)
-        redo = max(((turn, e) for e, (_, turn) in own if turn), default=None)
-        if undo and redo and redo[0].at < undo[0].at:  # something new was done since
-            redo = None
-        return {
-            kind: found and {"episode": found[1], "number": found[0].number, "words": found[0].words}
-            for kind, found in (("undo", undo), ("redo", redo))
-        }
+        last: dict[str, dict[str, Any] | None] = {"undo": None, "redo": None}
+        for row in self.rows():
+            for kind, turn in row.own.get(by, {}).items():
+                known = last[kind]
+                if turn and (known is None or turn["at"] > known["at"]):
+                    last[kind] = turn | {"episode": row.episode}
+        undo, redo = last["undo"], last["redo"]
+        if undo and redo and redo["at"] < undo["at"]:  # something new was done since
+            last["redo"] = None
+        return last
 
     def names(self) -> list[str]:
         """The step names of the dataset, the most frequent first, at most NAMES."""
@@ -315,24 +307,9 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         carried=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
         act=_of_act(done[-1], done[-1]) if done else None,
         undone=_of_act(back, last) if last and back else None,
-        own=_own(reviewed),
+        own={by: reviewed.steps_back(by) for by in {e.by for e in (*done, *reviewed.replay.undone)}},
         moved=tuple(moved),
     )
-
-
-def _own(reviewed: Reviewed) -> dict[str, tuple[Turn | None, Turn | None]]:
-    """Find what each person would take back, and make again."""
-    replay, names = reviewed.replay, reviewed.names
-    found: dict[str, tuple[Turn | None, Turn | None]] = {}
-    for by in {entry.by for entry in (*replay.done, *replay.undone)}:
-        undo, redo = replay.own(by), replay.own(by, redo=True)
-        turns = (e for e in reversed(replay.lines) if e.by == by and isinstance(e.change, UndoChange))
-        back = next(turns, None) if redo else None
-        found[by] = (
-            Turn(undo.at, undo.number, told(undo, names)) if undo else None,
-            Turn(back.at, redo.number, told(redo, names)) if back and redo else None,
-        )
-    return found
 
 
 def _of_act(entry: LogEntry, last: LogEntry) -> OfAct | None:

@@ -4,7 +4,7 @@ The log of corrections (`goalreel.datasets.corrections`) holds all state that ou
 """
 
 from collections.abc import Callable
-from functools import lru_cache, partial
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -26,7 +26,6 @@ from goalreel.datasets.corrections.events import (
     GiveVerdict,
     Looked,
     TakenStep,
-    describe,
 )
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import ReviewStep
@@ -188,7 +187,7 @@ class ReviewSession:
         previous, following = self.queue.neighbours(index, query)
         steps = zip(review.steps, board.steps, strict=True)
         looked = review.looked
-        history = reviewed.replay.history(partial(describe, names=reviewed.names))
+        history = reviewed.history()
         return {
             "episode": index,
             "revision": reviewed.revision,

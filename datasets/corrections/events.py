@@ -294,11 +294,6 @@ def describe(change: Correction, names: Mapping[str, str]) -> str:
     return f"{f'“{names[change.step]}”' if change.step in names else 'a step that is gone'} {told}"
 
 
-def told(entry: "LogEntry", names: Mapping[str, str]) -> str:
-    """Describe the change of a line for a reader."""
-    return "" if isinstance(entry.change, BeginLog) else describe(entry.change, names)
-
-
 class LogEntry(Frozen):
     """A line of a log."""
 

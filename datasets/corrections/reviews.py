@@ -4,12 +4,14 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import partial
+from typing import Any
 
 from goalreel.boards.log import ReadLog, Replay
 from goalreel.claims import attributed
 from goalreel.datasets.corrections import logged_episodes
 from goalreel.datasets.corrections.board import corrected
-from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry
+from goalreel.datasets.corrections.events import BeginLog, Correction, LogEntry, describe
 from goalreel.datasets.corrections.state import Review, after
 from goalreel.datasets.records import Records
 from goalreel.types import Storyboard
@@ -44,6 +46,14 @@ class Reviewed:
     def names(self) -> dict[str, str]:
         """The names of its steps by id."""
         return {step.id: step.step.name for step in self.review.steps}
+
+    def steps_back(self, by: str) -> dict[str, dict[str, Any] | None]:
+        """Describe what `undo` and `redo` of a person would do here."""
+        return self.replay.steps_back(by, partial(describe, names=self.names))
+
+    def history(self) -> list[dict[str, Any]]:
+        """List all changes in words."""
+        return self.replay.history(partial(describe, names=self.names))
 
 
 @dataclass(frozen=True)

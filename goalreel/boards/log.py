@@ -103,11 +103,18 @@ class Replay[E: Line, S]:
         return next((line for line in reversed(lines) if line.person and line.person[0] == by), None)
 
     def steps_back(self, by: str, describe: Callable[[Any], str]) -> dict[str, dict[str, Any] | None]:
-        """Describe what `undo` and `redo` of a person would do; None where there is nothing."""
-        found = {"undo": self.own(by), "redo": self.own(by, redo=True)}
+        """Describe what `undo` and `redo` of a person would do; None where there is nothing.
+
+        `at` is the time of the change, or at which it was taken back last.
+        """
+        undo, redo = self.own(by), self.own(by, redo=True)
+        own = (line for line in reversed(self.lines) if line.person and line.person[0] == by)
+        back = next((line for line in own if line.person and isinstance(line.person[1], UndoChange)), None)
         return {
-            kind: {"number": line.number, "words": describe(line.person[1])} if line and line.person else None
-            for kind, line in found.items()
+            kind: {"number": line.number, "at": last.at, "words": describe(line.person[1])}
+            if line and last and line.person
+            else None
+            for kind, line, last in (("undo", undo, undo), ("redo", redo, back))
         }
 
     def is_saved(self, seen: int, by: str, change: Any) -> bool:

@@ -128,7 +128,6 @@ def test_a_few_labels_are_carried_over_and_what_is_sure_is_accepted_and_taken_ba
     before = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (1, 3, 5, 6)}
 
     told = act(page, "carry")["told"]
-    assert page.get("/api/acts").json() == [0, 7], "of its first chunk"
     assert told.startswith("Steps carried over to 6 episodes. Left as they were: 1 (episode 10: it is unlike")
     assert {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in before} == before
     first, *_ = listed = rows(page)

@@ -246,7 +246,8 @@ def test_every_kind_of_change_shows_in_the_answer_and_another_process_takes_it_b
     assert spans(episode) == [(0, 4), (4, 8), (8, 12)]
     turns = later.get("/api/episodes/0", params={"by": "ann"}).json()
     told = {"episode": 2, "number": 2, "words": "“reach the block” ends at frame 6"}
-    assert (turns["undo"], turns["redo"]) == (None, told)
+    assert turns["undo"] is None
+    assert turns["redo"].items() >= told.items()
     assert all(line["undone"] for line in episode["history"])
     assert spans(done(later, 2, {"kind": "redo"})) == [(0, 6), (6, 8), (8, 12)]
 

@@ -24,22 +24,13 @@ export class Tasks {
     this.busy = true;
     this.told = act === "carry" ? "Carrying over …" : "";
     this.#draw(this.tasks);
-    const clock = act === "carry" ? setInterval(() => this.#count(), 1000) : null;
     const { instruction } = this.tasks[Number(task)];
     const refused = ({ message }) => (this.told = `Not done: ${message}.`);
     const done = await attempt(() => post("/api/acts", { act, instruction, by: this.by(), anyway: Boolean(anyway) }), refused);
-    clearInterval(clock);
     this.busy = false;
     if (done) this.told = done.told;
     this.#draw(done?.tasks ?? this.tasks);
     if (done) this.changed();
-  }
-
-  async #count() {
-    const at = await attempt(() => ask("/api/acts"), () => {});
-    if (!at || !this.busy) return;
-    this.told = `Carrying over … ${at[0]} of ${count(at[1], "episode")}`;
-    this.#draw(this.tasks);
   }
 
   #draw(tasks) {
