@@ -61,7 +61,7 @@ def test_a_key_goes_to_the_host_that_it_is_for(environment, base, address, key):
 )
 def test_a_proxy_is_used_but_for_this_machine(environment, variables, address, is_proxied):
     server = Server()
-    with server.running():
+    with server:
         for name, value in variables.items():
             environment.setenv(name, value.format(server.url))
         caller = HttpClient(Endpoint(address, ()), timeout_s=5, retries=0)
@@ -87,7 +87,7 @@ def test_the_pause_that_a_reply_asks_for(environment, retry_pauses, value, secon
     server = Server()
     answers = iter([(429, {}, {"Retry-After": value})])
     server.reply = lambda path, fields: next(answers, (200, {}, {}))
-    with server.running():
+    with server:
         HttpClient(Endpoint(server.url, ()), timeout_s=5, retries=1).call("POST", "/x", json={})
     assert retry_pauses == [seconds] if seconds else 0.5 <= retry_pauses[0] <= 0.75
 

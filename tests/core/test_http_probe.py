@@ -1,12 +1,11 @@
 """What a probe of a model server says, for each way in which one can be there or not."""
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 from support.scripted import ScriptedChat
+from support.stub_server import StubHandler, StubServer
 
 from goalreel.chat.openai import OpenAIChat
 from goalreel.editors.remote import remote_editor
@@ -15,41 +14,28 @@ from goalreel.http.probe import probe
 from goalreel.planners.chat import ChatPlanner
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(StubHandler):
     """Answers by method and path."""
 
     def answer(self) -> None:
+        self.body()
         status, body = self.server.replies.get((self.command, self.path.partition("?")[0]), (404, "no route"))
-        data = body.encode() if isinstance(body, str) else json.dumps(body).encode()
-        self.send_response(status)
-        self.send_header("Content-Length", str(len(data)))
-        self.send_header("Content-Type", "text/html" if isinstance(body, str) else "application/json")
-        self.end_headers()
-        self.wfile.write(data)
+        kind = "text/html" if isinstance(body, str) else "application/json"
+        text = body if isinstance(body, str) else json.dumps(body)
+        self.send(status, text.encode(), {"Content-Type": kind})
 
-    def do_GET(self) -> None:
-        self.answer()
-
-    def do_POST(self) -> None:
-        self.rfile.read(int(self.headers["Content-Length"]))
-        self.answer()
-
-    def log_message(self, *_: object) -> None:
-        """Be silent."""
+    do_GET = do_POST = answer
 
 
 @pytest.fixture(scope="module")
-def server() -> Iterator[ThreadingHTTPServer]:
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
-    yield server
-    server.shutdown()
-    server.server_close()
+def server() -> Iterator[StubServer]:
+    with StubServer(Handler) as server:
+        yield server
 
 
 @pytest.fixture
 def url(server) -> str:
-    return f"http://127.0.0.1:{server.server_port}"
+    return server.url
 
 
 def listing(*names: str, owner: str = "vllm") -> tuple[int, dict]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from support.hub import Hub, commit, serve_hub
+from support.hub import Hub, commit
 from support.recordings import make_dataset
 
 from goalreel.datasets.source import Source
@@ -26,7 +26,7 @@ TOKEN = "hf_stand_in_token"
 @pytest.fixture
 def hub(video_dataset, tmp_path) -> Iterator[Hub]:
     shutil.copytree(video_dataset, tmp_path / "hub" / NAME)
-    with serve_hub(tmp_path / "hub") as served:
+    with Hub(tmp_path / "hub") as served:
         served.tags[NAME] = {"v3.0"}
         yield served
 
@@ -63,7 +63,7 @@ def run(forked, hub, tmp_path):
     """Run goalreel in an empty folder, with an empty cache."""
     work, said = tmp_path / "work", tmp_path / "said"
     work.mkdir()
-    always = {"HF_ENDPOINT": hub.address, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
+    always = {"HF_ENDPOINT": hub.url, "HF_HOME": str(tmp_path / "home"), "HF_HUB_DISABLE_XET": "1"}
     always["HF_HUB_ETAG_TIMEOUT"] = "300"  # a busy machine answers late
 
     def goalreel(*words: object, **more: str) -> subprocess.CompletedProcess[str]:
@@ -90,7 +90,7 @@ def kinds(files: list[str]) -> set[str]:
 
 
 def test_check_needs_no_videos_and_nothing_twice(hub, run):
-    for name in (NAME, f"https://huggingface.co/datasets/{NAME}", f"{hub.address}/datasets/{NAME}/tree/v3.0"):
+    for name in (NAME, f"https://huggingface.co/datasets/{NAME}", f"{hub.url}/datasets/{NAME}/tree/v3.0"):
         done = run("check", name, "--layout", "gripper=3,closed=low", "--json")
         assert done.returncode == 0, done.stderr
         report = json.loads(done.stdout)
@@ -134,7 +134,7 @@ def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
     assert TOKEN not in done.stdout + done.stderr
     assert hub.tokens == {f"Bearer {TOKEN}"}
     assert hub.tags["lab/goals"] == {"v3.0"}
-    assert f"Uploaded to {hub.address}/datasets/lab/goals" in done.stderr
+    assert f"Uploaded to {hub.url}/datasets/lab/goals" in done.stderr
     sent = tmp_path / "hub/lab/goals"
     assert "goalreel" in (sent / "README.md").read_text()
     assert not any((sent / ".cache").glob("*")), "nothing of this machine alone"

@@ -28,7 +28,7 @@ def _keys(monkeypatch):
 def server(monkeypatch):
     server = Server()
     monkeypatch.setenv("GOOGLE_GEMINI_BASE_URL", server.url)
-    with server.running():
+    with server:
         yield server
 
 

@@ -37,7 +37,7 @@ def pauses(retry_pauses):
 def server(monkeypatch):
     monkeypatch.setenv("GOALREEL_API_KEY", KEY)
     server = Server()
-    with server.running():
+    with server:
         yield server
 
 

@@ -5,10 +5,9 @@ import math
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Self
 
 from goalreel.chat.conversation import TokenReply
+from support.stub_server import StubHandler, StubServer
 
 
 @dataclass
@@ -61,77 +60,44 @@ def error(status: int, message: str, param: str | None = None, **headers: str) -
     return Reply(status, json.dumps(body).encode(), headers)
 
 
-class ChatServer:
-    """`answer` makes the reply to each request; what came in is in `requests`, `busiest` at once."""
+class ChatServer(StubServer):
+    """`answer` makes the reply to each request; what came in is in `requests`."""
 
     def __init__(self, answer: Callable[[Request], Reply]) -> None:
+        super().__init__(ChatHandler)
         self.answer = answer
         self.requests: list[Request] = []
-        self.busiest = 0
         self.closing = threading.Event()
-        self._busy = 0
-        self._lock = threading.Lock()
-        self._http = ThreadingHTTPServer(("127.0.0.1", 0), _handler(self))
-        self._http.daemon_threads = True
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
 
     @property
     def url(self) -> str:
-        return f"http://127.0.0.1:{self._http.server_port}/v1"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
+        return f"{super().url}/v1"
 
     def __exit__(self, *_: object) -> None:
         self.closing.set()
-        self._http.shutdown()
-        self._http.server_close()
-        self._thread.join()
+        super().__exit__()
 
     def hang(self, _: Request | None = None) -> Reply:
         self.closing.wait(60)
         return Reply(500)
 
-    def reply(self, request: Request) -> Reply:
-        with self._lock:
-            self.requests.append(request)
-            self._busy += 1
-            self.busiest = max(self.busiest, self._busy)
-        try:
-            return self.answer(request)
-        finally:
-            with self._lock:
-                self._busy -= 1
 
+class ChatHandler(StubHandler):
+    server: ChatServer
 
-def _handler(server: ChatServer) -> type[BaseHTTPRequestHandler]:
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-            headers = {name.lower(): value for name, value in self.headers.items()}
-            reply = server.reply(Request(self.path, headers, body))
-            try:
-                self._send(reply)
-            except OSError:
-                self.close_connection = True  # the client has given up, as it should
-
-        def _send(self, reply: Reply) -> None:
-            self.send_response(reply.status)
-            blanks = 60 if reply.drip else 0
-            for name, value in {"Content-Type": "application/json", **reply.headers}.items():
-                self.send_header(name, value)
-            self.send_header("Content-Length", str(len(reply.body) + blanks))
-            self.end_headers()
-            for _ in range(blanks):
-                self.wfile.write(b" ")
-                if server.closing.wait(0.05):
-                    return
-            self.wfile.write(reply.body)
-
-        def log_message(self, *_: object) -> None:
-            pass
-
-    return Handler
+    def do_POST(self) -> None:
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        request = Request(self.path, headers, json.loads(self.body()))
+        self.server.requests.append(request)
+        with self.server.call():
+            reply = self.server.answer(request)
+        headers = {"Content-Type": "application/json", **reply.headers}
+        if not reply.drip:
+            return self.send(reply.status, reply.body, headers)
+        blanks = 60
+        self.send(reply.status, b"", {"Content-Length": len(reply.body) + blanks, **headers})
+        for _ in range(blanks):
+            self.wfile.write(b" ")
+            if self.server.closing.wait(0.05):
+                return None
+        self.wfile.write(reply.body)

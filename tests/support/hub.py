@@ -3,22 +3,18 @@
 import base64
 import hashlib
 import json
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from support.stub_server import StubHandler, StubServer
 
-class Hub(ThreadingHTTPServer):
+
+class Hub(StubServer):
     """Serves `root/OWNER/NAME`, whose branch main and tags are all the same commit."""
 
-    daemon_threads = True
-
     def __init__(self, root: Path) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+        super().__init__(Handler)
         self.root = root
         self.tags: dict[str, set[str]] = {}
         self.private: set[str] = set()
@@ -36,33 +32,20 @@ class Hub(ThreadingHTTPServer):
         """Bytes of the next file after which the connection ends."""
 
     @property
-    def address(self) -> str:
-        return f"http://127.0.0.1:{self.server_address[1]}"
-
-    @property
     def storage_address(self) -> str:
         return f"http://localhost:{self.server_address[1]}/storage"  # another host
 
 
-class Handler(BaseHTTPRequestHandler):
+class Handler(StubHandler):
+    protocol_version = "HTTP/1.0"
     server: Hub
-
-    def log_message(self, *_: object) -> None:
-        pass
 
     def answer(self, status: int, body: bytes | object = b"", **headers: object) -> None:
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        self.send_response(status)
-        headers.setdefault("Content_Length", len(content))
-        for name, value in headers.items():
-            self.send_header(name.replace("_", "-"), str(value))
-        self.end_headers()
-        if self.command != "HEAD":
-            self.wfile.write(content)
+        self.send(status, content, {name.replace("_", "-"): value for name, value in headers.items()})
 
     def handle_any(self) -> None:
-        length = int(self.headers.get("Content-Length") or 0)
-        body = self.rfile.read(length)
+        body = self.body()
         parts = [unquote(part) for part in urlsplit(self.path).path.strip("/").split("/")]
         if self.server.silent:
             self.rfile.read(1)  # until the client has gone
@@ -74,7 +57,7 @@ class Handler(BaseHTTPRequestHandler):
             asked = json.loads(body)
             name = f"{asked['organization']}/{asked['name']}" if asked.get("organization") else asked["name"]
             (self.server.root / name).mkdir(parents=True, exist_ok=True)
-            return self.answer(200, {"url": f"{self.server.address}/datasets/{name}", "id": name})
+            return self.answer(200, {"url": f"{self.server.url}/datasets/{name}", "id": name})
         if parts == ["api", "validate-yaml"]:  # of a card
             return self.answer(200, {"errors": [], "warnings": []})
         if parts[0] == "storage":
@@ -174,7 +157,7 @@ class Handler(BaseHTTPRequestHandler):
                 path = folder / item["value"]["path"]
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_bytes(base64.b64decode(item["value"]["content"]))
-        address = f"{self.server.address}/datasets/{name}/commit/{commit(name)}"
+        address = f"{self.server.url}/datasets/{name}/commit/{commit(name)}"
         self.answer(200, {"success": True, "commitOid": commit(name), "commitUrl": address})
 
     def on_tag(self, name: str, folder: Path, rest: list[str], body: bytes) -> None:
@@ -195,14 +178,3 @@ def commit(name: str) -> str:
 def etag(path: Path) -> str:
     content = path.read_bytes()
     return hashlib.sha1(b"blob %d\0" % len(content) + content).hexdigest()
-
-
-@contextmanager
-def serve_hub(root: Path) -> Iterator[Hub]:
-    """Run a hub over the datasets in `root`."""
-    with Hub(root) as hub:
-        threading.Thread(target=hub.serve_forever, daemon=True).start()
-        try:
-            yield hub
-        finally:
-            hub.shutdown()
