@@ -131,11 +131,8 @@ def claims_of(step: "StoryboardStep") -> Claims:
 
 def makers(name_of: Callable[[Role], object]) -> Makers:
     """Name the models for claims: by role, from their names; a role without a name is left out."""
-    labels: dict[Role, str] = {}
-    for role in ROLES:
-        if isinstance(name := name_of(role), str) and name:
-            labels[role] = _NO_MODELS.get(name, f"model {name}")
-    return labels
+    names = {role: name_of(role) for role in ROLES}
+    return {r: _NO_MODELS.get(n, f"model {n}") for r, n in names.items() if isinstance(n, str) and n}
 
 
 def attributed(board: "Storyboard", names: Makers) -> "Storyboard":

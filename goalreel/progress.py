@@ -18,9 +18,7 @@ def without_loading_bars(source: str, *libraries: Any) -> Iterator[None]:
     `libraries` are modules such as `transformers.utils.logging`. Where `source` is no folder the bars stay:
     weights may have to be downloaded.
     """
-    active = [library for library in libraries if library.is_progress_bar_enabled()]
-    if not Path(source).is_dir():
-        active = []
+    active = [library for library in libraries if library.is_progress_bar_enabled() and Path(source).is_dir()]
     for library in active:
         library.disable_progress_bar()
     try:

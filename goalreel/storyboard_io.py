@@ -49,10 +49,9 @@ def load_storyboard(folder: Path | str) -> Storyboard:
     try:
         data = read_file(folder / "storyboard.json")
         return Storyboard.model_validate_json(data, context={"get_image": get})
-    except (FileNotFoundError, NotADirectoryError) as e:
-        raise InputError(f"{folder}: holds no storyboard.json: goalreel plan --out writes one") from e
     except OSError as e:
-        raise InputError(f"{folder / 'storyboard.json'}: cannot be read ({e.strerror})") from e
+        text = f"{folder}: holds no storyboard.json ({e.strerror}): goalreel plan --out writes one"
+        raise InputError(text) from e
     except ValidationError as e:
         first = e.errors()[0]
         where = ".".join(map(str, first["loc"]))
@@ -61,16 +60,14 @@ def load_storyboard(folder: Path | str) -> Storyboard:
 
 def _names(board: Storyboard) -> dict[Image, str]:
     """Name a file for each different picture, after its first place in the storyboard."""
-    names: dict[Image, str] = {}
-    if board.task.image is not None:
-        names[board.task.image] = "images/first.png"
-    for i, image in enumerate(board.task.images, start=1):
-        names.setdefault(image, f"images/given_{i:02d}.png")
-    for i, done in enumerate(board.task.done, start=1):
-        if done.image is not None:
-            names.setdefault(done.image, f"images/done_{i:02d}.png")
+    task = board.task
+    places = [(task.image, "first")]
+    places += [(image, f"given_{i:02d}") for i, image in enumerate(task.images, start=1)]
+    places += [(done.image, f"done_{i:02d}") for i, done in enumerate(task.done, start=1)]
     for i, step in enumerate(board.steps, start=1):
-        for j, attempt in enumerate(step.attempts, start=1):
-            if attempt.image is not None:
-                names.setdefault(attempt.image, f"images/step_{i:02d}_attempt_{j}.png")
+        places += [(a.image, f"step_{i:02d}_attempt_{j}") for j, a in enumerate(step.attempts, start=1)]
+    names: dict[Image, str] = {}
+    for image, name in places:
+        if image is not None:
+            names.setdefault(image, f"images/{name}.png")
     return names

@@ -5,7 +5,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -38,24 +38,19 @@ SMALL = 50_000_000
 several times as long with it: a thread that waits for another keeps its core (dev/LOG.md, 2026-11-26)."""
 
 
-def threads_for(models: "Iterable[nn.Module]") -> AbstractContextManager[None]:
+@contextmanager
+def threads_for(models: "Iterable[nn.Module]") -> Iterator[None]:
     """Make torch use one thread within this context if the models are small and on a CPU.
 
     OMP_NUM_THREADS in the environment wins: it is the user's choice.
     """
-    if "OMP_NUM_THREADS" in os.environ:
-        return nullcontext()
-    weights = [p for model in models for p in model.parameters()]
-    small = sum(p.numel() for p in weights) <= SMALL and all(p.device.type == "cpu" for p in weights)
-    return _one_thread() if small else nullcontext()
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
     import torch
 
+    weights = [p for model in models for p in model.parameters()]
+    small = sum(p.numel() for p in weights) <= SMALL and all(p.device.type == "cpu" for p in weights)
     threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    if small and "OMP_NUM_THREADS" not in os.environ:
+        torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -215,13 +215,6 @@ class Verdict(Frozen):
     unseen: Annotated[bool, Field(exclude_if=lambda unseen: not unseen)] = False
     """The server showed that the Critic was not given the pictures; left out of JSON if not."""
 
-    @model_validator(mode="after")
-    def _rules_give_no_scores(self) -> "Verdict":
-        if self.pictures_only:  # old records have shares of changed pixels there
-            object.__setattr__(self, "semantics", None)
-            object.__setattr__(self, "quality", None)
-        return self
-
     @property
     def score(self) -> float | None:
         """The geometric mean of the scores, 0-10; None if there are none."""
@@ -364,10 +357,9 @@ class StoryboardStep(Frozen):
     def _consistent(self) -> "StoryboardStep":
         pictured = self.status in (*ACCEPTED, "unjudged", "rejected")
         untried = self.status in ("skipped", "text")
-        if pictured != (self.chosen is not None) or untried != (not self.attempts):
-            raise ValueError(f"status {self.status} does not fit the attempts")
-        if self.status != "skipped" and (self.status == "text") != (self.step.prompt is None):
-            raise ValueError(f"status {self.status} does not fit the step's prompt")
+        in_words = self.status != "skipped" and (self.status == "text") != (self.step.prompt is None)
+        if pictured != (self.chosen is not None) or untried != (not self.attempts) or in_words:
+            raise ValueError(f"status {self.status} does not fit the attempts or the step's prompt")
         if self.unaligned and self.segment is not None:
             raise ValueError("an unaligned step has no segment")
         if self.chosen is not None:
@@ -502,13 +494,7 @@ ANSWER_TYPES: Mapping[Stage, type[Plan] | type[Image] | type[Verdict]] = {
 
 def stage_of(request: Request) -> Stage:
     """Return the stage whose model answers the request."""
-    match request:
-        case Task():
-            return "plan"
-        case Edit():
-            return "edit"
-        case Candidate():
-            return "judge"
+    return "plan" if isinstance(request, Task) else "edit" if isinstance(request, Edit) else "judge"
 
 
 def task_id_of(request: Request) -> str:

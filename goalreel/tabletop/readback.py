@@ -9,7 +9,6 @@ import math
 from collections.abc import Iterable, Iterator
 from functools import cached_property
 from itertools import combinations, permutations, product
-from typing import Self
 
 import cv2
 import numpy as np
@@ -44,8 +43,6 @@ LEAST = 0.15
 
 STILL, MOVED = 0.012, 0.035
 """Largest shift of what stayed, and least of what moved; between them a picture cannot tell (m)."""
-UNSURE = 0.008
-"""A block may be so far from where it is read (m)."""
 _CUBE = HALF * np.array(list(product((-1, 1), repeat=3)))
 _CIRCLE = np.array([[np.cos(a), np.sin(a)] for a in np.linspace(0, 2 * np.pi, 24, endpoint=False)])
 
@@ -59,7 +56,7 @@ def read_back(picture: NDArray[np.uint8], scene: TabletopScene, camera: str | No
     Raises:
         ValueError: the camera is not fixed, or the picture not square.
     """
-    return SceneReader.of(picture, scene, camera).read()
+    return SceneReader(picture, scene, camera).read()
 
 
 def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
@@ -75,21 +72,9 @@ def segment(picture: NDArray[np.uint8]) -> dict[str, PixelMask]:
     return {name: nearest == i for i, name in enumerate(names)}
 
 
-def bowl_rings(scene: TabletopScene, size: int) -> PixelMask:
-    """Mark the coloured outside of the scene's bowls, (size, size), through the scene's own camera."""
-    blank = np.zeros((size, size, 3), np.uint8)
-    return SceneReader(blank, scene, FIXED[scene.camera]).draw({}) > 0
-
-
 def shown(layout: SceneLayout, goal: SubGoal) -> bool:
     """Tell whether a layout read off a picture, where objects may be missing, satisfies the sub-goal."""
     return goal.object in layout and goal.target in layout and shows(layout, goal)
-
-
-def possible(layout: SceneLayout, goal: SubGoal) -> set[bool]:
-    """Tell whether the sub-goal holds, for every place of its block within UNSURE of its reading."""
-    shifts = [np.array([x, y, 0]) for x, y in product((-UNSURE, 0, UNSURE), repeat=2)]
-    return {shows(layout | {goal.object: layout[goal.object] + shift}, goal) for shift in shifts}
 
 
 class SceneReader:
@@ -98,18 +83,14 @@ class SceneReader:
     `bowls`: where the scene has them; `seen`: where the colour of each block shows that is not missing.
     """
 
-    @classmethod
-    def of(cls, picture: NDArray[np.uint8], scene: TabletopScene, camera: str | None = None) -> Self:
+    def __init__(self, picture: NDArray[np.uint8], scene: TabletopScene, camera: str | None = None) -> None:
         """Inspect a picture; arguments and errors are those of `read_back`."""
         camera = scene.camera if camera is None else camera
         if camera not in FIXED:
             raise ValueError(f"cannot read camera {camera!r}: choose from {', '.join(FIXED)}")
         if picture.ndim != 3 or picture.shape[0] != picture.shape[1]:
             raise ValueError(f"a tabletop picture is square RGB, got {picture.shape}")
-        return cls(picture, scene, FIXED[camera])
-
-    def __init__(self, picture: NDArray[np.uint8], scene: TabletopScene, camera: PinholeCamera) -> None:
-        self.picture, self.size, self.camera = picture, picture.shape[0], camera
+        self.picture, self.size, self.camera = picture, picture.shape[0], FIXED[camera]
         self.bowls = {b.name: np.array([b.x, b.y, 0.0]) for b in scene.bowls}
         masks = segment(picture)
         rings = self.draw({})
@@ -335,7 +316,7 @@ def read_after(
     Raises:
         ValueError: as `read_back`.
     """
-    reader = SceneReader.of(picture, scene)
+    reader = SceneReader(picture, scene)
     reading = reader.read()
     blocks = [b for b in moved if b in layout_before]
     if any(not _strange(reading, layout_before, block) for block in blocks):

@@ -5,6 +5,7 @@ Graded, so that pictures that miss differ by how far they miss; `success_of` mak
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
 
@@ -17,11 +18,10 @@ from goalreel.tabletop.readback import (
     MOVED,
     STILL,
     PixelMask,
-    bowl_rings,
+    SceneReader,
     fit_cubes,
     grown,
     outline,
-    possible,
     read_after,
     read_back,
     segment,
@@ -40,6 +40,7 @@ from goalreel.tabletop.scene import (
     TabletopScene,
     colour,
     displacement,
+    shows,
 )
 from goalreel.tabletop.truth import task_of
 from goalreel.types import Candidate, PictureScores
@@ -137,6 +138,16 @@ def _goal(candidate: Candidate, episode: TabletopEpisode) -> SubGoal | None:
     return episode.goals[candidate.step] if candidate.step < len(episode.goals) else None
 
 
+UNSURE = 0.008
+"""A block may be so far from where it is read (m)."""
+
+
+def possible(layout: SceneLayout, goal: SubGoal) -> set[bool]:
+    """Tell whether the sub-goal holds, for every place of its block within UNSURE of its reading."""
+    shifts = [np.array([x, y, 0]) for x, y in product((-UNSURE, 0, UNSURE), repeat=2)]
+    return {shows(layout | {goal.object: layout[goal.object] + shift}, goal) for shift in shifts}
+
+
 def _place(layout_before: SceneLayout, now: SceneLayout, goal: SubGoal) -> tuple[float, str]:
     """Give the share of its way that the block has come, 1 if the goal surely holds, and a note on it."""
     if goal.object not in now or goal.target not in now:
@@ -189,7 +200,10 @@ def _fits(picture: Image, layout: SceneLayout, scene: TabletopScene) -> Mapping[
     stretched, or where it is hidden, may fit a turned cube as well as a whole one does.
     """
     size = len(picture.pixels)
-    colours, rings = segment(picture.pixels), bowl_rings(scene, size)
+    colours, rings = (
+        segment(picture.pixels),
+        SceneReader(np.zeros((size, size, 3), np.uint8), scene).draw({}) > 0,
+    )
     turns = fit_cubes(picture.pixels, layout, scene.camera)
     camera = FIXED[scene.camera]
     cubes = {b: outline(layout[b], turn, camera, size).astype(bool) for b, (turn, _) in turns.items()}
