@@ -134,16 +134,9 @@ def _cut(token: Token, end: int, first: int, last: int) -> Token | None:
     if start >= last or end < first or (token.text and end == first):
         return None
     text = token.text[max(0, first - start) : last - start]
-    return token if text == token.text else Token(text, _renamed(token, text))
-
-
-def _renamed(token: Token, text: str) -> Mapping[str, float]:
-    """The token's alternatives, with its new text for itself."""
-    probabilities: dict[str, float] = {}
-    for other, probability in token.alternatives.items():
-        name = text if other == token.text else other
-        probabilities[name] = probabilities.get(name, 0.0) + probability
-    return probabilities
+    chances = {other: p for other, p in token.alternatives.items() if other not in (text, token.text)}
+    whole = sum(token.alternatives.get(name, 0.0) for name in {text, token.text})
+    return token if text == token.text else Token(text, {text: whole} | chances)
 
 
 @dataclass(frozen=True)

@@ -92,10 +92,8 @@ class HfChat(Chat):
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
 
         Raises:
-            InputError: a number is out of range, or the processor has no chat template.
+            InputError: the processor has no chat template.
         """
-        if max_new_tokens < 1 or batch_size < 1:
-            raise InputError("max_new_tokens and batch_size start at 1")
         tokenizer = processor.tokenizer
         if not (processor.chat_template or tokenizer.chat_template):
             raise InputError("the checkpoint has no chat template: use an instruction-tuned one")
@@ -446,15 +444,10 @@ def sampling(
     temperature: float | Literal["checkpoint"], top_p: float | None, top_k: int | None
 ) -> dict[str, Any]:
     """The sampling arguments of `generate`; the checkpoint decides on those that are absent."""
-    if (top_p is not None and not 0 < top_p <= 1) or (top_k is not None and top_k < 0):
-        raise InputError("top_p is in (0, 1], top_k starts at 0")
-    as_checkpoint = temperature == "checkpoint"
-    if not as_checkpoint and temperature < 0:
-        raise InputError('temperature starts at 0, or is "checkpoint"')
-    if not as_checkpoint and temperature == 0:
+    if temperature == 0:
         return {"do_sample": False, "temperature": None, "top_p": None, "top_k": None}
-    limits = {"top_p": top_p, "top_k": top_k}
-    if as_checkpoint:
+    if temperature == "checkpoint":
+        limits = {"top_p": top_p, "top_k": top_k}
         return {name: limit for name, limit in limits.items() if limit is not None}
     return {"do_sample": True, "temperature": temperature, "top_p": top_p or 1.0, "top_k": top_k or 0}
 

@@ -32,7 +32,7 @@ from goalreel.chat.conversation import (
     refuses_system,
     token_reply,
 )
-from goalreel.errors import BackendError, InputError
+from goalreel.errors import BackendError
 from goalreel.http.client import (
     REFUSED,
     HttpClient,
@@ -95,7 +95,7 @@ class OpenAIChat(Chat):
     goes into the user's turn.
 
     Raises:
-        InputError: a number is out of range, the address is wrong or holds a key, or a key is missing.
+        InputError: the address is wrong or holds a key, or a key is missing.
     """
 
     model: str
@@ -129,10 +129,6 @@ class OpenAIChat(Chat):
     _client: HttpClient = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        if min(self.concurrency, self.max_tokens) < 1 or self.retries < 0 or self.timeout_s <= 0:
-            raise InputError("concurrency and max_tokens start at 1, retries at 0; timeout_s is above 0")
-        if (self.top_p is not None and not 0 < self.top_p <= 1) or (self.top_k or 0) < 0:
-            raise InputError("top_p is in (0, 1], top_k starts at 0")
         if self.key_variables is None:
             endpoint = openai_endpoint(self.base_url, self.extra)
         else:

@@ -30,8 +30,6 @@ class DiffusersEditor:
 
     def __init__(self, pipeline: Any, entry: Entry, *, batch_size: int = 8) -> None:
         """`batch_size`: the most edits in one call of the pipeline; halved for good when memory runs out."""
-        if batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, got {batch_size}")
         self.entry = entry
         self.pipeline = pipeline
         self._batch_size = batch_size

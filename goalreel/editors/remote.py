@@ -44,8 +44,6 @@ class RemoteEditor:
         retries: int = RETRIES,
         timeout_s: float = TIMEOUT_S,
     ) -> None:
-        if concurrency < 1:
-            raise ValueError(f"concurrency must be at least 1, got {concurrency}")
         self._format = form
         self._client = HttpClient(
             endpoint, timeout_s=timeout_s, retries=retries, retry_late=False, home_only=True

@@ -546,12 +546,9 @@ def choose_models(
     """
     if models is not None:
         if not isinstance(models, ModelSet):
-            raise TypeError(
-                f"models is a goalreel.ModelSet, not {type_name(models)}: give single ones by planner=..."
-            )
-        given = {"preset": preset, **chosen}
-        if extra := [name for name, value in given.items() if value is not None]:
-            raise InputError(f"models and {extra[0]} both say which models to ask: leave one of them out")
+            raise TypeError(f"models is a goalreel.ModelSet, not {type_name(models)}")
+        if given := [name for name, value in {"preset": preset, **chosen}.items() if value is not None]:
+            raise InputError(f"models and {given[0]} both say which models to ask: leave one of them out")
         return models
     names: dict[str, str] = {role: model for role, model in chosen.items() if isinstance(model, str)}
     objects: dict[Role, Any] = {

@@ -35,6 +35,9 @@ class Runtime:
     how long they may take."""
 
 
+type Positive = Annotated[int, Field(ge=1)]
+
+
 class ModelOptions(Frozen):
     """No option. A subclass has a field for each."""
 
@@ -62,15 +65,15 @@ class HfOptions(DialectOptions):
     """Device that it computes on, such as `cuda:1`. Default: a GPU if there is one."""
     dtype: str | None = None
     """Such as `bfloat16`. Default: bfloat16 on a GPU, else float32."""
-    batch_size: Annotated[int | None, Runtime] = None
+    batch_size: Annotated[Positive | None, Runtime] = None
     """Questions in one call, at most. Default: 8."""
-    max_new_tokens: int | None = None
+    max_new_tokens: Positive | None = None
     """Longest reply, in tokens. Default: 4096."""
-    temperature: float | Literal["checkpoint"] | None = None
+    temperature: Annotated[float, Field(ge=0)] | Literal["checkpoint"] | None = None
     """0 is greedy; above it the model samples; `checkpoint` takes the settings stored there. Default: 0."""
-    top_p: float | None = None
+    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """For sampling: the probability mass to draw from."""
-    top_k: int | None = None
+    top_k: Annotated[int, Field(ge=0)] | None = None
     """For sampling: the number of tokens to draw from."""
     processor: str | None = None
     """The folder or repository to take the processor from. Default: the checkpoint."""
@@ -85,15 +88,15 @@ class HttpOptions(DialectOptions):
 
     temperature: Annotated[float, Field(ge=0, le=100)] | Literal["checkpoint"] | None = None
     """0 is greedy; above it the model samples; `checkpoint` sends none. Default: 0."""
-    max_tokens: Annotated[int, Field(ge=1)] | None = None
+    max_tokens: Positive | None = None
     """Longest reply, in tokens. Default: 4096."""
     top_p: Annotated[float, Field(gt=0, le=1)] | None = None
     """For sampling: the probability mass to draw from."""
     top_k: Annotated[int, Field(ge=0)] | None = None
     """For sampling: the number of tokens to draw from. OpenAI itself has none."""
-    concurrency: Annotated[int | None, Runtime] = None
+    concurrency: Annotated[Positive | None, Runtime] = None
     """Requests in progress at once. Default: 16."""
-    timeout_s: Annotated[float | None, Runtime] = None
+    timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
     """Seconds that one try may take. Default: 120."""
     retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
     """Number of times that a server that is busy or out of reach is asked again. Default: 5."""
@@ -110,7 +113,7 @@ class EditorOptions(ModelOptions):
     """Device that it computes on, such as `cuda:1`. Default: a GPU if there is one."""
     dtype: str | None = None
     """Such as `bfloat16`. Default: bfloat16 on a GPU, else float32."""
-    batch_size: Annotated[int | None, Runtime] = None
+    batch_size: Annotated[Positive | None, Runtime] = None
     """Edits in one call, at most."""
     offload: Annotated[Literal["model"] | None, Runtime] = None
     """`model` keeps one part on the GPU at a time."""
@@ -123,7 +126,7 @@ class EditorOptions(ModelOptions):
 class RemoteEditorOptions(ModelOptions):
     """Options that may follow any editor's address; see `goalreel.editors.remote.RemoteEditor`."""
 
-    concurrency: Annotated[Annotated[int, Field(ge=1)] | None, Runtime] = None
+    concurrency: Annotated[Positive | None, Runtime] = None
     """Requests in progress at once. Default: 8."""
     timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
     """Seconds that one try may take. Default: 300."""

@@ -57,6 +57,8 @@ def test_options_reach_the_server(serve, kind, query, fields):
         ("top_p=1.5", "top_p is wrong"),
         ("top_k=-1", "top_k is wrong"),
         ("temperature=hot", "temperature is wrong"),
+        ("max_tokens=0", "max_tokens is wrong"),
+        ("concurrency=0", "concurrency is wrong"),
     ],
 )
 def test_an_option_that_does_not_fit_is_one_line(query, says):
