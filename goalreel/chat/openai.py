@@ -51,7 +51,6 @@ from goalreel.image import Image
 
 log = logging.getLogger(__name__)
 
-_REFUSALS = frozenset({400, 403, 422})  # the statuses with which servers refuse an argument
 TOP = 5
 """Alternatives requested for each token."""
 _NATURAL_ENDS = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "completed")
@@ -190,28 +189,24 @@ class OpenAIChat(Chat):
     async def _ask(self, asked: ChatRequest) -> TokenReply | NoReply:
         conversation, optional = asked.conversation, self._optional(asked)
         refused = set(self._refused)
-        while True:
-            arguments = self._arguments(optional, refused)
-            turns = fold_system(conversation) if SYSTEM in refused else conversation
-            request = await asyncio.to_thread(self._request, turns, arguments)
-            try:
-                reply = await self._client.send(request)
-            except HttpError as e:
-                if e.reply is None or e.status not in _REFUSALS:
-                    raise
-                has_system = SYSTEM not in refused and any(m.role == "system" for m in conversation)
-                sent = (*arguments, SYSTEM) if has_system else tuple(arguments)
-                if (name := refused_argument(e.reply, sent, self.extra)) is None:
-                    raise
-                refused.add(name)
-            else:
-                self._remember(refused)
-                return self._read(reply.body)
 
-    def _request(self, turns: Conversation, arguments: Mapping[str, Any]) -> httpx2.Request:
-        messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in turns]
-        body = {"model": self.model, "messages": messages, **arguments, **self.extra}
-        return self._client.request("POST", "/chat/completions", json=body)
+        def build() -> httpx2.Request:
+            turns = fold_system(conversation) if SYSTEM in refused else conversation
+            messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in turns]
+            arguments = self._arguments(optional, refused)
+            body = {"model": self.model, "messages": messages, **arguments, **self.extra}
+            return self._client.request("POST", "/chat/completions", json=body)
+
+        def find(reply: HttpReply) -> str | None:
+            has_system = SYSTEM not in refused and any(m.role == "system" for m in conversation)
+            arguments = self._arguments(optional, refused)
+            return refused_argument(
+                reply, (*arguments, SYSTEM) if has_system else tuple(arguments), self.extra
+            )
+
+        reply = await self._client.send_accepted(build, refused, find)
+        self._remember(refused)
+        return self._read(reply.body)
 
     def _remember(self, refused: set[str]) -> None:
         """Send no more what the server refused, and say so of what somebody asked for."""

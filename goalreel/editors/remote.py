@@ -23,8 +23,6 @@ CONCURRENCY = 8
 """Edits in progress at once, over all calls."""
 RETRIES, TIMEOUT_S = 4, 300.0
 """The time limit is that of one try, from sending to the last byte."""
-_REFUSALS = (400, 403, 422)
-"""The statuses with which a server may refuse a field."""
 
 
 class RemoteEditor:
@@ -95,20 +93,18 @@ class RemoteEditor:
     async def _ask(self, edit: Edit) -> tuple[Reply, Collection[str]]:
         """Return the reply to `edit`, and the fields that the server refuses."""
         refused = set(self._refused)
-        while True:
-            route, content = await asyncio.to_thread(self._format.request, edit, refused)
-            request = self._client.request("POST", route, **content)
-            try:
-                reply = await self._client.send(request)
-            except HttpError as e:
-                sent = [name for name in self._format.optional if name not in refused]
-                words = refusal_words(e.reply.body) if e.reply and e.status in _REFUSALS else ""
-                if (field := refused_field(words, sent)) is None:
-                    raise
-                refused.add(field)
-            else:
-                self._refused |= refused
-                return reply, refused
+
+        def build() -> httpx2.Request:
+            route, content = self._format.request(edit, refused)
+            return self._client.request("POST", route, **content)
+
+        def find(reply: Reply) -> str | None:
+            sent = [name for name in self._format.optional if name not in refused]
+            return refused_field(refusal_words(reply.body), sent)
+
+        reply = await self._client.send_accepted(build, refused, find)
+        self._refused |= refused
+        return reply, refused
 
     async def _fetch(self, address: str) -> Image:
         """Get a picture that the server stores; the key stays here."""

@@ -13,7 +13,7 @@ import ssl
 import threading
 import weakref
 from asyncio import sleep
-from collections.abc import Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from dataclasses import dataclass
@@ -33,6 +33,8 @@ from goalreel.http.endpoint import Endpoint, public_address
 
 REFUSED = frozenset({400, 413, 422})
 """The server works, but it will never take this very request."""
+_REFUSALS = frozenset({400, 403, 422})
+"""The statuses with which servers refuse a field of a request."""
 MAX_REPLY_BYTES = 64 * 2**20
 """The longest body of a reply, after it is decompressed."""
 REDIRECTS = 5
@@ -192,6 +194,26 @@ class HttpClient:
             reraise=True,
         )
         return await retrying(self._once, request)
+
+    async def send_accepted(
+        self, build: Callable[[], httpx2.Request], refused: set[str], find: Callable[[Reply], str | None]
+    ) -> Reply:
+        """Send what `build` makes without the fields in `refused`, until the server refuses no more.
+
+        `find` names the field that a reply of status 400, 403 or 422 is about; it is added to `refused`.
+
+        Raises:
+            HttpError, ValueError: as `send`.
+        """
+        while True:
+            request = await asyncio.to_thread(build)
+            try:
+                return await self.send(request)
+            except HttpError as e:
+                name = find(e.reply) if e.reply and e.status in _REFUSALS else None
+                if name is None:
+                    raise
+                refused.add(name)
 
     def call(self, method: str, route: str, **content: Any) -> Reply:
         """Send a request to a route and wait for the reply. Raises as `send`."""

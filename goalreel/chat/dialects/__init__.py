@@ -16,11 +16,14 @@ from goalreel.chat.dialects.interleavethinker import (
     InterleaveThinkerDialect,
     interleavethinker,
 )
-from goalreel.chat.dialects.own import OWN, Dialect, DialectName, Mode, OwnDialect
+from goalreel.chat.dialects.own import OWN, DialectName, Mode, OwnDialect
 from goalreel.errors import InputError
 from goalreel.files import check_file
 
 log = logging.getLogger(__name__)
+
+type Dialect = OwnDialect | InterleaveThinkerDialect
+"""Words the questions to Planner and Critic, but not the turn after an unreadable reply."""
 
 _PUBLISHED = re.compile(r"interleavethinker[-_].*|critic-sft-8b|planner_sft|critic_sft|critic_rl")
 """Names of the published repositories, and of the folders that the reference code trains into."""

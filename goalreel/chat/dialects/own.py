@@ -1,7 +1,7 @@
-"""A dialect, and goalreel's own: a system turn with the rules, a user turn with the case. Nano knows it."""
+"""goalreel's own dialect: a system turn with the rules, a user turn with the case. Nano knows it."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, Protocol
+from typing import Any, Literal
 
 from goalreel.chat.conversation import MARK, Conversation, Message, interleave, plain
 from goalreel.chat.prompts import render
@@ -10,7 +10,6 @@ from goalreel.chat.verdict import (
     OBSERVED_FORMAT,
     PASSING,
     PUBLISHED_FORMAT,
-    VerdictFormat,
     verdict_example,
 )
 from goalreel.image import Image
@@ -21,109 +20,86 @@ type DialectName = Literal["own", "interleavethinker"]
 """The dialects that a user can name."""
 
 
-class Dialect(Protocol):
-    """Words the questions to Planner and Critic, but not the turn after an unreadable reply.
+class OwnDialect:
+    """Templates in `prompts/planner/` and `prompts/critic/`; for any model that follows instructions.
 
     `plan` and `replan` raise ValueError where pictures do not fit the `<image>` marks of an instruction.
     """
 
-    @property
-    def name(self) -> DialectName | Literal["observed"]: ...
-    @property
-    def note(self) -> str | None:
-        """The part of the published prompts that is missing, and how to get it; None if complete."""
-        ...
-
-    @property
-    def scored(self) -> bool:
-        """True if it can ask a Critic for scores."""
-        ...
-
-    @property
-    def verdict_format(self) -> VerdictFormat:
-        """The form of a Critic's reply."""
-        ...
-
-    @property
-    def repeats(self) -> bool:
-        """True if a Critic that accepts repeats the prompt that it was asked about."""
-        ...
-
-    @property
-    def trained_steps(self) -> int | None:
-        """The number of steps in every question to a planner; None where the question names the limit."""
-        ...
-
-    def plan(self, task: Task, max_steps: int) -> Conversation:
-        """Ask for a plan, which goes on after `task.done`."""
-        ...
-
-    def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
-        """Ask for a plan of the remaining steps."""
-        ...
-
-    def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
-        """Ask for a verdict."""
-        ...
-
-
-class OwnDialect:
-    """Templates in `prompts/planner/` and `prompts/critic/`; for any model that follows instructions.
-
-    `trained_steps`: the planner was trained on questions with this number of steps, and is always asked with
-    it. None: the question names the limit of the plan. A function is called for each question, as its server
-    may be the one that knows.
-    """
-
     name: DialectName | Literal["observed"] = "own"
     note: str | None = None
+    """The part of the published prompts that is missing, and how to get it; None if complete."""
     scored = True
+    """True if it can ask a Critic for scores."""
     repeats = False
+    """True if a Critic that accepts repeats the prompt that it was asked about."""
     verdict_format = PUBLISHED_FORMAT
+    """The form of a Critic's reply."""
 
     def __init__(self, *, trained_steps: int | Callable[[], int | None] | None = None) -> None:
         self._trained_steps = trained_steps
 
     @property
     def trained_steps(self) -> int | None:
+        """The number of steps in each question that the planner was trained on, and is always asked with.
+
+        None: the question names the limit of the plan. A function is called for each question, as its server
+        may be the one that knows.
+        """
         return self._trained_steps() if callable(self._trained_steps) else self._trained_steps
 
     def plan(self, task: Task, max_steps: int) -> Conversation:
+        """Ask for a plan, which goes on after `task.done`."""
         scene, images = task_images(task)
         if task.done:
-            return _continuation(
-                task,
-                done=[_done(step) for step in task.done],
-                pictures=(None, images, [step.image for step in task.done], scene),
-                max_steps=self.trained_steps or max_steps,
-            )
+            return self._continuation(task, [_done(step) for step in task.done], (), None, scene, max_steps)
         values = {"instruction": task.instruction, "image_first": scene is not None}
-        text = render("planner/plan", values)
-        return _planner(text, _existing(scene, *images), self.trained_steps or max_steps)
+        return self._planner(render("planner/plan", values), [scene, *images], max_steps)
 
     def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
-        task, steps = progress.storyboard.task, progress.storyboard.steps
-        scene, images = task_images(task)
-        done, remaining = steps[: progress.done], steps[progress.done :]
-        done_images = [*(step.image for step in task.done), *(step.goal_image for step in done)]
-        return _continuation(
-            task,
-            done=[*map(_done, task.done), *map(_planned, done)],
-            remaining=[_planned(step) for step in remaining],
-            pictures=(scene, images, done_images, progress.image),
-            max_steps=self.trained_steps or max_steps,
-        )
+        """Ask for a plan of the remaining steps."""
+        task, steps = progress.storyboard.task, [_planned(step) for step in progress.storyboard.steps]
+        done = [*map(_done, task.done), *steps[: progress.done]]
+        scene, _ = task_images(task)
+        return self._continuation(task, done, steps[progress.done :], scene, progress.image, max_steps)
+
+    def _continuation(
+        self,
+        task: Task,
+        done: Sequence[Mapping[str, Any]],
+        remaining: Sequence[Mapping[str, Any]],
+        first: Image | None,
+        now: Image | None,
+        max_steps: int,
+    ) -> Conversation:
+        """Ask for what comes after `done`; `first` is the first scene, `now` the present one."""
+        values = {
+            "instruction": task.instruction,
+            "has_first": first is not None,
+            "done": done,
+            "remaining": remaining,
+            "has_now": now is not None,
+            "first": len(done) + 1,
+        }
+        _, images = task_images(task)
+        pictures = [first, *images, *(step["image"] for step in done), now]
+        return self._planner(render("planner/continue", values), pictures, max_steps)
+
+    def _planner(self, text: str, pictures: Sequence[Image | None], max_steps: int) -> Conversation:
+        system = render("planner/system", {"max_steps": self.trained_steps or max_steps})
+        images = [picture for picture in pictures if picture is not None]
+        return Message("system", (system,)), Message("user", interleave(text, images))
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
+        """Ask for a verdict."""
         rules = {"mode": mode, "scores": scores, "passing": PASSING, "example": verdict_example(scores)}
         case = {
             "has_source": candidate.source is not None,
             "instruction": plain(candidate.instruction),
             "prompt": plain(candidate.drawn_by),
         }
-        images = _existing(candidate.source, candidate.image)
-        system = Message("system", (render("critic/system", rules),))
-        return system, Message("user", interleave(render("critic/judge", case), images))
+        system, user = render("critic/system", rules), render("critic/judge", case)
+        return _judging(candidate, system, user)
 
 
 OWN = OwnDialect()
@@ -141,57 +117,27 @@ class ObservedDialect(OwnDialect):
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
         values = {"has_source": candidate.source is not None, "instruction": plain(candidate.instruction)}
-        pictures = [p for p in (candidate.source, candidate.image) if p is not None]
         system = render("critic/observed_system", {"example": OBSERVED_EXAMPLE})
-        user = interleave(render("critic/observed", values), pictures)
-        return Message("system", (system,)), Message("user", user)
+        return _judging(candidate, system, render("critic/observed", values))
 
 
-type _Pictures = tuple[Image | None, Sequence[Image], Sequence[Image | None], Image | None]
-"""The first scene, the pictures at the marks, those after each done step, the present scene."""
-
-
-def _continuation(
-    task: Task,
-    *,
-    done: Sequence[Mapping[str, Any]],
-    remaining: Sequence[Mapping[str, Any]] = (),
-    pictures: _Pictures,
-    max_steps: int,
-) -> Conversation:
-    first, marked, done_images, now = pictures
-    values = {
-        "instruction": task.instruction,
-        "has_first": first is not None,
-        "done": done,
-        "remaining": remaining,
-        "has_now": now is not None,
-        "first": len(done) + 1,
-    }
-    return _planner(
-        render("planner/continue", values), _existing(first, *marked, *done_images, now), max_steps
-    )
+def _judging(candidate: Candidate, system: str, user: str) -> Conversation:
+    pictures = [p for p in (candidate.source, candidate.image) if p is not None]
+    return Message("system", (system,)), Message("user", interleave(user, pictures))
 
 
 def _done(step: DoneStep) -> Mapping[str, Any]:
-    return {"name": "", "instruction": plain(step.instruction), "has_image": step.image is not None}
-
-
-def _planned(step: StoryboardStep) -> Mapping[str, Any]:
     return {
-        "name": plain(step.step.name),
-        "instruction": plain(step.step.instruction),
-        "has_image": step.goal_image is not None,
+        "name": "",
+        "instruction": plain(step.instruction),
+        "has_image": step.image is not None,
+        "image": step.image,
     }
 
 
-def _existing(*pictures: Image | None) -> list[Image]:
-    return [picture for picture in pictures if picture is not None]
-
-
-def _planner(text: str, images: Sequence[Image], max_steps: int) -> Conversation:
-    system = render("planner/system", {"max_steps": max_steps})
-    return Message("system", (system,)), Message("user", interleave(text, images))
+def _planned(step: StoryboardStep) -> Mapping[str, Any]:
+    done = DoneStep(instruction=step.step.instruction, image=step.goal_image)
+    return {**_done(done), "name": plain(step.step.name)}
 
 
 def task_images(task: Task) -> tuple[Image | None, tuple[Image, ...]]:
