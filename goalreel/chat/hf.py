@@ -5,7 +5,6 @@ Weights are read from safetensors only, and no code out of a checkpoint is run.
 
 import logging
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Self
@@ -42,7 +41,7 @@ from goalreel.errors import BackendError, InputError, first_line
 from goalreel.files import check_folder
 from goalreel.image import Image
 from goalreel.progress import without_loading_bars
-from goalreel.torch_support import free_memory, quantization_config, threads_for
+from goalreel.torch_support import quantization_config, threads_for
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
@@ -103,8 +102,6 @@ class HfChat(Chat):
         self.model = model
         self.processor = processor
         self.batch_size = batch_size
-        self._call_device: str | None = None
-        """The device that computes, if the weights lie elsewhere between the calls."""
         self.template = ChatTemplate(model, processor)
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
@@ -125,7 +122,6 @@ class HfChat(Chat):
         dtype: str | None = None,
         processor: str | Path | None = None,
         quantize: "Quantize | None" = None,
-        offload: Literal["model"] | None = None,
         **options: Any,
     ) -> Self:
         """Load a checkpoint from a folder or from the Hugging Face hub.
@@ -136,7 +132,6 @@ class HfChat(Chat):
             dtype: "bfloat16", "float32", ...; None is bfloat16 on a GPU and float32 on the CPU.
             processor: a folder or a repository whose processor is used; None is the checkpoint's.
             quantize: "fp8" or "nf4": how the weights are stored (`goalreel.torch_support`).
-            offload: "model" keeps the weights in the machine's memory, and on the GPU during a call only.
             options: as in the constructor.
 
         Raises:
@@ -149,10 +144,8 @@ class HfChat(Chat):
             dtype=dtype,
             processor=processor,
             quantize=quantize,
-            offload=offload,
         )
         chat = cls(model, loaded_processor, **options)
-        chat._call_device = device if offload else None
         chat.template.world = World.of(Path(repo_or_dir).expanduser())
         return chat
 
@@ -165,31 +158,11 @@ class HfChat(Chat):
             BackendError: the device failed.
         """
         replies: list[TokenReply | NoReply] = []
-        with self._on_device(), threads_for([self.model]):
+        with threads_for([self.model]):
             while len(replies) < len(requests):
                 # The size is read each time: running out of memory makes it smaller.
                 replies += self._attempt(requests[len(replies) : len(replies) + self.batch_size])
         return replies
-
-    @contextmanager
-    def _on_device(self) -> Iterator[None]:
-        """Have the weights where the model computes.
-
-        Raises:
-            BackendError: there is no room for them.
-        """
-        if self._call_device is None:
-            yield
-            return
-        home = self.model.device
-        try:
-            self.model.to(self._call_device)  # pyrefly: ignore[bad-argument-type]  (decorated in transformers)
-            yield
-        except torch.OutOfMemoryError as e:
-            raise BackendError(f"the model does not fit on {self._call_device}: use ?quantize=fp8") from e
-        finally:
-            self.model.to(home)  # pyrefly: ignore[bad-argument-type]
-            free_memory()
 
     def _attempt(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
         """Make one call; if it fails, two calls of half the requests each, down to the one that causes it.
@@ -315,18 +288,15 @@ def load_checkpoint(
     dtype: str | None,
     processor: str | Path | None,
     quantize: "Quantize | None",
-    offload: Literal["model"] | None,
 ) -> "tuple[PreTrainedModel, ProcessorMixin]":
     """Load a model, ready to answer, and its processor; the arguments are those of `HfChat.load`.
 
     Raises:
         InputError: as `HfChat.load`.
     """
-    path = _source(repo_or_dir)
+    path = check_folder(Path(repo_or_dir).expanduser())
     on_gpu = device != "cpu" and torch.cuda.is_available()
     dtype = dtype or ("bfloat16" if on_gpu else "float32")
-    if offload and (not on_gpu or device == "auto"):
-        raise InputError("offload needs one GPU to move the model to: leave it out")
     more: dict[str, Any] = {}
     if quantize:
         more["quantization_config"] = quantization_config(quantize, "transformers", dtype)
@@ -338,7 +308,7 @@ def load_checkpoint(
             model, info = AutoModelForImageTextToText.from_pretrained(
                 path,
                 dtype=dtype,
-                device_map="cpu" if offload else device,
+                device_map=device,
                 use_safetensors=True,
                 trust_remote_code=False,
                 attn_implementation="flash_attention_2" if flash else "sdpa",
@@ -348,9 +318,7 @@ def load_checkpoint(
     except InputError:
         raise
     except torch.OutOfMemoryError as e:
-        raise InputError(
-            f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8 or ?offload=model"
-        ) from e
+        raise InputError(f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8") from e
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
         raise InputError(
             f"cannot load {repo_or_dir} as an image-text-to-text model: {first_line(e)[:300]}"
@@ -363,16 +331,8 @@ def load_checkpoint(
     return model.eval(), loaded_processor
 
 
-def _source(name: str | Path) -> Path:
-    """A folder or a repository's name."""
-    path = Path(name).expanduser()
-    if not path.is_dir() and (path.is_absolute() or len(path.parts) != 2):
-        raise InputError(f"no folder {name}; a repository is written OWNER/NAME")
-    return check_folder(path)
-
-
 def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
-    source = checkpoint if other is None else _source(other)
+    source = checkpoint if other is None else check_folder(Path(other).expanduser())
     try:
         return AutoProcessor.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, ImportError) as e:

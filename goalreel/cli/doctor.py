@@ -350,7 +350,7 @@ def _check_models(
     task = trial_task(Image.of(frame) if frame else None, instruction)
 
     def show(role: "RoleTrial") -> None:
-        place = f"--{role.role}" if overrides.get(role.role) else presets.place(preset, role.role)
+        place = f"--{role.role}" if overrides.get(role.role) else str(presets.file(preset))
         typer.echo("\n".join(_lines(role, place)), err=json_output)
 
     result = try_models(names, task, show)

@@ -39,8 +39,6 @@ class HindsightEditor:
             candidates: the number of frames to choose from, evenly spread.
             cached_segments: the number of segments whose candidates stay in memory for retries.
         """
-        if window < 0 or candidates < 1 or cached_segments < 1:
-            raise ValueError("window must be 0 or more seconds, candidates and cached_segments 1 or more")
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._camera = camera
         self._window = window

@@ -199,8 +199,6 @@ def _own_lora(folder: str | None) -> LoraWeights | None:
 def _place(pipeline: Any, device: str, offload: Offload | None) -> None:
     if offload == "model":
         pipeline.enable_model_cpu_offload(device=device)
-    elif offload:
-        raise InputError(f"offload is model, got {offload!r}")
     else:
         try:
             pipeline.to(device)

@@ -31,6 +31,7 @@ OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
 def _hf(spec: ModelSpec[HfOptions]) -> "Chat":
     from goalreel.chat.hf import HfChat
 
+    spec.name.check_folders()
     return HfChat.load(located(spec.name.target), **spec.options.loading)
 
 

@@ -20,6 +20,8 @@ from goalreel.types import ROLES, Role
 _MAX_HEADER = 100_000_000
 _WHOLE_PARTS = ("embed", "lm_head")
 """In the names of matrices that stay as they are when a model is quantised."""
+_QUANTIZED_PARTS = ("transformer", "unet", "text_encoder")
+"""The beginnings of the names of a pipeline's parts that are quantised."""
 
 
 def local_folder(source: str, file: str) -> Path | None:
@@ -57,20 +59,6 @@ def model_gb(folder: Path, *, itemsize: int, quantize: Quantize | None = None) -
     except (OSError, ValueError, LookupError, TypeError, AttributeError):  # a broken file: see its loader
         return None
     return sum(sizes) / 1e9 if sizes else None
-
-
-def pipeline_gb(folder: Path, *, itemsize: int, quantize: Quantize | None = None) -> list[float]:
-    """Sizes of the models of a diffusers pipeline, each as `model_gb`; empty without."""
-    sizes = (
-        model_gb(
-            part,
-            itemsize=itemsize,
-            quantize=quantize if part.name.startswith(("transformer", "unet", "text_encoder")) else None,
-        )
-        for part in sorted(folder.iterdir())
-        if part.is_dir()
-    )
-    return [size for size in sizes if size is not None]
 
 
 def quantized_gb(gb: float, quantize: Quantize | None) -> float:
@@ -141,24 +129,24 @@ class PresetMemory:
     @property
     def needed_gb(self) -> float | None:
         """At most, with one request at a time; None where a model's size is unknown."""
-        return self._needed()
+        return self._peak()
 
     @property
     def batched_gb(self) -> float | None:
         """About, in batches as large as the models' names allow; None where a model's size is unknown."""
-        return self._needed(full=True)
-
-    def _needed(self, *, full: bool = False) -> float | None:
-        if any(model.weights_gb is None for model in self.models):
-            return None
-        first = [m for m in self.models if m.role == "planner"] if self.plans_first else []
-        rest = [model for model in self.models if model not in first]
-        return max(_peak(first, full), _peak(rest, full))
+        return self._peak(full=True)
 
     @property
     def together_gb(self) -> float | None:
         """With all models in memory at once, as in a server; None where a model's size is unknown."""
-        return None if any(model.weights_gb is None for model in self.models) else _peak(self.models)
+        return self._peak(together=True)
+
+    def _peak(self, *, full: bool = False, together: bool = False) -> float | None:
+        if any(model.weights_gb is None for model in self.models):
+            return None
+        apart = self.plans_first and not together
+        first = [model for model in self.models if apart and model.role == "planner"]
+        return max(_peak(first, full), _peak([model for model in self.models if model not in first], full))
 
     def line(self, gpu_gb: float | None) -> str:
         """Say what is needed, and whether a GPU of `gpu_gb` holds it (None: there is none)."""
@@ -202,11 +190,13 @@ def memory_of(preset: Preset) -> PresetMemory:
         InputError: a name of no kind, or an option that does not fit.
     """
     role_kinds = kinds_of(preset)
-    models = {role: _model(role, preset.model_name(role)) for role in ROLES}
     planner = local_chat(preset.planner, "planner")
-    if planner is not None and planner == local_chat(preset.critic, "critic"):  # loaded once
-        del models["critic"]
-    return PresetMemory(tuple(models.values()), planner_apart(preset, role_kinds))
+    is_shared = planner is not None and planner == local_chat(preset.critic, "critic")
+    models: list[ModelMemory] = []
+    for role in ROLES[:-1] if is_shared else ROLES:  # what has both roles is loaded once
+        name = preset.model_name(role)
+        models += [_model(role, part) for part in name.parts or (name,)]
+    return PresetMemory(tuple(models), planner_apart(preset, role_kinds))
 
 
 def gpu_gb() -> float | None:
@@ -232,16 +222,6 @@ def _peak(models: Sequence[ModelMemory], full: bool = False) -> float:
 
 
 def _model(role: Role, name: ModelName) -> ModelMemory:
-    if name.parts:
-        parts = [_model(role, part) for part in name.parts]
-        sizes = [part.weights_gb for part in parts if part.weights_gb is not None]
-        resident = sum(part.resident_gb for part in parts)
-        call = resident + max(part.call_gb - part.resident_gb for part in parts)
-        origins = {part.origin for part in parts}
-        origin = "published" if "published" in origins else parts[-1].origin
-        weights = sum(sizes) if len(sizes) == len(parts) else None
-        batch = max(part.batch_gb for part in parts)
-        return ModelMemory(role, name.plain(), weights, call, batch, resident, origin)
     if find(role, name).asks_chat:
         name = name.inner
     kind = find(role, name)
@@ -264,19 +244,18 @@ def _model(role: Role, name: ModelName) -> ModelMemory:
     folder, parts, origin = local_folder(source, file), list[float](), "its files"
     if folder is not None:
         itemsize = 4 if options.dtype == "float32" else 2
-        if is_chat:
-            size = model_gb(folder, itemsize=itemsize, quantize=options.quantize)
-            parts = [size] if size else []
-        else:
-            parts = pipeline_gb(folder, itemsize=itemsize, quantize=options.quantize)
+        for part in [folder] if is_chat else sorted(filter(Path.is_dir, folder.iterdir())):
+            quantized = is_chat or part.name.startswith(_QUANTIZED_PARTS)
+            size = model_gb(part, itemsize=itemsize, quantize=options.quantize if quantized else None)
+            parts += [] if size is None else [size]
     if not parts:
         if published is None:
             return ModelMemory(role, name.plain(), None, origin="unknown")
         whole, origin = quantized_gb(published, options.quantize), "published"
         parts = [whole] if is_chat else [whole * _LARGEST, whole * (1 - _LARGEST)]
     weights = sum(parts)
-    in_call = max(parts) if options.offload else weights
-    resident = 0.0 if options.offload else weights
+    is_moved = isinstance(options, EditorOptions) and options.offload is not None
+    in_call, resident = (max(parts), 0.0) if is_moved else (weights, weights)
     work = min(work, weights)
     batch = work * FURTHER * ((options.batch_size or BATCH) - 1)
     return ModelMemory(role, name.plain(), weights, in_call + work, batch, resident, origin)

@@ -79,8 +79,6 @@ class HfOptions(DialectOptions):
     """The folder or repository to take the processor from. Default: the checkpoint."""
     quantize: Quantize | None = None
     """Store weights as `fp8` or `nf4`; needs `goalreel[quantize]`."""
-    offload: Annotated[Literal["model"] | None, Runtime] = None
-    """`model` keeps the weights in the machine's memory between calls."""
 
 
 class HttpOptions(DialectOptions):

@@ -232,18 +232,6 @@ def file(name: str) -> Path:
     )
 
 
-def place(name: str, field: str) -> str:
-    """Return where a preset's file sets a field, to be changed there: `FILE, line N`.
-
-    Raises:
-        InputError: as `file`.
-    """
-    path = file(name)
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
-    number = next((n for n, line in enumerate(lines, start=1) if line.startswith(f"{field}:")), None)
-    return str(path) if number is None else f"{path}, line {number}"
-
-
 def _fields(path: Path) -> dict[str, Any]:
     """Read the fields of a file.
 
