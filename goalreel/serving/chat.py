@@ -7,22 +7,18 @@ import math
 import time
 import uuid
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from goalreel.chat.conversation import ChatRequest, Message, NoReply, Token, TokenReply, Usage
+from goalreel.chat.conversation import ChatRequest, Message, NoReply, Token, TokenReply
 from goalreel.image import Image
 from goalreel.serving.errors import Stream, Utf8, Wording, responses, unanswered, unknown_model
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here, Service, ask_while_connected, client_of, while_connected
 from goalreel.serving.steering import STEER, SteeringQuestion
-
-_ALIASES = {"input_text": "text", "output_text": "text", "input_image": "image_url"}
-"""Names of the same parts in OpenAI's Responses API and its clients."""
 
 _SAMPLING = {"temperature", "top_p", "top_k", "min_p", "seed"}
 _PENALTIES = {"frequency_penalty", "presence_penalty", "repetition_penalty"}
@@ -57,16 +53,7 @@ class ImagePart(BaseModel):
     image_url: Annotated[ImageUrl, BeforeValidator(_image_url, json_schema_input_type=ImageUrl | str)]
 
 
-def _known_part(value: object) -> object:
-    kind = value.get("type") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or not isinstance(kind, str):
-        return value
-    if (part_kind := _ALIASES.get(kind, kind)) not in ("text", "image_url"):
-        raise ValueError(f"has the type {kind}; this server reads text and image_url")
-    return {**value, "type": part_kind}
-
-
-type ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type"), BeforeValidator(_known_part)]
+type ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
 
 
 def _parts(value: object) -> object:
@@ -140,43 +127,14 @@ class ChatBody(BaseModel):
         return {k: v for k, v in body.items() if v is not None and k not in MODEL_OWN}
 
 
-@dataclass(frozen=True)
-class Ended:
-    """A reply up to its end or the first of the texts that stop it."""
-
-    text: str
-    finish_reason: Literal["stop", "length"] = "stop"
-    tokens: Sequence[Token] = ()
-    usage: Usage | None = None
-
-
-def end_reply(reply: TokenReply | NoReply, stop: Sequence[str]) -> Ended:
-    """Read how a reply ended.
-
-    Raises:
-        HTTPException: 422 or 424, there is none.
-    """
-    if isinstance(reply, TokenReply):
-        ended = Ended(reply.text, "stop", reply.tokens, reply.usage)
-    elif reply.cut_off is not None:
-        ended = Ended(reply.cut_off, "length", (), reply.usage)
-    else:
-        raise unanswered(f"the model gave no answer: {reply.reason}", refused=reply.refused)
-    at = min((at for text in stop if (at := ended.text.find(text)) >= 0), default=None)
-    if at is None:
-        return ended
-    ends = accumulate(len(token.text) for token in ended.tokens)
-    tokens = [token for token, end in zip(ended.tokens, ends, strict=True) if end <= at]
-    return Ended(ended.text[:at], "stop", tokens, ended.usage)
-
-
 def answer(body: ChatBody, reply: TokenReply | NoReply) -> dict[str, Any]:
     """Give a whole reply.
 
     Raises:
-        HTTPException: as `end_reply`.
+        HTTPException: 422 or 424, there is none.
     """
-    ended = end_reply(reply, body.stop or ())
+    text, tokens, reason = _ended(reply, body.stop or ())
+    usage, logprobs = reply.usage, [_logprobs(token, body.top_logprobs or 0) for token in tokens]
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "created": int(time.time()),
@@ -185,41 +143,45 @@ def answer(body: ChatBody, reply: TokenReply | NoReply) -> dict[str, Any]:
         "choices": [
             {
                 "index": 0,
-                "message": {"role": "assistant", "content": ended.text},
-                "logprobs": logprobs_of(ended, body.top_logprobs or 0),
-                "finish_reason": ended.finish_reason,
+                "message": {"role": "assistant", "content": text},
+                "logprobs": {"content": logprobs} if logprobs else None,
+                "finish_reason": reason,
             }
         ],
-        "usage": usage_of(ended),
+        "usage": usage
+        and {
+            "prompt_tokens": usage.prompt,
+            "completion_tokens": usage.reply,
+            "total_tokens": usage.prompt + usage.reply,
+        },
     }
 
 
-def usage_of(ended: Ended) -> dict[str, int] | None:
-    """The number of tokens; None where the model behind does not count."""
-    if (usage := ended.usage) is None:
-        return None
-    total = usage.prompt + usage.reply
-    return {"prompt_tokens": usage.prompt, "completion_tokens": usage.reply, "total_tokens": total}
+def _ended(reply: TokenReply | NoReply, stop: Sequence[str]) -> tuple[str, Sequence[Token], str]:
+    """Give the text and tokens of a reply up to the first of the texts that stop it, and why it ended."""
+    if isinstance(reply, TokenReply):
+        text, tokens, reason = reply.text, reply.tokens, "stop"
+    elif reply.cut_off is not None:
+        text, tokens, reason = reply.cut_off, (), "length"
+    else:
+        raise unanswered(f"the model gave no answer: {reply.reason}", refused=reply.refused)
+    at = min((at for end in stop if (at := text.find(end)) >= 0), default=None)
+    if at is None:
+        return text, tokens, reason
+    ends = accumulate(len(token.text) for token in tokens)
+    return text[:at], [token for token, end in zip(tokens, ends, strict=True) if end <= at], "stop"
 
 
-def logprobs_of(ended: Ended, top: int) -> dict[str, Any] | None:
-    """List how likely the tokens were (natural logarithms, -9999 for never); None where nobody tells."""
-    chosen = [_chosen(token, top) for token in ended.tokens]
-    return {"content": chosen} if chosen else None
+def _logprobs(token: Token, top: int) -> dict[str, Any]:
+    """Tell how likely a token was, and the likeliest of those in its place (natural logarithms)."""
 
+    def entry(text: str, chance: float) -> dict[str, Any]:
+        logprob = math.log(chance) if chance > 0 else NEVER
+        return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
 
-def _chosen(token: Token, top: int) -> dict[str, Any]:
-    ranked = sorted(token.alternatives.items(), key=lambda item: -item[1])
-    alternatives = [_logprob(text, chance) for text, chance in ranked[:top]]
-    return {**_logprob(token.text, token.alternatives[token.text]), "top_logprobs": alternatives}
-
-
-def _logprob(text: str, chance: float) -> dict[str, Any]:
-    return {
-        "token": text,
-        "logprob": math.log(chance) if chance > 0 else NEVER,
-        "bytes": list(text.encode()),
-    }
+    ranked = sorted(token.alternatives.items(), key=lambda item: -item[1])[:top]
+    chosen = entry(token.text, token.alternatives[token.text])
+    return chosen | {"top_logprobs": [entry(*item) for item in ranked]}
 
 
 router = APIRouter(prefix="/v1", tags=["OpenAI-compatible"])

@@ -4,7 +4,6 @@ Also the headers and the description of streams of server-sent events.
 """
 
 import json
-import re
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -22,17 +21,7 @@ from goalreel.terms import check_controls
 CLIENT_GONE = 499
 RETRY_SECONDS = 1
 _CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
-_WORDS = {
-    "missing": "is missing",
-    "extra_forbidden": "is no field that this server knows",
-    "model_attributes_type": "should be a JSON object, sent as application/json",
-    "union_tag_not_found": "should have a type, text or image_url",
-}
-"""Our words for the common mistakes."""
 _INVALID = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}
-_SUBJECT = re.compile(r"^(Value error, |\w+ (?=should ))")
-"""The beginning of pydantic's messages in place of the field's name."""
-
 
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}
 
@@ -146,7 +135,9 @@ async def _invalid(_: Request, error: RequestValidationError) -> Response:
     if first["type"] == "json_invalid":
         return error_response(400, f"the body is no JSON: {first['ctx']['error']} at {first['loc'][-1]}")
     param = _field(first["loc"][1:])
-    message = _WORDS.get(first["type"]) or _SUBJECT.sub("", first["msg"])
+    message = first["msg"].removeprefix("Value error, ")
+    if first["type"] == "model_attributes_type":
+        message = "should be a JSON object, sent as application/json"
     code = _INVALID.get(first["type"], "invalid_value")
     return error_response(400, f"{param or 'the body'}: {message}", param=param, code=code)
 

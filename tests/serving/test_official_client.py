@@ -61,14 +61,13 @@ def test_a_reply_that_was_cut_off_says_so(client):
 
 def test_every_form_of_a_part_is_read(client):
     parts = [
-        {"type": "input_text", "text": "see"},
+        {"type": "text", "text": "see"},
         {"type": "image_url", "image_url": {"url": URL, "detail": "low"}},
         {"type": "image_url", "image_url": URL},
-        {"type": "input_image", "image_url": URL},
     ]
     messages = [{"role": "developer", "content": "be brief"}, {"role": "user", "content": parts}]
     reply = ask(client, messages=messages).choices[0].message
-    assert reply.content == " ".join(["see", *[describe(SCENE)] * 3])
+    assert reply.content == " ".join(["see", *[describe(SCENE)] * 2])
     assert ask(client, messages=[*messages, reply, *HELLO]).choices[0].message.content == "hello"
 
 
@@ -88,23 +87,26 @@ def parts(part: dict) -> dict:
     ("change", "param", "said"),
     [
         ({"n": 2}, "n", "should be 1"),
-        ({"extra_body": {"temprature": 1}}, "temprature", "is no field that this server knows"),
-        ({"tools": []}, "tools", "is no field"),
-        ({"logit_bias": {"1": 2}}, "logit_bias", "is no field"),
+        ({"extra_body": {"temprature": 1}}, "temprature", "Extra inputs are not permitted"),
+        ({"tools": []}, "tools", "Extra inputs"),
         ({"max_tokens": 0}, "max_tokens", "greater than or equal to 1"),
         ({"stop": [""]}, "stop.0", "at least 1 character"),
         ({"stream": True}, "stream", "should be false: an answer is sent when it is whole"),
         ({"messages": []}, "messages", "at least 1 item"),
         ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role", "'user'"),
         ({"messages": [{"role": "user", "content": 3}]}, "messages.0.content", "should be a valid list"),
-        ({"messages": [{"role": "user"}]}, "messages.0.content", "is missing"),
+        ({"messages": [{"role": "user"}]}, "messages.0.content", "Field required"),
         (
             parts({"type": "input_audio", "input_audio": {}}),
             "messages.0.content.0",
-            "has the type input_audio; this server reads text and image_url",
+            "expected tags: 'text', 'image_url'",
         ),
-        (parts({"text": "x"}), "messages.0.content.0", "should have a type"),
-        (parts({"type": "image_url", "image_url": {}}), "messages.0.content.0.image_url.url", "is missing"),
+        (parts({"text": "x"}), "messages.0.content.0", "Unable to extract tag"),
+        (
+            parts({"type": "image_url", "image_url": {}}),
+            "messages.0.content.0.image_url.url",
+            "Field required",
+        ),
         (parts({"type": "text", "text": None}), "messages.0.content.0.text", "should be a valid string"),
     ],
 )
@@ -176,7 +178,7 @@ def test_a_body_that_is_no_request_is_refused_in_words(client):
         ("chat/completions", {"content": b"[1]", "headers": as_json}, "should be a JSON object"),
         ("chat/completions", {"content": b"{}"}, "sent as application/json"),
         ("images/edits", {"data": {"prompt": "x", "image": "y"}}, "image: should be a file"),
-        ("images/edits", {"data": {"image": "y"}}, "prompt: is missing"),
+        ("images/edits", {"data": {"image": "y"}}, "prompt: Field required"),
     ):
         answer = httpx.post(url + path, timeout=60, **body)
         assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True), answer.text
