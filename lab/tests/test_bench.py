@@ -42,9 +42,6 @@ from goalreel_lab.bench.plan import measure_plans, read_plan, step_of
 from goalreel_lab.bench.scenes import SIZE, walks
 from goalreel_lab.corpora.prompts import explicit
 from goalreel_lab.corpora.verdicts import verdict_rows
-from goalreel_lab.variety import View
-
-ASIDE = View("unseen", "left")
 
 
 def quiet(stage, done, total):
@@ -255,12 +252,6 @@ def test_all_parts_together_have_the_headlines(scenes, journal):
     assert found["loop.gap_closed"] is None
     assert found["loop_terse.boards_1"] == 0
     assert found["closed_loop_terse.gap"] == 0, "the Critic mends them"
-
-
-@pytest.fixture(scope="module")
-def others():
-    """The same episodes in shades that training never shows, from the other side."""
-    return walks(seeds("validation", 2), quiet, ASIDE)
 
 
 def test_of_accepted_pictures_those_that_do_not_show_their_step_count():

@@ -229,9 +229,6 @@ def test_rare_kinds_are_drawn_more_often_when_balanced(rows, balance, share):
     [
         ("denoiser: {stepps: 3}", r"bad\.yaml: denoiser\.stepps: there is no such setting$"),
         ("shape: {size: 100}", "shape: size 100 is not a multiple of 8"),
-        ("denoiser: {noisiest: 2}", "denoiser.noisiest"),
-        ("shape: [", "not YAML"),
-        ("- shape", "a mapping of settings"),
         ("shape: {text_width: 100}", "text_width of 32"),
         ("vae: {crop: 20}", r"vae\.crop"),
     ],
@@ -254,7 +251,6 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     refused(config(), [], "no edits")
     refused(config(shape={"size": 128}), rows, "works at 128x128 px, a picture has 64x64")
     refused(config(), [replace(rows[0], prompt="zyx " * 60)], "raise prompt_tokens")
-    refused(config(model=str(tmp_path / "none")), rows, "no folder .*: name one that holds an editor")
     refused(config(model=str(tmp_path)), rows, "no readable model_index.json")
     (tmp_path / "model_index.json").write_text('{"_class_name": "FluxPipeline"}')
     refused(
@@ -262,10 +258,6 @@ def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     )
     smaller = config(model=str(trained[0]), shape={"vae_encoder": (16, 16, 32)})
     refused(smaller, rows, "of another shape than the configuration's: see its vae")
-    shard = tmp_path / "rubbish/data/train-00000.parquet"
-    shard.parent.mkdir(parents=True)
-    shard.write_bytes(b"rubbish")
-    refused(config(data=tmp_path / "rubbish"), None, r"train-00000\.parquet cannot be read")
     broken = tmp_path / "broken"
     shutil.copytree(trained[0], broken)
     (broken / "unet" / DENOISER).write_bytes(b"rubbish")

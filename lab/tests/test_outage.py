@@ -7,8 +7,7 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-from goalreel.annotator.guards import CircuitBreaker, rule_roles
-from goalreel.errors import BackendError, UserError
+from goalreel.errors import UserError
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
 from goalreel.storyboard_io import load_storyboard
@@ -39,31 +38,6 @@ class Models:
     @property
     def model_set(self) -> ModelSet:
         return ModelSet(self, self, self)
-
-
-def edit(number: int) -> Edit:
-    return Edit(task_id=f"t{number}", step=0, attempt=0, image=PICTURE, prompt="put it there", seed=0)
-
-
-def strict(models: Models) -> ModelSet:
-    return models.model_set.with_middleware(CircuitBreaker(rule_roles(models.model_set), strict=True))
-
-
-def test_a_model_that_answers_nobody_or_cannot_be_called_ends_the_evaluation(monkeypatch):
-    garbage = Failure(stage="edit", message="no picture in the reply", reply="Sure!")
-    editor = strict(Models(lambda edit: garbage)).editor
-    assert [editor.edit([edit(i)]) for i in range(9)] == [[garbage]] * 9, "an answer, and the model's own"
-    editor = strict(Models(lambda edit: SILENT)).editor
-    assert [editor.edit([edit(i)]) for i in (0, 1)] == [[SILENT]] * 2
-    with pytest.raises(UserError, match="the editor answered none of its last 3 calls"):
-        editor.edit([edit(2)])
-
-    def gone(self: Models, tasks: Sequence[Task]) -> Sequence[Plan]:
-        raise BackendError("no server at http://x")
-
-    monkeypatch.setattr(Models, "plan", gone)
-    with pytest.raises(UserError, match="no server at http://x: finished work is kept; run the same"):
-        strict(Models()).planner.plan([Task(id="t", instruction="put it there")])
 
 
 def test_answers_that_an_outage_cut_short_are_made_again(tmp_path):

@@ -8,7 +8,6 @@ pytest.importorskip("openai", reason="needs openai: pip install 'goalreel[api]'"
 
 from support import published as bench
 from support.chat_server import ChatServer, Reply, error, said
-from support.cli import fails
 
 from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.files import exclusive
@@ -16,7 +15,6 @@ from goalreel.storyboard_io import save_storyboard
 from goalreel.types import Failure, Storyboard, Task
 from goalreel_lab.published.benchmark import AnswerPart, BenchAnswer, JudgeFacts, Sample
 from goalreel_lab.published.judging import DEAF, Asker, build_judge
-from goalreel_lab.published.report import check_row
 from goalreel_lab.published.run import PublishedConfig, run_benchmark
 from goalreel_lab.published.ueval import UEval
 
@@ -143,10 +141,3 @@ def test_a_row_of_ueval_in_another_shape_is_refused(tmp_path, changes):
     (tmp_path / "rows.json").write_text(json.dumps([row | changes]))
     with pytest.raises(InputError, match="is not in the published shape"):
         UEval().samples(tmp_path)
-
-
-def test_the_task_is_comms_alone(tmp_path):
-    assert "--task is for eval comm" in fails("eval", "rise", "--data", "x", "--out", tmp_path, "--task", 4)
-    check_row("comm", 4, "DuoGen")
-    with pytest.raises(InputError, match="no row 'DuoGen' for comm"):
-        check_row("comm", 3, "DuoGen")

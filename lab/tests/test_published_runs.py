@@ -258,16 +258,6 @@ def test_judging_alone_needs_no_models_and_a_limit_only_adds(tmp_path, agents, e
     assert "Only 2 of 3 samples" in said_
 
 
-def test_other_settings_in_the_same_folder_are_refused(tmp_path, agents, editor):
-    data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
-    goalreel(*words("ueval", agents, editor, data, out, "--limit", 1))
-    assert "another seed (0, now 4)" in fails(*words("ueval", agents, editor, data, out, "--seed", 4))
-    more = bench.ueval_data(tmp_path / "more", old=True)
-    rows = more / "data" / "test-00000-of-00001.json"
-    rows.write_text(rows.read_text().replace("two boxes", "three boxes"))
-    assert "another data" in fails(*words("ueval", agents, editor, more, out))
-
-
 def test_a_dead_model_ends_the_run_in_one_line_and_what_was_made_is_kept(tmp_path, agents, editor, at_once):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     with ChatServer(ueval_judge) as judge, ChatServer(bench.agents) as dead:

@@ -95,13 +95,6 @@ def test_commands_come_in_the_order_in_which_people_need_them():
     assert names[-4:] == ["corpus", "train", "eval", "tabletop"]
 
 
-@pytest.mark.parametrize("command", ["annotate", "plan", "serve", "node"])
-def test_the_first_panel_has_the_ten_options_that_people_need_first(command):
-    shown = panels(goalreel(command, "--help"))
-    assert len([option for option in shown["Options"] if option != "--help"]) <= 10
-    assert len(shown) >= 3
-
-
 @pytest.mark.parametrize(
     ("words", "command"), [pair for pair in commands().items() if not hasattr(pair[1], "list_commands")]
 )

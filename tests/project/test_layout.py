@@ -207,24 +207,6 @@ ROSDEP = {"cv2": "python3-opencv"} | {
     name: f"python3-{name}" for name in ("numpy", "pydantic", "rich", "typer")
 }
 """Keys of rosdistro's python.yaml for what is imported. goalreel itself has none."""
-DEPENDS = {"buildtool_depend", "depend", "exec_depend", "test_depend"}
-ORDER = (
-    *("name", "version", "description", "maintainer", "license", "author"),
-    *("depend", "member_of_group", "export"),
-)
-"""Of the parts of a package.xml, in package_format3.xsd (REP 149); any kind of dependency is one."""
-
-
-@pytest.mark.parametrize("package", ["goalreel_interfaces", "goalreel_ros"])
-def test_package_xml_has_the_shape_of_format_3(package):
-    root = ElementTree.parse(ROOT / "ros_pkg" / package / "package.xml").getroot()
-    parts = ["depend" if part.tag in DEPENDS else part.tag for part in root]
-    assert (root.tag, root.get("format"), root.findtext("name")) == ("package", "3", package)
-    assert parts == sorted(parts, key=ORDER.index)
-    assert set(ORDER) - {"member_of_group"} <= set(parts)
-    assert re.fullmatch(r"[\w.+-]+@[\w-]+(\.[\w-]+)*\.[a-zA-Z]{2,}", root.find("maintainer").get("email"))
-    depends = [part.text for part in root if part.tag in DEPENDS]
-    assert len(depends) == len(set(depends)), "a dependency is named once"
 
 
 @pytest.mark.parametrize("package", ["goalreel_interfaces", "goalreel_ros", "lerobot_camera_goalreel"])

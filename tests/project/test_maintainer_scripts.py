@@ -7,23 +7,12 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-import forms_picture
-import nano_picture
 import nano_scores
-import numpy as np
-import PIL.Image
 import train_nano
 import yaml
-from support import tabletop_models as models
-from support.places import ROOT
 from typer.main import get_command
 
 from goalreel.cli.main import app
-from goalreel.drivers import run
-from goalreel.models.model_set import ModelSet
-from goalreel.types import Candidate, Verdict
-from goalreel_lab.bench.loop import TruePlanner
-from goalreel_lab.bench.scenes import walk
 
 REPLIES = "the block stays", "the block is misshapen", "Take the red block out of the blue bowl."
 ROWS = [{"messages": [{"role": "assistant", "content": reply}]} for reply in REPLIES]
@@ -79,41 +68,3 @@ def test_nano_scores_writes_the_tables_and_can_write_them_again(tmp_path, monkey
     assert all("| 50.0 % | 25 - 75 % |  | 7 |" in text for text in texts[:2])
     nano_scores.main([tmp_path / "scores.json"])
     assert [path.read_text() for path in paths] == texts
-
-
-class ExplainingCritic:
-    """A critic that knows the truth and gives a reason in the nano Critic's style."""
-
-    def __init__(self, critic: models.Critic) -> None:
-        self.critic = critic
-
-    def judge(self, candidates: list[Candidate]) -> list[Verdict]:
-        reason = {"reasoning": "red block c3 r5 stays. The red block did not move."}
-        return [verdict.model_copy(update=reason) for verdict in self.critic.judge(candidates)]
-
-
-@pytest.mark.lab
-def test_nano_picture_shows_both_attempts_of_a_storyboard_that_the_simulator_confirms():
-    scene = walk(next(nano_picture.candidates()))
-    planner = TruePlanner({scene.task.id: scene}, "terse")
-    model_set = ModelSet(
-        planner, models.Editor([scene], terse=0.5, how="also"), ExplainingCritic(models.Critic([scene]))
-    )
-    board = next(run([scene.task], model_set.planner, model_set.editor, model_set.critic, max_attempts=3))
-    models.close()
-    assert nano_picture.objection(scene, board) is None
-    assert not nano_picture.hides(scene)
-    assert nano_picture.smudged(scene, board) == set()
-    picture = nano_picture.sheet(scene.seed, board)
-    for colour in ((0x2B, 0x5D, 0x86), (0x9A, 0x23, 0x23)):
-        assert (picture.pixels == colour).all(axis=2).sum() > 4000, "a frame is missing"
-
-
-@pytest.mark.long
-def test_the_picture_of_the_forms_is_what_its_script_makes():
-    with PIL.Image.open(ROOT / "docs/images/forms.png") as picture:
-        shown = np.asarray(picture.convert("RGB"), int)
-    made = forms_picture.sheet().pixels
-    assert made.shape == shown.shape
-    differs = np.abs(made - shown).max(axis=2) > 40  # more than another driver or font makes of it
-    assert differs.mean() < 0.008, "run dev/forms_picture.py"

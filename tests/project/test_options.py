@@ -4,14 +4,11 @@ import pytest
 import typer.main
 
 from goalreel.annotator.options import Options
-from goalreel.annotator.workers import Workers
 from goalreel.cli.main import app
 from goalreel.datasets.bags.topics import TopicRequest
-from goalreel.datasets.writing.plan import TextOptions
 from goalreel.drivers import Limits
 from goalreel.errors import InputError
-from goalreel.models import presets
-from goalreel.models.presets import FIELDS, LoopOptions, ModelChoice, Preset
+from goalreel.models.presets import FIELDS, ModelChoice, Preset
 from goalreel.serving.settings import ServeSettings
 from goalreel.streaming.settings import EngineSettings, engine_parameters, engine_settings
 
@@ -48,39 +45,17 @@ def test_every_option_is_described_and_every_field_of_presets_a_parameter():
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (lambda: Options(granularity="x"), "granularity: Input should be 'event', 'subtask' or 'phase'"),
         (lambda: Options(seed=-1), "seed: Input should be greater than or equal to 0"),
-        (lambda: Options(subgoal_form="round"), "subgoal_form: Input should be"),
         (lambda: Options(layout="gripper"), "layout 'gripper' cannot be read"),
         (lambda: Options(colour="red"), "colour: there is no such setting"),
         (lambda: Options.of({"on_rejected": "weep"}), "on_rejected: Input should be"),
-        (lambda: LoopOptions(max_attempts=0), "max_attempts: Input should be greater than or equal to 1"),
-        (lambda: LoopOptions(max_attempts=1, critic_threshold=2), "critic_threshold: Input should be less"),
         (lambda: ModelChoice.of("nano", keep="first"), "keep: Input should be 'best' or 'last'"),
-        (lambda: ModelChoice.of("nano", speed=1), "speed: there is no such setting"),
         (lambda: Preset(planner="", editor="e", critic="c", max_attempts=1), "planner: String should have"),
         (lambda: ServeSettings(port=70000), "port: Input should be less than or equal to 65535"),
-        (lambda: ServeSettings(queue_size=0), "queue_size: Input should be greater than or equal to 1"),
-        (lambda: EngineSettings(gate=2.0), "gate: Input should be less than or equal to 1"),
         (lambda: EngineSettings(gate=float("nan")), "gate: Input should be"),
-        (lambda: EngineSettings(speed=2), "speed: there is no such setting"),
-        (lambda: EngineSettings.of("nano", critic_mode="loose"), "critic_mode: Input should be"),
-        (
-            lambda: engine_settings({"critic_scores": "maybe"}),
-            "critic_scores: Input should be one of preset, with",
-        ),
+        (lambda: engine_settings({"critic_scores": "maybe"}), "critic_scores: Input should be one of preset"),
         (lambda: Limits(batch_size=0), "batch_size and in_flight must be at least 1"),
-        (lambda: TextOptions(language="perhaps"), "language: Input should be a valid boolean"),
-        (lambda: TopicRequest(fps=0), "fps: Input should be greater than or equal to 1"),
         (lambda: TopicRequest(clock="wall"), "clock: Input should be 'received' or 'header'"),
-        (
-            lambda: Workers(preset=presets.load("nano"), workers=0),
-            "workers: Input should be greater than or equal to 1",
-        ),
-        (
-            lambda: Workers(preset=presets.load("nano"), gpus=-1),
-            "gpus: Input should be greater than or equal to 0",
-        ),
     ],
 )
 def test_settings_are_checked_when_they_are_made(make, says):

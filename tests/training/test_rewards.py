@@ -321,13 +321,6 @@ def test_an_acceptance_in_the_published_dialect_repeats_the_prompt():
     assert one(empty, row(prompt=""), repeats=True).format == 1
 
 
-@pytest.mark.parametrize("form", FORMS)
-def test_what_cannot_be_read_earns_the_least(form):
-    found = one("I think it is fine", form=form)
-    assert found.success is None
-    assert found.total(WEIGHTS) <= one(no("REFUSED"), form=form).total(WEIGHTS)
-
-
 # -- trap 9: the judge never reads what the Critic wrote
 
 
