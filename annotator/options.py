@@ -171,7 +171,6 @@ class Options(Settings):
         return RecordingContext(
             source.recording,
             camera,
-            instructions=tuple(source.tasks.values()),
             granularity=self.granularity,
             layout=robot.layout,
             cameras=source.views(camera),

@@ -66,7 +66,6 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
         context.granularity,
         context.layout,
         context.camera,
-        context.instructions,
         context.with_phases,
         context.last_retreat,
         context.steps,

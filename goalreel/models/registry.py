@@ -49,8 +49,6 @@ class RecordingContext:
     recordings: "Recordings"
     camera: str
     """The camera whose frames become goal images; one that stands still."""
-    instructions: tuple[str, ...] = ()
-    """All instructions of the dataset, to take nouns from."""
     granularity: "Granularity" = "event"
     layout: "Layout | None" = None
     """Which state dimensions are the gripper and the position; None finds them, for each episode alone."""

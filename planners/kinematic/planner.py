@@ -1,7 +1,6 @@
 """The Planner that derives a plan from a recorded episode, by rules over motion and words."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
@@ -18,7 +17,6 @@ from goalreel.planners.kinematic.evidence import (
 )
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
-from goalreel.planners.kinematic.naming import COLOUR_NOTE, ColourNames
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.scene import time_hand
 from goalreel.planners.kinematic.signals import Cycle
@@ -44,9 +42,9 @@ class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 
     It reads the instruction, `observation.state` and `action`, never an annotation. It reads pictures only of
-    `camera`, and only where a clause does not name its object ("sort the blocks by colour"), or asks for a
-    touch that the motion does not show. The segments of a plan, one for each step, cover the
-    episode without a gap. `task.id` names the recording.
+    `camera`, and only where the instruction asks for a touch that the motion does not show, or the hand's
+    state is not recorded. The segments of a plan, one for each step, cover the episode without a gap. The
+    `auxiliary_text` of a step says which of two hands does it. `task.id` names the recording.
     """
 
     def __init__(
@@ -55,7 +53,6 @@ class KinematicPlanner:
         granularity: Granularity = "event",
         layout: Layout | None = None,
         camera: str | None = None,
-        words: Sequence[str] = (),
         with_phases: bool = False,
         last_retreat: bool = False,
         steps: Mapping[str, Sequence[str]] | None = None,
@@ -65,10 +62,7 @@ class KinematicPlanner:
             recordings: the episodes by id; read in several threads.
             granularity: where a plan is cut.
             layout: which numbers are the gripper and the position; None finds them.
-            camera: one that stands still, for objects that the instruction does not name; None reads no
-                pictures. A step with such a name says so in its
-                `auxiliary_text`, as it does which of two hands does it.
-            words: other instructions of the dataset, whose nouns name such objects.
+            camera: one that stands still; None reads no pictures.
             with_phases: also fill `Plan.phases`, whatever the granularity. Where the words are in doubt, they
                 are filled in any case, and say what the hand does (`hand_motion`).
             last_retreat: cut events at the last release too, before the retreat.
@@ -78,7 +72,6 @@ class KinematicPlanner:
         self._granularity = granularity
         self._layout = layout
         self._camera = camera
-        self._words = tuple(words)
         self._with_phases = with_phases
         self._last_retreat = last_retreat
         self._steps = steps or {}
@@ -127,14 +120,10 @@ class KinematicPlanner:
         if self._granularity == "event":
             parts = cut_at_release(parts)
         warnings += place_warnings(parts, motion)
-        named_parts = parts
-        if self._camera is not None:
-            names = ColourNames(recording, motion, self._camera, (recording.instruction, *self._words))
-            named_parts = [names.name(part) for part in parts]
         acts = [passing.clause for passing in passings]
         pieces = [
-            replace(piece, note=_note(piece, motion.sides, has_name=part is not unnamed))
-            for unnamed, part in zip(parts, named_parts, strict=True)
+            piece
+            for part in parts
             for piece in cut_handovers(self._cut(part, hand.failed_grasps, motion), motion, acts)
         ]
         if self._last_retreat and self._granularity == "event":
@@ -143,17 +132,18 @@ class KinematicPlanner:
         if warnings or late:
             phases = [] if gripper else hand_phases(motion)
         elif self._with_phases:
-            spans = [piece for part in named_parts for piece in cut_phases(part, hand.failed_grasps, motion)]
+            spans = [piece for part in parts for piece in cut_phases(part, hand.failed_grasps, motion)]
             spans = cut_handovers(spans, motion, acts)
-            parts = [(p.clause.name, Segment(start=p.start, end=p.end)) for p in spans]
-            phases = [MotionPhase(name=name, segment=segment) for name, segment in parts]
+            phases = [
+                MotionPhase(name=p.clause.name, segment=Segment(start=p.start, end=p.end)) for p in spans
+            ]
         return Plan(
             steps=tuple(
                 Step(
                     name=p.clause.name,
                     instruction=p.clause.state,
                     prompt=p.clause.prompt,
-                    auxiliary_text=p.note,
+                    auxiliary_text=_note(p, motion.sides),
                     outcome=p.outcome,
                     doubts=(*warnings, *(why for start, why in late if p.end > start), *p.warnings),
                 )
@@ -181,8 +171,7 @@ def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) 
     return any(sort_grasps(clauses, read_motion(recording, hand))[0] for hand in layouts)
 
 
-def _note(piece: ClauseSpan, sides: Mapping[Cycle, str], *, has_name: bool) -> str | None:
-    """Say which hand does a step, where the robot has two, and how its object got its name."""
+def _note(piece: ClauseSpan, sides: Mapping[Cycle, str]) -> str | None:
+    """Say which hand does a step, where the robot has two."""
     hands = dict.fromkeys(sides[cycle] for cycle in piece.cycles if cycle in sides)
-    notes = [f"with the {' and the '.join(hands)} hand"] if hands else []
-    return "; ".join([*notes, *([COLOUR_NOTE] if has_name else [])]) or None
+    return f"with the {' and the '.join(hands)} hand" if hands else None

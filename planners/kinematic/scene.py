@@ -1,8 +1,7 @@
-"""Things that move in the pictures of a still camera, and their colours.
+"""Things that move in the pictures of a still camera.
 
-`find_moved_object` compares pictures before, during and after a grasp. `find_changes` learns the look of the
-arm from the beginning, when it alone moves, and masks it out. A pixel counts that shows one colour, then
-another to the end, whenever the arm does not hide it.
+`find_changes` learns the look of the arm from the beginning, when it alone moves, and masks it out. A pixel
+counts that shows one colour, then another to the end, whenever the arm does not hide it.
 """
 
 import itertools
@@ -17,178 +16,9 @@ from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.types import Recording
 
-
-def median_picture[Level: np.integer](pictures: NDArray[Level]) -> NDArray[Level]:
-    """Take the median of k pictures, (k, ...) -> (...); between two middle levels, their mean rounded down.
-
-    >>> median_picture(np.array([[3, 9], [250, 8], [7, 7], [8, 255]], np.uint8)).tolist()
-    [7, 8]
-    """
-    middle = [(len(pictures) - 1) // 2, len(pictures) // 2]
-    below, above = np.partition(pictures, middle, axis=0)[middle]
-    return ((below.astype(np.int64) + above) // 2).astype(pictures.dtype)
-
-
-UNSURE = 0
-NAMES = ("", "black", "grey", "white", "brown", "pink", "red", "orange", "yellow", "green", "blue", "purple")
-HUED = range(NAMES.index("brown"), len(NAMES))
-"""Indices of the names that are no shade of grey."""
-
-_HUES = ["red", "", "orange", "", "yellow", "", "green", "", "blue", "", "purple", "", "pink", "", "red"]
-_HUE_ENDS = (12, 16, 38, 44, 66, 78, 160, 195, 252, 264, 312, 322, 340, 348, 361)
-"""Upper ends in degrees. The gaps without a name are where words overlap: turquoise, amber, crimson."""
-_BLACK, _WHITE = 0.18, 0.8
-"""Value (0-1) below which everything is black, and above which a pixel without a hue is white."""
-_PALE = 0.25  # saturation (0-1) below which there is no hue
-_VIVID = 0.5  # saturation below which red is pink, and a dark warm hue brown
-_DIM = 0.5  # value below which orange is brown
-
-
-def name_colours(picture: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """(h, w, 3) RGB to (h, w) indices into `NAMES`; UNSURE where two words fit as well.
-
-    >>> [NAMES[i] for i in name_colours(np.array([[[220, 30, 25], [30, 70, 220], [128, 128, 130]]], "u1"))[0]]
-    ['red', 'blue', 'grey']
-    """
-    hsv = cv2.cvtColor(picture.astype(np.float32) / 255, cv2.COLOR_RGB2HSV)
-    hue, saturation, value = hsv[..., 0], hsv[..., 1], hsv[..., 2]
-    by_hue = np.array([NAMES.index(name) for name in _HUES], np.uint8)
-    code = by_hue[np.searchsorted(_HUE_ENDS, hue, side="right")]
-    faint = saturation < _VIVID
-    warm = (hue < 66) | (hue >= 340)
-    code[faint & warm] = UNSURE
-    code[faint & (hue >= 12) & (hue < 44) & (value < _WHITE)] = NAMES.index("brown")
-    code[faint & ((hue < 12) | (hue >= 340)) & (value >= 0.7)] = NAMES.index("pink")
-    code[~faint & (hue >= 12) & (hue < 38) & (value < _DIM)] = NAMES.index("brown")
-    code[~faint & (hue >= 38) & (hue < 78) & (value < _DIM)] = UNSURE
-    grey = np.where(value > _WHITE, NAMES.index("white"), NAMES.index("grey"))
-    code = np.where(saturation < _PALE, grey, code)
-    code = np.where((saturation >= 0.8 * _PALE) & (saturation < _PALE), UNSURE, code)
-    return np.where(value < _BLACK, NAMES.index("black"), code).astype(np.uint8)
-
-
 type FrameStack = NDArray[np.uint8]
 """(k, height, width, 3) RGB."""
 type PixelMask = NDArray[np.bool_]
-
-_SAME = 30  # levels (of 255) by which pixels of the same object may differ: video noise and soft shadow
-_CHANGED = 45
-_MOST = 0.3  # share of the picture that may change where one object has moved
-_SMALLEST = 12  # a smaller region, in pixels, has no reliable colour
-_SMALLEST_SHARE = 0.0005  # the same as a share of the picture
-_PLAIN = 0.5  # an object is named by a colour that covers at least this share of it
-_SECTORS = 12
-_NEAR, _BEYOND = 2.5, 4.0
-"""The radius of a place's surroundings, and of the area beyond them, in edges of the object."""
-
-
-@dataclass(frozen=True, slots=True)
-class ObjectMove:
-    """One object moved from one place to another. Colours are words; "" where none is sure."""
-
-    colour: str
-    source_colour: str
-    """The colour around the place that it left."""
-    target_colour: str
-    """The colour around the place that it reached, before it did."""
-
-
-def find_moved_object(start: FrameStack, carry: FrameStack, end: FrameStack) -> ObjectMove | None:
-    """Find the object that was moved, in pictures before its grasp, before its release and after it.
-
-    None unless exactly one colour both vanished at the grasp and appeared at the release, and most of the
-    object has it. Whatever moves within `start` or `end` (the arm) is ignored, and so is whatever has no
-    hue (most robots).
-    """
-    old, still_old = _median(start)
-    new, still_new = _median(end)
-    changed = still_old & still_new & (_differ(old, new) > _CHANGED)
-    if changed.mean() > _MOST:
-        return None
-    as_new = sum((_differ(frame, new) < _SAME).astype(int) for frame in carry)
-    as_old = sum((_differ(frame, old) < _SAME).astype(int) for frame in carry)
-    old_names, new_names = name_colours(old), name_colours(new)
-    vanished, appeared = changed & (as_new > as_old), changed & (as_old > as_new)
-    regions = []
-    for code in HUED:
-        origin = _largest(vanished & (old_names == code) & (new_names != code))
-        target = _largest(appeared & (new_names == code) & (old_names != code))
-        regions.append((min(int(origin.sum()), int(target.sum())), code, origin, target))
-    regions.sort(key=lambda f: -f[0])
-    (size, code, origin, target), (runner_up, *_) = regions[0], regions[1]
-    if size < max(_SMALLEST, _SMALLEST_SHARE * origin.size) or runner_up > size / 3:
-        return None
-    if min(_share(origin, vanished & _hued(old_names)), _share(target, appeared & _hued(new_names))) < _PLAIN:
-        return None
-    return ObjectMove(NAMES[code], surrounding(new_names, origin), surrounding(old_names, target))
-
-
-def surrounding(colours: NDArray[np.uint8], place: PixelMask) -> str:
-    """Name the one colour that surrounds a place nearly completely (a rim, a tray); "" without one.
-
-    A table continues further out, and a neighbour is on one side only: neither counts.
-
-    Args:
-        colours: the `name_colours` of the picture with the place empty, (h, w).
-        place: the pixels of the place, (h, w).
-    """
-    rows, columns = np.indices(place.shape)
-    size = np.sqrt(place.sum())
-    dy, dx = rows - rows[place].mean(), columns - columns[place].mean()
-    distance = np.hypot(dx, dy)
-    sector = ((np.arctan2(dy, dx) / (2 * np.pi) + 0.5) * _SECTORS).astype(int) % _SECTORS
-    near, beyond = (
-        (distance < _NEAR * size) & ~place,
-        (distance >= _NEAR * size) & (distance < _BEYOND * size),
-    )
-    around = []
-    for code in HUED:
-        inside, outside = near & (colours == code), beyond & (colours == code)
-        sides, further = len(np.unique(sector[inside])), len(np.unique(sector[outside]))
-        if sides >= 0.75 * _SECTORS and further < 0.5 * _SECTORS:
-            around.append((int(inside.sum()), NAMES[code]))
-    around.sort(reverse=True)
-    if not around or (len(around) > 1 and around[1][0] > around[0][0] / 2):
-        return ""
-    return around[0][1]
-
-
-def sample(start: int, end: int, count: int) -> list[int]:
-    """At most `count` frames of [start, end), evenly spread, with the first and the last."""
-    return sorted({round(i) for i in np.linspace(start, end - 1, min(count, end - start))})
-
-
-def _median(pictures: FrameStack) -> tuple[NDArray[np.uint8], PixelMask]:
-    """Return the median picture, and where more than half of the pictures agree with it."""
-    middle = median_picture(pictures)
-    agree = np.mean([_differ(p, middle) < _SAME for p in pictures], axis=0)
-    return middle, agree > 0.5
-
-
-def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint8]:
-    """The levels by which each pixel differs, in the channel of the greatest difference."""
-    red, green, blue = cv2.split(cv2.absdiff(a, b))
-    return cv2.max(cv2.max(red, green), blue).astype(np.uint8, copy=False)
-
-
-def _hued(colours: NDArray[np.uint8]) -> PixelMask:
-    """The pixels with a hue, whether its name is sure or not."""
-    return ~np.isin(colours, [NAMES.index(name) for name in ("black", "grey", "white")])
-
-
-def _largest(mask: PixelMask) -> PixelMask:
-    """Keep the largest connected region of a mask, (h, w)."""
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
-    if count < 2:
-        return mask
-    return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
-
-
-def _share(part: PixelMask, whole: PixelMask) -> float:
-    """Return the share, 0-1, of a connected region in the region of `whole` that contains it."""
-    _, labels = cv2.connectedComponents(whole.astype(np.uint8), connectivity=8)
-    return float(part.sum() / (labels == labels[part][0]).sum())
-
 
 _RATE, _LONGEST = 10.0, 600  # pictures a second, and pictures at most
 _WIDTH = 128  # pixels to which the longer side of a picture is reduced
@@ -205,6 +35,20 @@ _BINS = 16
 _WAITS_S = 0.8  # seconds from which an arm waits for its hand
 _SLIGHTLY = 14  # levels by which a pixel differs where fingers are before it or not
 _AS_BEFORE = 0.8  # share of the greatest difference from which the fingers have not come to rest
+
+
+def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint8]:
+    """The levels by which each pixel differs, in the channel of the greatest difference."""
+    red, green, blue = cv2.split(cv2.absdiff(a, b))
+    return cv2.max(cv2.max(red, green), blue).astype(np.uint8, copy=False)
+
+
+def _largest(mask: PixelMask) -> PixelMask:
+    """Keep the largest connected region of a mask, (h, w)."""
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
+    if count < 2:
+        return mask
+    return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
 
 
 @dataclass(frozen=True, slots=True)
@@ -299,7 +143,7 @@ def _pictures(recording: Recording, camera: str, indices: NDArray[np.int64]) -> 
 
 def _mask_arm(pictures: FrameStack, soon: int) -> NDArray[np.bool_]:
     """Mark what has the colours of the arm, (n, h, w): of what moves in the first `soon` pictures."""
-    middle = median_picture(pictures)
+    middle = np.median(pictures, axis=0).astype(pictures.dtype)
     first = pictures[: soon + 1]
     moving = np.any([_differ(a, b) > _LEVELS for a, b in itertools.pairwise(first)], axis=0)
     moving = _widen(moving)
@@ -318,7 +162,7 @@ def _flips(pictures: FrameStack, arm: NDArray[np.bool_]) -> tuple[PixelMask, NDA
     seen_first = np.argsort(arm, axis=0, kind="stable")[:_SAMPLES]
     seen_last = len(pictures) - 1 - np.argsort(arm[::-1], axis=0, kind="stable")[:_SAMPLES]
     first, last = (
-        median_picture(np.take_along_axis(values, chosen[..., None], axis=0))
+        np.median(np.take_along_axis(values, chosen[..., None], axis=0), axis=0).astype(np.int16)
         for chosen in (seen_first, seen_last)
     )
     is_first = ~arm & (_most(np.abs(values - first)) < _LEVELS)

@@ -39,8 +39,6 @@ class ClauseSpan:
     outcome: StepOutcome = "done"
     touch: Touch | None = None
     """The contact without a grasp that belongs to it."""
-    note: str | None = None
-    """A remark about it (`Step.auxiliary_text`)."""
     warnings: tuple[str, ...] = ()
     """Reasons why its words may be untrue, where the motion says so of it alone."""
 
@@ -291,7 +289,7 @@ def leave_and_retreat(piece: ClauseSpan) -> list[ClauseSpan]:
     if end is None or not piece.start < end < piece.end:
         return [piece]
     away = _act("retreat from", piece.clause.object)
-    return [replace(piece, end=end), ClauseSpan(away, end, piece.end, note=piece.note)]
+    return [replace(piece, end=end), ClauseSpan(away, end, piece.end, piece.cycles)]
 
 
 def cut_events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:

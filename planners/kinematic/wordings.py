@@ -5,8 +5,7 @@ What is left out is said by the motion (which hand, the way to a thing), or says
 
 import re
 
-from goalreel.planners.kinematic.scene import NAMES
-from goalreel.planners.kinematic.words import DETERMINER, RELATIONS, VERBS, is_noun, singular
+from goalreel.planners.kinematic.words import COLOURS, DETERMINER, RELATIONS, VERBS, is_noun, singular
 
 _JOINS = r"(?:[,;.] (?:and )?(?:then )?| and then | and | then )"
 _START = r"(?:^|(?<=[,;.] )|(?<=\band )|(?<=\bthen ))"
@@ -57,7 +56,7 @@ _TOWER = re.compile(
 _OWN_COLOUR = re.compile(
     r"\bsort (?P<things>the .+?) into the (?P<places>\w+s) of their own colou?r\b", re.IGNORECASE
 )
-_COLOURS = "|".join(NAMES[1:])
+_COLOURS = "|".join(sorted(COLOURS))
 _ONE = re.compile(
     rf"(?P<before>\b(?:{_COLOURS}) (?P<noun>\w+)\b[^.;]*?\b(?:the|a) (?:{_COLOURS})) one(?=$|[ ,.;])",
     re.IGNORECASE,

@@ -202,7 +202,8 @@ _OTHERS = words(
     "dan naar op het een ved med och og till nad pod "
     "bleu vert jaune rojo azul verde amarillo rosso blu giallo rot blau gelb vermelho amarelo"
 )
-_COLOURS = words("red green blue yellow black white grey gray brown purple pink")  # no nouns, unlike orange
+COLOURS = words("red orange green blue yellow black white grey brown purple pink")
+_COLOURS = COLOURS - {"orange"} | {"gray"}  # that are no nouns
 _GLUED = re.compile(r"(?:in|on|to|of|into|onto|and)the")  # two words of which the space is missing
 _MEASURE = re.compile(
     r"\d+(?!st$|nd$|rd$|th$)[a-z]+|(?:v|ep|episode|take|trial|try|demo|test|run|seed|task)\d+|\d{3,}|\w*clockwise\w*"

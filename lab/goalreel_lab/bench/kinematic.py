@@ -73,8 +73,7 @@ def evaluate(root: Path, tolerance_s: float = 0.5, layout: Layout | None = None)
     """
     truth = read_truth(root)
     source = Source.open(root)
-    camera, instructions = source.camera(None), tuple(source.tasks.values())
-    planner = partial(KinematicPlanner, layout=layout, camera=camera, words=instructions)
+    planner = partial(KinematicPlanner, layout=layout, camera=source.camera(None))
     scores = [
         _score(source.episode(index), true, truth.phases, tolerance_s, planner)
         for index, true in zip(source.indices, truth.episodes, strict=True)
