@@ -7,6 +7,7 @@ import numpy as np
 
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.clauses import KEEP, read, sentence
+from goalreel.planners.recorded import read_each
 from goalreel.terms import LabelForm
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
@@ -33,24 +34,14 @@ class RowsPlanner:
     def __init__(self, recordings: Recordings, form: LabelForm | None = None) -> None:
         """`form`: which labels to take, where a recording has several; None takes its first."""
         self._form: LabelForm | None = form
-        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._recordings = recordings
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
-        return [self._plan(task) for task in tasks]
+        return read_each(self._recordings, tasks, self._plan)
 
-    def _plan(self, task: Task) -> Plan | Failure:
-        try:
-            recording = self._open(task.id)
-        except KeyError:
-            return _failure(f"no recording {task.id!r}")
-        try:
-            labels = self._labels(recording)
-        except DatasetError as e:
-            return _failure(str(e))
-        pieces = _pieces(labels, recording, task.instruction)
-        if isinstance(pieces, str):
-            return _failure(f"{task.id}: {pieces}")
+    def _plan(self, task: Task, recording: Recording) -> Plan:
+        pieces = _pieces(self._labels(recording), recording, task.instruction)
         steps, segments = zip(*((labelled_step(text), segment) for text, segment in pieces), strict=True)
         return Plan(steps=steps, segments=segments)
 
@@ -62,17 +53,17 @@ class RowsPlanner:
 
 def _pieces(
     labels: Sequence[tuple[float, str]], recording: Recording, instruction: str
-) -> list[tuple[str, Segment]] | str:
-    """The labels with a text of their own and their frames; or what is wrong with the labels."""
+) -> list[tuple[str, Segment]]:
+    """The labels with a text of their own and their frames."""
     times = recording.timestamps.astype(np.float64)
     half = 0.5 / recording.fps
     frames: list[int] = []
     for seconds, text in labels:
         if not times[0] - half <= seconds <= times[-1] + half:
-            return f"its sub-task label {text!r} at {seconds:g} s is outside the recording"
+            raise DatasetError(f"its sub-task label {text!r} at {seconds:g} s is outside the recording")
         frame = int(np.abs(times - seconds).argmin())
         if frames and frame == frames[-1]:
-            return f"it has two sub-task labels at {seconds:g} s: keep one of them"
+            raise DatasetError(f"it has two sub-task labels at {seconds:g} s: keep one of them")
         frames.append(frame)
     ends = [*frames, len(times)][1:]
     pieces = [
@@ -80,7 +71,9 @@ def _pieces(
         for (_, text), start, end in zip(labels, frames, ends, strict=True)
         if text.strip() and (len(labels) == 1 or text.strip() != instruction)
     ]
-    return pieces or "it has no sub-task labels: use another --planner for it"
+    if not pieces:
+        raise DatasetError("it has no sub-task labels: use another --planner for it")
+    return pieces
 
 
 def labelled_step(text: str) -> Step:
@@ -123,7 +116,3 @@ def one_wording(step: Step, words: Mapping[str, str], *, keep_prompt: bool = Fal
 
 def _order(text: str) -> str:
     return f"{sentence(text.rstrip('.'))}. {KEEP}"
-
-
-def _failure(message: str) -> Failure:
-    return Failure(stage="plan", message=message)

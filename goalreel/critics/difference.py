@@ -145,13 +145,8 @@ def edges(picture: Pixels) -> float:
 def _alike(source: Pixels, image: Pixels) -> tuple[Pixels, Pixels]:
     """Both at the size of the smaller one: an enlarged picture has no edges to compare."""
     height, width, _ = min(source.shape, image.shape, key=lambda shape: shape[0] * shape[1])
-    return _fit(source, (width, height)), _fit(image, (width, height))
-
-
-def _fit(picture: Pixels, size: tuple[int, int]) -> Pixels:
-    if picture.shape[1::-1] == size:
-        return picture
-    return np.asarray(cv2.resize(picture, size, interpolation=cv2.INTER_AREA), np.uint8)
+    first, second = (cv2.resize(p, (width, height), interpolation=cv2.INTER_AREA) for p in (source, image))
+    return np.asarray(first, np.uint8), np.asarray(second, np.uint8)
 
 
 def _is_smeared(image: Pixels) -> bool:

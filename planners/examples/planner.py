@@ -6,14 +6,13 @@ from threading import Lock
 from typing import Literal
 
 from goalreel.claims import RULE
-from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.planners.examples.carry import Carried, Example, Measurement, TaskExamples, numbers_of, shape
 from goalreel.planners.examples.hand_cues import Cues, HandCues
 from goalreel.planners.examples.slots import LEFT, find_slots, replaced, unsaid, words
+from goalreel.planners.recorded import read_each
 from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segment, Step, Task
 
-THREADS = 2
 MOST = 10
 """Examples of a task: beyond five little is gained, and each is aligned twice with every episode."""
 ANOTHER_VERB = "every labelled episode's instruction begins with another word"
@@ -46,7 +45,7 @@ class ExamplesPlanner:
             rules: plans the other episodes.
             cues: rules that see a hand close and open, for tasks whose examples agree with them.
         """
-        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._recordings = recordings
         self._rules = rules
         self._own = {example.numbers: example for example in examples}
         self._examples, self._cues = tuple(examples), cues
@@ -59,20 +58,14 @@ class ExamplesPlanner:
         with self._lock:  # once, before threads ask for it
             for text in {task.instruction for task in tasks}:
                 self.measurement(text)
-        return map_threaded(self._plan, tasks, THREADS)
+        return read_each(self._recordings, tasks, self._plan)
 
     def measurement(self, instruction: str) -> Measurement | None:
         """Give that of the examples which serve an instruction; None where none does."""
         pool = self._pool(instruction)
         return pool.task.measurement if pool else None
 
-    def _plan(self, task: Task) -> Plan | Failure:
-        try:
-            recording = self._open(task.id)
-        except KeyError:
-            return _failure(f"no recording {task.id!r}")
-        except DatasetError as e:
-            return _failure(str(e))
+    def _plan(self, task: Task, recording: Recording) -> Plan | Failure:
         if example := self._own.get(numbers_of(recording)):
             return example.plan
         pool = self._pool(task.instruction)
@@ -103,7 +96,9 @@ class ExamplesPlanner:
             own = [e for e in self._examples if _key(e.instruction) == key]
             if len(own) < 2:
                 own = [e for e in self._examples if find_slots(e.instruction, instruction) is not None]
-            serving = _that_serve(own)
+            # A failure does not travel.
+            serving = [e for e in own if all(step.outcome == "done" for step in e.steps)] or own
+            serving = serving[:: max(1, -(-len(serving) // MOST))]
             ids = tuple(e.numbers for e in serving)
             if serving and ids not in self._pools:
                 cues = HandCues(serving, self._cues) if self._cues else None
@@ -113,7 +108,9 @@ class ExamplesPlanner:
 
     def _by_rules(self, task: Task, reason: str, *, in_doubt: bool = False) -> Plan | Failure:
         """Plan by the other planner; `in_doubt` says why the examples' planner did not."""
-        plan = self._rules.plan([task])[0] if self._rules else _failure(f"{task.id}: {reason}")
+        if self._rules is None:
+            raise DatasetError(reason)
+        plan = self._rules.plan([task])[0]
         if isinstance(plan, Failure):
             return plan
         why = (f"not carried over: {reason}",) if in_doubt else ()
@@ -133,18 +130,7 @@ def _key(instruction: str) -> str:
     return " ".join(words(instruction))
 
 
-def _that_serve(examples: Sequence[Example]) -> list[Example]:
-    """Leave out episodes with a failed step, unless all have one: a failure does not travel.
-
-    At most MOST are left, evenly spread.
-    """
-    done = [e for e in examples if all(step.outcome == "done" for step in e.steps)] or list(examples)
-    return done[:: max(1, -(-len(done) // MOST))]
-
-
-def _carry_over(
-    example: Example, carried: Carried, recording: Recording, slots: Mapping[str, str]
-) -> Plan | Failure:
+def _carry_over(example: Example, carried: Carried, recording: Recording, slots: Mapping[str, str]) -> Plan:
     length = len(recording.timestamps)
     edges, doubts = [0, *carried.frames, length], [None, *carried.doubts, None]
     texts = [replaced(step, slots) for step in example.steps]
@@ -172,9 +158,5 @@ def _carry_over(
         if start < end:
             add(number, start, end, "done")
     if not steps:
-        return _failure(f"{recording.id}: shorter than its steps")
+        raise DatasetError("shorter than its steps")
     return Plan(steps=tuple(steps), segments=tuple(segments))
-
-
-def _failure(message: str) -> Failure:
-    return Failure(stage="plan", message=message)

@@ -313,22 +313,18 @@ def _is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
     if rest.startswith("with "):
         is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS
         return verb.kind in ("put", "pick") or (verb.kind == "act" and not is_tool)
-    if verb.imperative.startswith("take ") and rest.startswith("by "):
-        return True
-    if word == "hold" and rest:
-        return True
-    if word in _RESHAPES and rest.startswith("in "):
-        return True
-    if verb.kind == "pick" and _RANK.search(f"{noun} {rest}".lower()):
-        return True
     if word in _OBJECTLESS and (not rest or rest.startswith("to ")):
         return not rest or word == "set"
     if last in FIXTURES and (word in _GRASPS or verb.kind == "put"):
         return word in _GRASPS or not rest.startswith(("in ", "on "))
-    if verb.kind == "put" and _EACH.match(rest) and not is_plural(noun):
-        return True
-    is_listing = " " in noun and not DETERMINER.match(noun) and not noun[-1].isdigit()
-    return is_listing and not rest and verb.kind == "put" and verb.imperative.startswith(_NEED_A_PLACE)
+    is_listing = " " in noun and not DETERMINER.match(noun) and not noun[-1].isdigit() and not rest
+    return (
+        (word == "hold" and bool(rest))
+        or (word in _RESHAPES and rest.startswith("in "))
+        or (verb.kind == "pick" and bool(_RANK.search(f"{noun} {rest}".lower())))
+        or (verb.kind == "put" and bool(_EACH.match(rest)) and not is_plural(noun))
+        or (verb.kind == "put" and is_listing and verb.imperative.startswith(_NEED_A_PLACE))
+    )
 
 
 _NAMED = re.compile(r"^\w+(?:'s|s')\s|(?:\d|\s[A-Z])$")
@@ -403,33 +399,27 @@ def whole(instruction: str) -> Clause:
     return replace(_unread(" ".join(instruction.split())), means="tool")
 
 
-def _join(pick: Clause, clause: Clause) -> Clause | None:
+def _join(earlier: Clause, clause: Clause) -> Clause | None:
     """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing.
 
-    So is "take X from Y" with where it is put.
+    So are "take X from Y" and "move X" with where it is put.
     """
-    understood, is_same = pick.understood and clause.understood, clause.object == pick.object
-    if pick.kind == clause.kind == "many" and is_same and pick.name.startswith(("pick up ", "take ")):
-        return replace(clause, understood=understood)
-    if pick.name.startswith("take ") and pick.kind == clause.kind == "put" and is_same:
-        return replace(clause, picked=True, understood=understood)
-    if pick.kind == clause.kind == "put" and is_same and clause.name == f"put down {clause.object}":
-        return replace(pick, understood=understood)
-    if pick.picked and pick.name.startswith("move ") and clause.kind == "put" and is_same:
-        return replace(clause, picked=True, understood=understood)
-    if pick.kind != "pick":
-        return None
-    if clause.kind in ("put", "pick") and is_same:
-        return replace(clause, picked=clause.kind == "put", understood=understood)
-    if clause.kind != "act" or not clause.object:
-        return None
-    if is_same:
-        means = clause.means if clause.picked else "grasp"
-        return replace(clause, means=means, picked=True, understood=understood)
-    covers = clause.name.startswith("close ") and pick.object.split()[-1] in _COVERS
-    if not covers and clause.means != "tool":
-        return None
-    return replace(clause, object=pick.object, means="tool", picked=True, understood=understood)
+    is_same, joined = clause.object == earlier.object, None
+    is_carried = earlier.name.startswith("take ") and earlier.kind == "put"
+    is_carried = is_carried or (earlier.name.startswith("move ") and earlier.picked)
+    if earlier.kind == clause.kind == "many":
+        joined = clause if is_same and earlier.name.startswith(("pick up ", "take ")) else None
+    elif is_same and is_carried and clause.kind == "put":
+        joined = replace(clause, picked=True)
+    elif earlier.kind == "pick" and is_same and clause.kind in ("put", "pick"):
+        joined = replace(clause, picked=clause.kind == "put")
+    elif earlier.kind == "pick" and is_same and clause.kind == "act":
+        joined = replace(clause, means=clause.means if clause.picked else "grasp", picked=True)
+    elif earlier.kind == "pick" and clause.kind == "act":
+        covers = clause.name.startswith("close ") and earlier.object.split()[-1] in _COVERS
+        if covers or clause.means == "tool":
+            joined = replace(clause, object=earlier.object, means="tool", picked=True)
+    return joined and replace(joined, understood=earlier.understood and clause.understood)
 
 
 def _clause(text: str, clauses: list[Clause]) -> Clause:
@@ -497,9 +487,7 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
         imperative, rest = _plain(imperative, thing, rest)
     word = imperative.split()[0]
     participle = _PARTICIPLES.get(word, word + ("d" if word.endswith("e") else "ed")) or word
-    if kind == "pick":
-        rest = ""
-    elif _is_passive(state, rest, means, direction):
+    if _is_passive(state, rest, means, direction):
         state = f"{{o}} has been {participle} {direction}"
     several = is_plural(thing)
     if state.startswith("{o} is empty") and (several or rest):

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.scene import find_changes
+from goalreel.planners.kinematic.scene import see_touch
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.words import Means
 from goalreel.types import Recording
@@ -93,8 +93,8 @@ def find_contacts(
     is_one_touch = only is not None and only.kind == "act" and not only.grasps and _is_plain(only)
     is_seen = contacts is not None and all(isinstance(c, Cycle) or c.start is not None for c in contacts)
     if only and is_one_touch and not is_seen and not motion.drives:
-        touch = _see_touch(recording, camera, motion) if camera else None
-        touch = touch or _find_turn(only, motion)
+        start = see_touch(recording, camera, motion) if camera else None
+        touch = _find_turn(only, motion) if start is None else Touch(start, len(motion))
         contacts = contacts if touch is None else [touch]
     explained = contacts is not None
     if only and is_one_touch and not explained and (held := motion.held_back()) is not None:
@@ -276,12 +276,6 @@ def _is_plain(clause: Clause) -> bool:
     """Tell whether a rule has read one thing to do, without a tool."""
     is_one = clause.understood and not (clause.unordered or clause.several or clause.kind == "many")
     return is_one and clause.means != "tool" and " with " not in clause.name
-
-
-def _see_touch(recording: Recording, camera: str, motion: ArmMotion) -> Touch | None:
-    """The touch with which the first thing begins to move that the arm is at; None where none is seen."""
-    starts = [change.start for change in find_changes(recording, camera, motion) if change.at_arm]
-    return Touch(starts[0], len(motion)) if starts else None
 
 
 def _find_tool_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Touch | None:

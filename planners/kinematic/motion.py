@@ -131,10 +131,6 @@ class ArmMotion:
         """Tell whether the base takes the arm elsewhere: then its places cannot be compared."""
         return any(start < b and a < end for a, b in self.drives)
 
-    def hands_over(self, cycle: Cycle) -> bool:
-        """Tell whether what a grasp holds goes from hand to hand."""
-        return any(cycle.contact <= handover.at < self.release(cycle) for handover in self.handovers)
-
     def closure(self, cycle: Cycle) -> Curve:
         """Closure of the hand from contact to release, 0-1; never empty."""
         if self.closed is None:
@@ -257,7 +253,7 @@ class ArmMotion:
         """Tell whether the arm is told to go on as usual, from `start` to the end, where it stands."""
         if self.command is None:
             return False
-        effort = self.command.effort
+        effort = np.linalg.norm(self.command.lead, axis=1)
         return bool(np.median(effort[start:]) > _STRAIN * np.percentile(effort, 80) > 0)
 
     def held_back(self, start: int = 0) -> int | None:

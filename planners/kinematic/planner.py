@@ -2,8 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from goalreel.concurrency import map_threaded
-from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.clauses import Clause, read, split_handovers, split_return, whole
 from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
 from goalreel.planners.kinematic.description import hand_phases
@@ -31,11 +29,9 @@ from goalreel.planners.kinematic.steps import (
     leave_and_retreat,
     split_pick,
 )
+from goalreel.planners.recorded import read_each
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
-
-THREADS = 2
-"""Recordings read at once: decoding and measuring pictures leave Python's lock to others."""
 
 
 class KinematicPlanner:
@@ -68,7 +64,7 @@ class KinematicPlanner:
             last_retreat: cut events at the last release too, before the retreat.
             steps: instruction -> the steps that are read in its place.
         """
-        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._recordings = recordings
         self._granularity = granularity
         self._layout = layout
         self._camera = camera
@@ -78,22 +74,11 @@ class KinematicPlanner:
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
-        return map_threaded(self._plan_or_failure, tasks, THREADS)
+        return read_each(self._recordings, tasks, self._plan)
 
-    def _plan_or_failure(self, task: Task) -> Plan | Failure:
-        try:
-            recording = self._open(task.id)
-        except KeyError:
-            return Failure(stage="plan", message=f"no recording {task.id!r}")
-        except DatasetError as e:
-            return Failure(stage="plan", message=str(e))
-        try:
-            return self._plan(task.instruction, recording)
-        except (Unsegmentable, DatasetError) as e:
-            return Failure(stage="plan", message=f"{task.id}: {e}")
-
-    def _plan(self, instruction: str, recording: Recording) -> Plan:
+    def _plan(self, task: Task, recording: Recording) -> Plan:
         check_recording(recording)
+        instruction = task.instruction
         text = " ".join(instruction.split())
         request, _ = split_return(", then ".join(self._steps.get(text, (instruction,))))
         layout = find_layout(recording, self._layout)

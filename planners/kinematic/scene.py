@@ -1,12 +1,12 @@
 """Things that move in the pictures of a still camera.
 
-`find_changes` learns the look of the arm from the beginning, when it alone moves, and masks it out. A pixel
+`see_touch` learns the look of the arm from the beginning, when it alone moves, and masks it out. A pixel
 counts that shows one colour, then another to the end, whenever the arm does not hide it.
 """
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import cv2
 import numpy as np
@@ -51,21 +51,10 @@ def _largest(mask: PixelMask) -> PixelMask:
     return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
 
 
-@dataclass(frozen=True, slots=True)
-class SceneChange:
-    """A thing that was moved in the frames [start, end), and how much of the picture shows that."""
+def see_touch(recording: Recording, camera: str, motion: ArmMotion) -> int | None:
+    """Find the frame at which a thing begins to move that the arm is at, by a camera that stands still.
 
-    start: int
-    end: int
-    share: float
-    at_arm: bool
-    """The arm was at it when it began to move."""
-
-
-def find_changes(recording: Recording, camera: str, motion: ArmMotion) -> list[SceneChange]:
-    """Find what the pictures of a camera that stands still show to have moved, in order.
-
-    Empty where the arm does not move, or looks like what it moves.
+    None where nothing is seen to, or the arm looks like what it moves.
 
     Raises:
         DatasetError: the pictures cannot be read.
@@ -73,20 +62,18 @@ def find_changes(recording: Recording, camera: str, motion: ArmMotion) -> list[S
     step = max(1, round(motion.fps / _RATE), -(-len(motion) // _LONGEST))
     indices = np.arange(0, len(motion), step)
     if len(indices) <= _SOON:
-        return []
+        return None
     pictures = np.stack(list(_pictures(recording, camera, indices)))
     away = np.linalg.norm(motion.path - motion.path[0], axis=1) > _SETS_OUT * motion.extent
     soon = max(_SOON, int(np.searchsorted(indices, int(away.argmax()))))
     arm = _mask_arm(pictures, soon)
     changed, flips = _flips(pictures, arm)
     if changed.mean() > _CAMERA_MOVED:
-        return []
+        return None
     regions = cv2.morphologyEx(changed.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     count, labels = cv2.connectedComponents(regions, connectivity=8)
-    found: list[SceneChange] = []
-    for label in range(1, count):
-        found += _movements(changed & (labels == label), flips, arm, indices)
-    return sorted(found, key=lambda change: change.start)
+    starts = [s for label in range(1, count) for s in _touches(changed & (labels == label), flips, arm)]
+    return int(indices[min(starts)]) if starts else None
 
 
 def time_hand(motion: ArmMotion, recording: Recording, camera: str | None) -> ArmMotion:
@@ -177,27 +164,17 @@ def _flips(pictures: FrameStack, arm: NDArray[np.bool_]) -> tuple[PixelMask, NDA
     return is_steady & (_most(np.abs(first - last)) > _LEVELS) & (until < since), since
 
 
-def _movements(
-    region: PixelMask, flips: NDArray[np.int64], arm: NDArray[np.bool_], indices: NDArray[np.int64]
-) -> Iterator[SceneChange]:
-    """The movements that one region of the picture shows, one after the other."""
+def _touches(region: PixelMask, flips: NDArray[np.int64], arm: NDArray[np.bool_]) -> Iterator[int]:
+    """The pictures at which the movements of one region begin, of those that begin at the arm."""
     times = np.sort(flips[region])
-    gap = _APART_S * _RATE
-    for part in np.split(times, np.flatnonzero(np.diff(times) > gap) + 1):
+    for part in np.split(times, np.flatnonzero(np.diff(times) > _APART_S * _RATE) + 1):
         if len(part) < _SMALLEST_CHANGE * region.size:
             continue
-        start, end = (int(np.percentile(part, share)) for share in (5, 95))
-        near = max(1, round(_AT * max(region.shape)))
-        began = region & (flips >= part[0]) & (flips <= start + 2)
-        reach = cv2.dilate(
-            _largest(arm[start]).astype(np.uint8), np.ones((2 * near + 1, 2 * near + 1), np.uint8)
-        )
-        yield SceneChange(
-            int(indices[start]),
-            int(indices[min(end + 1, len(indices) - 1)]),
-            len(part) / region.size,
-            bool((began & (reach > 0)).any()),
-        )
+        start = int(np.percentile(part, 5))
+        near = 2 * max(1, round(_AT * max(region.shape))) + 1
+        reach = cv2.dilate(_largest(arm[start]).astype(np.uint8), np.ones((near, near), np.uint8))
+        if (region & (flips >= part[0]) & (flips <= start + 2) & (reach > 0)).any():
+            yield start
 
 
 def _most[Level: np.generic](levels: NDArray[Level]) -> NDArray[Level]:

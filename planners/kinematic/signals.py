@@ -277,11 +277,6 @@ class ArmCommand:
     lead: NDArray[np.float64]
     """(n, dims): how far a commanded place lies ahead, or a commanded velocity, in any unit."""
 
-    @property
-    def effort(self) -> Curve:
-        """The distance or speed that the arm is told, (n,)."""
-        return np.linalg.norm(self.lead, axis=1)
-
     def resistance(self, fps: float) -> Curve | None:
         """Compute how far each step misses what the commands make expect, in the arm's usual steps: (n,).
 

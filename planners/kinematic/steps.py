@@ -231,7 +231,7 @@ def _grasp_events(
         closed = _act("grasp", name)
     for k, cycle in enumerate(part.cycles, 1):
         stays = clause.kind == "act" or (clause.kind == "pick" and cycle.release is None)
-        stays = stays and not motion.hands_over(cycle)
+        stays = stays and not any(cycle.contact <= h.at < motion.release(cycle) for h in motion.handovers)
         grasp = closed if stays or motion.drags(cycle) else _act("pick up", name)
         end = part.end if cycle.let_go is None else min(cycle.let_go, part.end)
         events.append(GraspEvent(cycle, end, grasp, _done(clause, cycle, k, len(part.cycles))))

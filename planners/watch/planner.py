@@ -19,6 +19,7 @@ from goalreel.planners.examples.carry import Example, numbers_of
 from goalreel.planners.examples.slots import words
 from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
+from goalreel.planners.recorded import read_each
 from goalreel.planners.watch.reply import (
     CONTACTS,
     TILES,
@@ -72,7 +73,7 @@ class WatchPlanner:
     ) -> None:
         if replies < 1 or not cameras:
             raise ValueError(f"a watching planner needs cameras and replies, got {cameras} and {replies}")
-        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._recordings = recordings
         self._chat = chat
         self._cameras = tuple(cameras)
         self._layout = layout
@@ -91,7 +92,7 @@ class WatchPlanner:
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
-        watches = [self._watch(task) for task in tasks]
+        watches = read_each(self._recordings, tasks, self._watch)
         answers: dict[int, Plan | Failure] = {i: w for i, w in enumerate(watches) if isinstance(w, Failure)}
         open_watches = {i: w for i, w in enumerate(watches) if isinstance(w, _Watch)}
         first = True
@@ -113,15 +114,9 @@ class WatchPlanner:
             answers |= dict(zip(watched, plans, strict=True))
         return [answers[i] for i in range(len(tasks))]
 
-    def _watch(self, task: Task) -> "_Watch | Failure":
-        try:
-            recording = self._open(task.id)
-            examples = likest(self._examples, task.instruction, recording)
-            return _Watch(recording, task.instruction, proposed(recording, self._layout), examples)
-        except KeyError:
-            return Failure(stage="plan", message=f"no recording {task.id!r}")
-        except (Unsegmentable, DatasetError) as e:
-            return Failure(stage="plan", message=f"{task.id}: {e}")
+    def _watch(self, task: Task, recording: Recording) -> "_Watch":
+        examples = likest(self._examples, task.instruction, recording)
+        return _Watch(recording, task.instruction, proposed(recording, self._layout), examples)
 
     def _ask(self, watches: "Sequence[_Watch]", *, first: bool) -> list[Plan | Failure]:
         """Ask about one window of each. After the `first` call, a dead back end fails only open episodes."""
@@ -311,9 +306,10 @@ def likest(examples: Sequence[Example], instruction: str, recording: Recording) 
         return ()
     target, numbers = frozenset(words(instruction)), numbers_of(recording)
     others = [example for example in examples if example.numbers != numbers]
-    return tuple(sorted(others, key=lambda e: -_similarity(target, frozenset(words(e.instruction))))[:LIMIT])
 
+    def likeness(example: Example) -> float:
+        """The Jaccard index: the share of all their words that both have."""
+        own = frozenset(words(example.instruction))
+        return len(own & target) / max(1, len(own | target))
 
-def _similarity(a: frozenset[str], b: frozenset[str]) -> float:
-    """The Jaccard index: the share of all their words that both have."""
-    return len(a & b) / max(1, len(a | b))
+    return tuple(sorted(others, key=likeness, reverse=True)[:LIMIT])

@@ -106,15 +106,6 @@ def test_a_drive_belongs_to_the_steps_around_it(instruction):
     assert not any(step.doubts for step in plan.steps)
 
 
-@pytest.mark.parametrize("granularity", ["event", "subtask", "phase"])
-def test_steps_have_no_gap_between_them(granularity):
-    plan = FETCH.plan("drive to the shelf, pick up the cup and put it in the box", granularity)
-    edges = [(segment.start, segment.end) for segment in plan.segments]
-    assert [edges[0][0], edges[-1][1]] == [0, len(FETCH.rows)]
-    assert all(a < b for a, b in edges)
-    assert [a for a, _ in edges[1:]] == [b for _, b in edges[:-1]]
-
-
 def test_what_is_carried_by_the_base_alone_is_carried():
     rover = Rover().take(A).drive().open().home()
     plan = rover.plan("put the cup in the box")
@@ -122,12 +113,6 @@ def test_what_is_carried_by_the_base_alone_is_carried():
         "pick up the cup",
         "put the cup in the box",
     ]
-
-
-def test_an_arm_on_a_table_has_no_base_and_reads_no_drives():
-    plan = Arm().take(A).put(B).home().plan("go to the box and put the cup in the box")
-    names = [step.name for step in plan.steps]
-    assert names == ["pick up the cup", "put the cup in the box"]
 
 
 def test_a_real_dataset_of_a_mobile_robot(tmp_path):

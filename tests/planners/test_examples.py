@@ -16,7 +16,6 @@ from goalreel.datasets.source import Source
 from goalreel.planners.examples.carry import (
     Example,
     Measurement,
-    TaskExamples,
     boundaries,
     choose,
     numbers_of,
@@ -156,12 +155,6 @@ def test_an_attempt_in_vain_is_seen_where_the_hand_is_known(attempt: tuple[float
     )
 
 
-def test_cues_that_do_not_fit_the_labels_change_nothing() -> None:
-    planners = [planner_of(*map(label, ARMS[:3]), of=ARMS, closed=closed) for closed in ("", "low")]
-    plans = [plan_of(planner, ARMS[3]) for planner in planners]
-    assert plans[0] == plans[1]
-
-
 @pytest.mark.parametrize("fps", [5.0, 10.0, 30.0, 50.0])
 def test_another_rate_makes_no_difference(fps: float) -> None:
     slow = replace(ARMS[3], fps=fps, id="other")
@@ -179,12 +172,6 @@ def test_the_number_is_measured_on_the_examples_themselves() -> None:
     wrong = replace(label(ARMS[2]), segments=tuple(Segment(start=a, end=b) for a, b in spans))
     measured = measured_of(planner_of(label(ARMS[0]), label(ARMS[1]), wrong, of=ARMS))
     assert not measured.enough
-
-
-def test_the_number_says_whose_labels_it_is_about() -> None:
-    examples = [replace(label(arm), by="model:qwen") for arm in ARMS[:3]]
-    measured = measured_of(planner_of(*examples, of=ARMS))
-    assert "among the 3 episodes that model:qwen labelled 6 of 6 boundaries were found again" in str(measured)
 
 
 def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
@@ -250,14 +237,6 @@ def test_a_robot_that_does_something_else_is_told_nothing() -> None:
     early = replace(ARMS[3], share=0.3, id="cut")
     assert left_at(live, early) == []
     assert live.is_left(0) is False
-
-
-def test_a_boundary_that_labels_do_not_agree_on_is_not_told() -> None:
-    spans = ((0, 9), (9, 84), (84, 112))
-    wrong = replace(label(ARMS[2]), segments=tuple(Segment(start=a, end=b) for a, b in spans))
-    live = LiveSteps([label(ARMS[0]), wrong], action=False)
-    _ = left_at(live, replace(ARMS[3], share=0.8, id="new"))
-    assert (live.is_left(0), live.is_left(1)) == (None, True)
 
 
 def real_examples(source: Source) -> dict[int, Example]:
@@ -380,18 +359,6 @@ def test_edges_that_are_nearly_one_are_one() -> None:
     assert boundaries(short)[0] == 2, "a short step stays"
 
 
-def test_one_example_of_one_step_is_not_sure() -> None:
-    whole = [
-        replace(e, steps=e.steps[:1], segments=(Segment(start=0, end=len(e.timestamps)),))
-        for e in map(label, ARMS[:3])
-    ]
-    plan = plan_of(planner_of(whole[0], of=ARMS), ARMS[3])
-    assert isinstance(plan, Plan)
-    assert plan.steps[0].doubts == ("one labelled episode: nothing is measured yet",)
-    measured = measured_of(planner_of(*whole, of=ARMS))
-    assert "no boundary to find again" in str(measured)
-
-
 def test_things_change_places() -> None:
     slots = find_slots("put the red cup on the blue cup", "put the blue cup on the red cup")
     assert slots == {"red": "blue", "blue": "red"}
@@ -416,29 +383,6 @@ def test_the_episode_to_label_first_is_the_one_most_like_the_others() -> None:
     odd = replace(ARMS[0], times=(0.5, 1.0, 9.0), reach=-2.0)
     assert choose([odd, *ARMS], 1)[0] != 0
     assert 0 in choose([odd, *ARMS], 2)
-
-
-@pytest.mark.skipif(not SHARED.is_dir(), reason="real episodes are not at hand")
-@pytest.mark.parametrize(("name", "at_least"), [("cr5_banana", 1.0), ("gr1_sim", 0.9)])
-def test_three_labelled_episodes_label_real_ones(name: str, at_least: float) -> None:
-    source = Source.open(SHARED / name)
-    labelled = real_examples(source)
-    episodes = {index: source.episode(index) for index in labelled}
-    indices = [list(episodes)[place] for place in choose(list(episodes.values()), 3)]
-    task, hits, count = TaskExamples([labelled[i] for i in indices]), 0, 0
-    for index in set(labelled) - set(indices):
-        carried = task.carry(episodes[index])
-        found = [] if carried.refusal else carried.frames
-        hits += sum(
-            any(abs(at - mark) <= 0.5 * source.fps for at in found) for mark in boundaries(labelled[index])
-        )
-        count += len(boundaries(labelled[index]))
-    assert hits >= at_least * count
-
-
-def test_of_many_examples_some_serve():
-    planner = planner_of(*[label(ARMS[0])] * 25, of=ARMS)
-    assert 5 < measured_of(planner).examples <= 10
 
 
 @pytest.mark.skipif(not SHARED.is_dir(), reason="real episodes are not at hand")

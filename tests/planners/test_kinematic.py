@@ -11,7 +11,6 @@ from support.arms import Motions, names, planned, starts
 
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner, Layout
-from goalreel.planners.kinematic.robot import find_layout
 from goalreel.types import Failure, Plan, Task
 
 XYZ = ("x", "y", "z", "gripper")
@@ -73,11 +72,6 @@ def test_one_clause_a_grasp(fps, slow):
     assert_covers(p, len(state))
 
 
-def test_the_cut_is_where_the_arm_has_retreated_not_where_it_let_go():
-    state, cuts = places(2)
-    assert abs(starts(plan(fake("put a in b, then put c in d", state)))[1] - cuts[0]) <= 1
-
-
 def hand_of_joints(state):
     rng = np.random.default_rng(0)
     fingers = state[:, 3:] * rng.uniform(0.7, 1.0, 5) + rng.normal(0, 0.003, (len(state), 5))
@@ -126,19 +120,6 @@ def test_a_recording_that_starts_closed_needs_to_be_told():
     assert np.abs(np.array(starts(told)[1:]) - cuts).max() <= 5
 
 
-def test_noise_is_not_a_grasp():
-    state, _ = places(1)
-    state[:, 3] = np.random.default_rng(0).normal(0.5, 0.01, len(state))
-    assert names(plan(fake("put the cup in the box", state), "phase"))[0] != "reach for the cup"
-
-
-def test_an_angle_that_wraps_is_no_gripper():
-    state, _ = places(1)
-    turn = (0.3 * np.sin(np.arange(len(state)) / 4)) % (2 * np.pi) - np.pi  # wanders to and fro across pi
-    layout = find_layout(fake("fold it", np.column_stack([state, turn]), state_names=()))
-    assert layout.gripper == (3,)
-
-
 def test_a_layout_overrides_what_would_be_found():
     state, cuts = places(3)
     decoy = np.concatenate([np.sign(np.sin(np.arange(len(state)) / 5))[:, None], state], axis=1)
@@ -155,18 +136,6 @@ def test_several_things_in_one_clause_are_counted():
     assert names(p) == [f"sort the blocks by colour ({k} of 3)" for k in (1, 2, 3)]
     assert p.steps[2].instruction == "the blocks have been sorted by colour"
     assert p.steps[0].instruction.startswith("1 of 3 things done")
-
-
-def test_surplus_grasps_go_to_the_clause_about_several_things():
-    state, cuts = places(4)
-    p = plan(fake("put the cup in the box, then sort the blocks, then fold the cloth", state))
-    assert [n.split(" (")[0] for n in names(p)] == [
-        "put the cup in the box",
-        "sort the blocks",
-        "sort the blocks",
-        "fold the cloth",
-    ]
-    assert len(cuts) == 3
 
 
 def test_grasping_the_same_thing_again_is_no_new_sub_task():
@@ -191,14 +160,6 @@ def test_fewer_grasps_than_clauses_are_cut_at_pauses():
     assert len(one) - 2 <= starts(p)[1] <= len(one) + 17
 
 
-def test_without_any_pause_the_clauses_share_one_step():
-    ramp = np.linspace(0, 1, 50)[:, None] * np.ones(4)
-    p = plan(fake(THREE, ramp))
-    assert len(p.steps) == 1
-    assert "close the lid" in names(p)[0]
-    assert "put the red block" in names(p)[0]
-
-
 def test_picking_up_ends_when_the_hand_has_closed():
     state, _ = places(1)
     p = plan(fake("pick up the bottle", state))
@@ -209,25 +170,12 @@ def test_picking_up_ends_when_the_hand_has_closed():
     assert names(both) == ["pick up the bottle", "put the bottle on the shelf"]
 
 
-def test_picking_up_without_letting_go_is_one_step():
-    state, _ = places(1)
-    closed = state[: int(np.flatnonzero(state[:, 3] < 0.5)[-1]) - 3]
-    assert names(plan(fake("pick up the bottle", closed))) == ["pick up the bottle"]
-
-
 def test_phases_of_a_placing():
     state, _ = places(1)
     p = plan(fake("put the cup in the box", state), "phase")
     assert [n.split()[0] for n in names(p)] == ["reach", "grasp", "lift", "move", "place", "retreat"]
     assert np.abs(np.array(starts(p)) - [0, 17, 19, 27, 39, 46]).max() <= 2
     assert_covers(p, len(state))
-
-
-def test_one_frame_is_one_segment():
-    for granularity in ("event", "subtask", "phase"):
-        p = plan(fake(THREE, np.zeros((1, 4))), granularity)
-        assert starts(p) == [0]
-        assert p.segments[0].end == 1
 
 
 @pytest.mark.parametrize(

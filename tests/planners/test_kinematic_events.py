@@ -64,15 +64,6 @@ def test_words_throw_no_cut_away():
         assert near(starts(plan), [0, arm.contacts[0]])
 
 
-def test_repeated_pulls_stay_apart():
-    arm = Arm().take(A).put(B).take(A).put(B).home()
-    plan = arm.plan("pull the tissues out of the box")
-    assert near(starts(plan), [0, *arm.contacts[:3]])
-    assert names(plan)[1::2] == [f"pull the tissues out of the box ({k} of 2)" for k in (1, 2)]
-    assert len(arm.plan("pull the tissues out of the box", "subtask").steps) == 2
-    assert all(step.outcome == "done" for step in plan.steps)
-
-
 def squeeze(arm, to, seconds, grip):
     """Go on closing a little with every frame."""
     first = len(arm.rows)
@@ -157,23 +148,6 @@ def test_what_was_carried_and_let_go_is_no_slip(arm, dims):
     assert near(starts(plan), [0, *arm.contacts[:-1]])
 
 
-def test_a_hand_that_closes_while_it_retreats_takes_the_next_thing():
-    """The retreat ends at its highest frame, which is the one at which the hand begins to close."""
-    arm = Arm().take(A).put(B).go(B + UP, 0.6, 1)
-    arm.contacts.append(len(arm.rows))
-    arm.go(B + 2 * UP, 0.6, 0.4).go(C + UP, 1, 0.4).go(C, 0.6, 0.4).open().home()
-    plan = arm.plan("put the cup in the box, then put the lid on the cup, then close the drawer")
-    assert near(starts(plan), [0, *arm.contacts[:3]])
-    assert names(plan)[:2] == ["pick up the cup", "put the cup in the box"]
-
-
-def test_what_is_put_down_and_taken_again_there_had_not():
-    arm = Arm().take(A).put(C).take(C).put(B).home()
-    plan = arm.plan("put the cup in the box")
-    assert names(plan) == ["pick up the cup", "put down the cup", "pick up the cup", "put the cup in the box"]
-    assert near(starts(plan), [0, *arm.contacts[:3]])
-
-
 def test_a_hand_that_closes_in_passing_or_relaxes_at_the_end_grasps_nothing():
     """Half closed, in passing, on the way there; and for seconds on the way home."""
     arm = Arm().go(A + UP, 0.5, 1).go(B + UP, 0.5, 0.5).go(A + UP, 0.5, 1).take(A).put(B)
@@ -217,20 +191,6 @@ def test_a_hand_that_changes_its_shape_grasps_nothing(arm, instruction):
     assert names(plan)[-1] == instruction
     assert all(name.startswith("reach for") for name in names(plan)[:-1])
     assert all(step.outcome == "done" for step in plan.steps)
-
-
-def test_a_press_beside_a_grasp_is_no_try():
-    arm = Arm().take(A).put(B).go(B + UP, 0.6, 1).go(C + UP, 0.6, 1).go(C, 0.6, 1).close(0.2).open().home()
-    for instruction in ("put the cup in the box", "put the cup in the box, then press the button"):
-        plan = arm.plan(instruction)
-        assert all(step.outcome == "done" for step in plan.steps)
-        assert names(plan)[:2] == ["pick up the cup", "put the cup in the box"]
-
-
-def test_what_an_open_hand_can_do_names_no_grasp():
-    arm = Arm().take(A).put(B).home()
-    for instruction in TOUCHES:
-        assert names(arm.plan(instruction)) == ["close the hand", instruction]
 
 
 def test_a_lift_of_an_inch_is_no_phase():

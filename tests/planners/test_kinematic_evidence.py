@@ -97,12 +97,6 @@ def test_places_are_compared_without_a_height_too(instruction, arm, reason):
     assert any(reason in doubt for doubt in doubts(planned(recording, layout="closed=low")))
 
 
-def test_sub_tasks_say_no_more_than_events():
-    assert "lets go of the thing" in TWICE.plan("pick up both cups", "subtask").steps[0].doubts[0]
-    dragged = DRAG.plan("pick up the cup and put it in the box", "subtask").steps
-    assert [step.name for step in dragged] == ["grasp the cup", "put the cup in the box"]
-
-
 @pytest.mark.parametrize(
     ("instruction", "tool"),
     [
@@ -145,14 +139,6 @@ def test_what_the_hand_does_is_said_where_the_words_are_in_doubt():
         assert abs(closing.start - contact) <= 2
         assert contact < closing.end <= contact + 5
     assert TWICE.plan("put the two cups in the box").phases == (), "words that are not in doubt say more"
-
-
-def test_of_a_hand_that_cannot_be_read_nothing_is_said():
-    assert Arm().go(A, 1, 1.0).go(B, 1, 1.0).plan("wipe the table").phases == ()
-    state = np.array(ONCE.rows, np.float32)
-    other = np.linspace(1, 0, len(state), dtype=np.float32)[:, None]
-    names = ("x", "y", "z", "left_gripper", "right_gripper")
-    assert planned(Motions("wipe the table", np.hstack([state, other]), names)).phases == ()
 
 
 @pytest.mark.parametrize("noise", [0, 1e-5, 1e-3])
@@ -233,23 +219,6 @@ def test_a_last_request_to_go_home_needs_no_contact(ending):
         plan = plan_told(arm, instruction)
         assert {step.doubts for step in plan.steps} == {()}
         assert [step.name for step in plan.steps] == ["pick up the pear", "put the pear in the plate"]
-
-
-def test_closings_that_may_hold_nothing_are_in_doubt_and_what_is_never_let_go_was_taken():
-    above = Arm().go(A + 2 * UP, 1, 1).close().go(A, 0.6, 0.4).go(A + UP, 0.6, 0.4).put(B).home()
-    for arm, reason in (
-        (above, "closes on the way"),
-        (Arm().close(0.3).go(A, 1, 0.3).go(B, 1, 0.3), "before the arm goes anywhere"),
-    ):
-        plan = plan_told(arm, "put the cup in the box")
-        assert any(reason in doubt for doubt in plan.steps[0].doubts)
-    held = Arm().take(A).home(0.4)
-    for granularity in ("event", "subtask"):
-        steps = plan_told(held, "pick up the cup and put it in the box", granularity).steps
-        assert [(step.name, step.doubts) for step in steps] == [
-            ("pick up the cup", ()),
-            ("carry the cup", ()),
-        ]
 
 
 def test_without_an_arm_or_a_gripper_that_moves_nothing_is_explained():

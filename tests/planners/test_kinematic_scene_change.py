@@ -7,9 +7,6 @@ import pytest
 from support.arms import Motions, planned
 
 from goalreel.image import Image
-from goalreel.planners.kinematic.motion import read_arms
-from goalreel.planners.kinematic.robot import find_layout
-from goalreel.planners.kinematic.scene import find_changes
 
 N, AT = 60, 30
 """Frames, and the frame at which the hand is at the door."""
@@ -109,15 +106,6 @@ def test_contact_of_a_hand_that_is_only_told_is_where_the_pictures_show_it(stop,
     )
     found = planned(recording, layout="gripper=3,source=action,closed=high", camera=camera)
     assert abs(found.segments[0].end - contact) <= 2
-
-
-def test_a_thing_that_moves_by_itself_is_not_at_the_arm():
-    recording = film("close the door", BY_ITSELF)
-    motion = read_arms(recording, find_layout(recording))
-    changes = find_changes(recording, "front", motion)
-    assert changes
-    assert not any(change.at_arm for change in changes)
-    assert abs(changes[0].start - 20) <= 2
 
 
 @pytest.mark.parametrize(

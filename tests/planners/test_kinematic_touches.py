@@ -58,18 +58,6 @@ def test_a_press_is_seen_in_joints_where_the_arm_goes_back_as_it_came():
     assert press(Arm(), A).go(B, 1, 1).home().plan("press the button", dims=JOINTS).steps[0].doubts
 
 
-def test_an_arm_that_stands_to_close_its_hand_presses_with_it_then():
-    arm = Arm().go(C + UP, 1, 1).close()
-    plan = press(arm.go(C + UP, 0.5, 0.4), A, 0.4).home(0.4).plan("press the button")
-    assert said(plan) == [("reach for the button", "done"), ("press the button", "done")]
-
-
-def test_a_hand_that_stays_where_it_arrives_may_have_pressed_nothing():
-    plan = press(Arm(), A).go(A, 1, 1).plan("press the button")
-    assert said(plan) == [("press the button", "done")]
-    assert plan.steps[0].doubts
-
-
 def test_each_of_two_touches_has_its_clause():
     arm = push(push(Arm(), A, B).go(B + UP, 0.6, 1), C, C + (A - B) / 2).home()
     plan = arm.plan("open the drawer, then push the cup to the left")
@@ -125,12 +113,6 @@ def test_what_does_not_fit_is_silent(instruction, arm):
     assert not any(name.startswith(("reach", "grasp")) for name, _ in said(plan))
 
 
-def test_without_a_height_no_touch_is_seen():
-    plan = push(Arm(), A, B).home().plan("open the drawer", dims=JOINTS)
-    assert said(plan) == [("open the drawer", "done")]
-    assert plan.steps[0].doubts
-
-
 def test_a_pull_may_be_a_touch_and_a_push_a_grasp_that_drags():
     for instruction in ("pull the drawer", "pull the drawer open by the handle", "turn the knob"):
         plan = push(Arm(), A, B).home().plan(instruction)
@@ -180,14 +162,6 @@ def test_what_is_lifted_is_met_where_the_hand_turns_upwards():
         assert near(starts(plan), [0, arm.contacts[0]])
         assert not any(step.doubts for step in plan.steps)
     assert len(Arm().go(A + UP, 1, 1).plan("lift the handle").steps) == 1
-
-
-def test_one_grasp_that_puts_nothing_down_explains_a_push():
-    in_the_air = Arm().take(A).go(A + UP, 0.6, 0.4).go(B + UP, 1, 0.4).open().home()
-    for arm, dims in ((in_the_air, ("x", "y", "z", "gripper")), (Arm().take(A).put(B).home(), JOINTS)):
-        found = plan(Motions("sweep the cup off the table", np.array(arm.rows, np.float32), dims))
-        assert said(found) == [("reach for the cup", "done"), ("sweep the cup off the table", "done")]
-        assert not any(step.doubts for step in found.steps)
 
 
 def test_one_grasp_explains_a_pull_or_a_fold():
@@ -354,12 +328,6 @@ def test_a_touch_is_named_where_the_arm_turns_at_a_thing_and_is_held_back_there(
 )
 def test_one_sign_of_a_touch_names_nothing(legs, hindrances):
     assert all(doubts for _, _, doubts in steps_of(follow("turn off the tap", legs, hindrances)))
-
-
-def test_an_arm_that_something_lets_go_is_not_held_back():
-    (only,) = steps_of(follow("close the drawer", ((4, ALONG + DOWN / 2),), [(2.0, 2.0)]))
-    assert only[:2] == (0, "close the drawer")
-    assert only[2]
 
 
 HOOK = ((1.5, DOWN), (1, STAY), (1, -DOWN), (1.5, ALONG), (2, BACK))

@@ -7,7 +7,7 @@ import pytest
 
 from goalreel.annotator.annotate import open_dataset
 from goalreel.planners.examples.carry import Example, digest_of, numbers_of
-from goalreel.planners.watch.planner import answer, likest
+from goalreel.planners.watch.planner import likest
 from goalreel.types import Segment, Step
 
 ORDER = "Put the red block in the bowl."
@@ -52,13 +52,6 @@ def test_a_recording_is_known_by_its_numbers(recording, video_dataset):
     nothing = np.zeros((len(recording), 0), np.float32)
     timed = replace(recording, state=nothing, action=nothing)
     assert numbers_of(timed) != numbers_of(replace(timed, index=3)), "times alone tell too little"
-
-
-def test_an_answer_of_theirs_brings_no_picture():
-    text = answer(example(1, ORDER, name='grasp <image> "it"'))
-    assert text == (
-        '{"segments":[{"start_s":0.0,"end_s":1.5,"name":"grasp [image] \\"it\\"","outcome":"failed"}]}'
-    )
 
 
 def test_others_have_another_digest():

@@ -10,7 +10,6 @@ from support.cli import goalreel
 
 from goalreel.chat.dialects.own import ObservedDialect
 from goalreel.datasets.records import FOLDER, Records
-from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.load import build_critic
 from goalreel.types import Candidate, Failure
@@ -50,11 +49,6 @@ def test_anything_else_is_asked_again_and_never_accepted():
         verdict = build_critic(f"openai:m@{server.url}", dialect=ObservedDialect()).judge([candidate()])[0]
     assert isinstance(verdict, Failure)
     assert len(server.requests) == 3
-
-
-def test_it_tells_no_probability():
-    with pytest.raises(InputError, match="yes, no or cannot tell: leave the critic's threshold out"):
-        build_critic("openai:m@http://h/v1", dialect=ObservedDialect(), threshold=0.5)
 
 
 def test_hindsight_tries_the_next_frame_and_ends_rejected_with_the_reason(video_dataset, tmp_path):

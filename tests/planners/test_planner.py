@@ -12,7 +12,7 @@ from goalreel.chat.conversation import NoReply, interleave, plain, shrink
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
-from goalreel.planners.rows import RowsPlanner, labelled_step
+from goalreel.planners.rows import RowsPlanner
 from goalreel.types import (
     Attempt,
     Failure,
@@ -165,17 +165,6 @@ def test_images_that_do_not_fit_the_marks_fail_their_item_alone(instruction, ima
     assert len(chat.calls[0]) == 1, "the model never sees it"
 
 
-def test_several_images_go_to_their_marks_and_from_five_on_are_capped():
-    def shown(n: int) -> list[tuple[int, int]]:
-        chat = ScriptedChat([reply("a")])
-        pictures = tuple(picture(800, 600, value) for value in range(n))
-        ChatPlanner(chat).plan([Task(id="t", instruction="then <image> " * n, images=pictures)])
-        return [p.size for p in chat.calls[0][0][1].parts if isinstance(p, Image)]
-
-    assert shown(4) == [(800, 600)] * 4
-    assert shown(5) == [(443, 332)] * 5
-
-
 def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
     chat = ScriptedChat([reply("c", "d", first=3)])
     progress = ReplanContext(board("accepted", "rejected", "skipped", image=picture(10)), 2, picture(20))
@@ -188,24 +177,6 @@ def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
     assert places == sorted(places)
     assert "first step has number 3" in text
     assert text.index("Already done") < places[1] < text.index("may no longer fit") < places[5]
-
-
-def test_continuing_without_pictures_or_steps_done():
-    chat = ScriptedChat([reply("a"), reply("b", first=2)])
-    failed = StoryboardStep(
-        step=Step(name="s1", instruction="it holds", prompt="p"),
-        attempts=(Attempt(prompt="p", seed=0, failure=Failure(stage="edit", message="no picture")),),
-        status="failed",
-    )
-    pictureless = Storyboard(task=task(), steps=(failed,))
-    plans = ChatPlanner(chat).continue_plan(
-        [ReplanContext(board("accepted"), 0), ReplanContext(pictureless, 1)]
-    )
-    assert [names(p) for p in plans] == [["a"], ["b"]]
-    fresh, going = (words(c[1:]) for c in chat.calls[0])
-    assert "Already done" not in fresh
-    assert "s1: it holds" in going
-    assert "x6]" not in fresh + going
 
 
 def test_what_a_model_wrote_never_passes_for_an_image_mark():
@@ -301,10 +272,6 @@ def test_a_label_between_two_frames_is_the_nearest_ones_and_holds_until_the_next
     assert [(s.start, s.end) for s in made.segments] == [(3, 10), (17, 20)]
 
 
-def test_one_label_may_be_the_instruction():
-    assert [s.name for s in plan((0.0, "tidy up")).steps] == ["tidy up"]
-
-
 @pytest.mark.parametrize(
     ("labels", "words"),
     [
@@ -318,8 +285,3 @@ def test_labels_that_cut_nothing_are_a_failure(labels, words):
     made = plan(*labels)
     assert isinstance(made, Failure)
     assert words in made.message
-
-
-@pytest.mark.parametrize("label", ["put the cup in the box and close it", "set the table", "move left"])
-def test_the_state_of_a_label_that_may_mean_else_is_its_own_words(label):
-    assert labelled_step(label).instruction == f'"{label}" is done'

@@ -64,18 +64,6 @@ def closed(robot: Robot):
     return robot.layout.closed, finding.confidence
 
 
-def test_a_hand_that_creeps_to_its_open_end_holds_nothing_there():
-    """Recordings of a lift, which end with the thing in the hand."""
-    lifts = []
-    for made in dataset(4, "low", command="binary", width=(0, 0)):
-        end = np.flatnonzero(made.action[:, -1] < 0)[-1]
-        hand = made.state[:end, -1]
-        lag = np.where(hand > 99, 10 * np.exp(-np.arange(end) / made.fps), 0)
-        state = np.column_stack([made.state[:end, :-1], hand - lag]).astype(np.float32)
-        lifts.append(replace(made, state=state, action=made.action[:end]))
-    assert infer_robot(lifts).layout.closed in (None, "low")
-
-
 @pytest.mark.parametrize("end", ["low", "high"])
 @pytest.mark.parametrize("order", [range(9), (5, 0, 6, 1, 7, 2, 8, 3, 4)])
 def test_dimensions_that_go_along_with_an_unnamed_gripper_are_its_fingers_and_no_arm(order, end):
@@ -151,12 +139,6 @@ def test_a_command_of_minus_one_and_one_does_not_turn_a_hand_round(end, late):
         replace(r, state=np.hstack([r.state[:, :5], hand])) for r, hand in zip(recordings, hands, strict=True)
     ]
     assert closed(infer_robot(slow))[0] in (end, None)
-
-
-def test_a_command_of_minus_one_and_one_squeezes_nothing_of_a_hand_from_0_to_1():
-    """In the units of the state it would lie beyond the open end."""
-    recordings = dataset(5, "high", command="binary", scale=(0, 1), width=(0, 0))
-    assert infer_robot(recordings).layout.closed == "high"
 
 
 def test_what_contradicts_lowers_the_confidence():
@@ -333,12 +315,6 @@ def test_a_layout_of_two_hands_is_read_and_written():
         infer_robot(two_arms(ALOHA), Layout.parse("gripper=6/20"))
 
 
-def test_what_was_inferred_is_kept_as_json():
-    robot = infer_robot(two_arms(ALOHA), sampled_from=900)
-    assert Robot.model_validate_json(robot.model_dump_json()) == robot
-    assert any("6 of 900 episodes" in f.reason for f in infer_robot(two_arms(()), sampled_from=900).findings)
-
-
 @pytest.mark.parametrize(("name", "end"), [("droid_new_setup", "high"), ("g1_inspire", "low")])
 def test_real_robots_are_understood_with_and_without_their_type(name, end):
     source = Source.open(DATA / "real" / name)
@@ -369,11 +345,6 @@ def test_an_arm_is_certain_only_where_its_axes_are_named(names, hint, position, 
     assert (found["position"], found["vertical"]) == (position, vertical)
     asks = "--layout vertical=N" in next(f.reason for f in robot.findings if f.field == "vertical")
     assert asks == (vertical[0] is None)
-
-
-def test_the_usual_middle_needs_no_threshold():
-    assert infer_robot(dataset(5, "low", names=SO101)).layout.threshold is None
-    assert Layout.parse("gripper=5,closed=low,threshold=82.5").threshold == 82.5
 
 
 # Robots whose numbers are named and written otherwise: none is misread, and what is thin is asked for.
@@ -421,11 +392,6 @@ def test_what_is_no_hand_and_no_place_of_it_is_not_taken_for_one(names, hands, p
     assert position in (None, found)
 
 
-def test_rates_and_torques_are_no_part_of_the_arm():
-    names = ("j0", "j1", "j0_vel", "torque_1", "gripper")
-    assert find_position(names, 5, [4]) == ((0, 1), None)
-
-
 @pytest.mark.parametrize("form", ["j{}_{}", "robot{1}_j{0}", "arm_{1}.j{0}"])
 def test_the_hands_of_two_arms_are_two_however_they_are_told_apart(form):
     names = [form.format(joint, arm) for arm in "01" for joint in (*range(5), "gripper")]
@@ -435,19 +401,6 @@ def test_the_hands_of_two_arms_are_two_however_they_are_told_apart(form):
         ((11,), tuple(range(6, 11))),
     }
     assert {hand.closed for hand in robot.hands} <= {"low", None}
-
-
-def test_a_joint_by_name_is_no_gripper_though_it_goes_between_two_levels():
-    recordings = [
-        made(np.hstack([joints(w[:, :3]), w[:, 3:4]]), names=("a", "b", "c", "d", "e", "wrist"))
-        for w in ways()
-    ]
-    assert infer_robot(recordings).layout.gripper != (5,)
-
-
-def test_names_of_some_dimensions_alone_tell_nothing():
-    few, none = ([made(w, names=names) for w in ways()] for names in (XYZ, ()))
-    assert infer_robot(few) == infer_robot(none)
 
 
 @pytest.mark.parametrize(("sign", "vertical"), [(1, 2), (-1, None)])
@@ -587,12 +540,6 @@ def test_quaternions_that_change_their_sign_do_not_jump():
     assert infer_robot(recordings).layout.gripper == (3,)
 
 
-def test_noise_around_a_value_is_summed_by_nobody():
-    rng = np.random.default_rng(0)
-    still = [made(0.4 + 1e-3 * rng.normal(size=(90, 6))) for _ in range(4)]
-    assert not infer_robot(still).layout.summed
-
-
 def test_speeds_beside_their_places_are_no_part_of_the_arm():
     both = [made(np.hstack([v, np.gradient(v, axis=0)])) for v in (joints(w[:, :3]) for w in ways())]
     assert infer_robot(both).layout.position == tuple(range(5))
@@ -601,22 +548,6 @@ def test_speeds_beside_their_places_are_no_part_of_the_arm():
         made(np.hstack([changes(w[:, :3]), w[:, 3:4], np.ones((len(w), 1))]), names=names) for w in ways()
     ]
     assert infer_robot(rates).layout.position == (0, 1, 2)
-
-
-def test_a_joint_that_is_like_a_gripper_is_asked_for_with_the_number_that_should_be_one():
-    """Of twelve numbers that do not say which is one, a wrist that goes to and fro comes before the last."""
-    names = [f"arm{arm}_j{joint}" for arm in (1, 2) for joint in range(1, 7)]
-    recordings = []
-    for numbers in two(ways(), ways(seed=5)):
-        spread = numbers.copy()
-        spread[:, [5, 11]] = 0.5 * numbers[:, [5, 11]] + 0.25 * (numbers[:, [4, 10]] + 60) / 120
-        spread[:, 10] = numbers[:, 11]
-        recordings.append(made(spread, names=names))
-    robot = infer_robot(recordings)
-    if robot.unknown:
-        assert "gripper=5/11" in robot.unknown[0].answers
-        robot = infer_robot(recordings, Layout.parse("gripper=5/11"))
-    assert {hand.gripper[-1] for hand in robot.hands} == {5, 11}
 
 
 def test_a_joint_that_moves_beside_a_still_number_is_asked_for_and_not_taken():
@@ -663,17 +594,6 @@ def test_two_robots_in_one_dataset_are_asked_for():
     assert "--layout" not in asked
 
 
-def test_a_leader_that_opens_further_than_its_follower_does_not_turn_the_hand_round():
-    """Thin things hardly stop the hand, so the only gap between command and state is at the open end."""
-    recordings = []
-    for _ in range(6):
-        w = pick_and_place(np.random.default_rng(len(recordings)), starts_closed=True, width=0.06)
-        told = np.where(w[:, 4] > 0.5, 1.14 * w[:, 4], w[:, 3])
-        state, action = (np.column_stack([joints(w[:, :3]), column]) for column in (w[:, 3], told))
-        recordings.append(made(state, action, (*(f"j{i}" for i in range(5)), "gripper")))
-    assert infer_robot(recordings).layout.closed in ("low", None)
-
-
 def test_fingers_that_go_either_way_are_read_alike_in_all_episodes():
     """The thumb goes against the fingers, and is the widest in some episodes alone."""
     recordings = []
@@ -717,12 +637,6 @@ def test_a_number_that_moves_with_the_commands_to_close_is_the_gripper(order):
     robot = infer_robot(recordings)
     assert robot.layout.gripper == (order.index(5),)
     assert "just after number" in robot.findings[0].reason
-
-
-def test_where_no_number_is_clearly_a_gripper_it_is_asked_for_before_its_closed_end():
-    """A hand that stays open, or one at work: a joint looks like a gripper, and nothing tells an end."""
-    recordings = [made(joints(w[:, :3])[: round(0.8 * len(w))]) for w in ways()]
-    assert {f.field for f in infer_robot(recordings).unknown} <= {"gripper"}
 
 
 def test_numbers_that_were_scaled_are_not_compared_with_their_commands():

@@ -16,7 +16,7 @@ from goalreel.planners.kinematic import Layout
 from goalreel.planners.kinematic.description import Proposal
 from goalreel.planners.watch import planner
 from goalreel.planners.watch.planner import WatchPlanner, watch_cost
-from goalreel.planners.watch.reply import contact_sheet, moments, parse_watch_reply, snap
+from goalreel.planners.watch.reply import moments, parse_watch_reply, snap
 from goalreel.types import Failure, Plan, Segment, Task
 
 FRONT, WRIST = "observation.images.front", "observation.images.wrist"
@@ -70,16 +70,6 @@ def test_frames_worth_a_look():
     known = (Proposal(12, "still"), Proposal(40, "closed"))
     assert moments(65, 10, known) == (0, 12, 20, 30, 39, 40, 50, 60, 64)
     assert moments(1, 10, ()) == (0,)
-
-
-def test_a_sheet_shows_each_frame_under_its_number(episodes):
-    episode = episodes["episode_000002"]
-    sheet = contact_sheet(episode, [FRONT], [3, 7])
-    assert sheet.size == (2 * 96, 16 + 96), "small frames are enlarged, and each has a line above"
-    tile = sheet.pixels[16:, :96]
-    assert (tile[::2, ::2] == episode.frames(FRONT, [3])[0].pixels).all()
-    assert sheet.pixels[:16].max() > 200
-    assert contact_sheet(episode, [FRONT, WRIST], range(7)).size == (5 * 96, 4 * 112)
 
 
 @pytest.mark.parametrize(
