@@ -3,10 +3,8 @@
 import numpy as np
 import pytest
 from support.recordings import make_dataset
-from support.streaming_world import World
 from support.subtasks import add_subtasks
 
-from goalreel.errors import UserError
 from goalreel.streaming.cue import ExamplesCue
 
 TASK = "put the red block in the blue bowl"
@@ -66,10 +64,3 @@ def test_where_there_is_no_cue_the_reason_is_said(labelled, clock):
     cue.enter(1)
     cue.push({"x": 1.0, "gripper": 1.0})
     assert cue.is_left(0)
-
-
-def test_a_folder_without_labels_ends_the_loading_in_one_line(tmp_path, start):
-    engine, _ = start(World(), examples=str(tmp_path / "none"))
-    with pytest.raises(UserError, match="none"):
-        engine.finish_loading(engine.begin_loading())
-    assert engine.loading[0] == "failed"

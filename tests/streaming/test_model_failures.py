@@ -95,22 +95,6 @@ def test_a_task_does_not_wait_for_a_call_of_the_task_before_to_a_server(start, s
     assert engine.board == outcome.board, "a late answer is nobody's"
 
 
-def test_a_task_that_waits_for_a_local_model_says_what_it_is_busy_with(start):
-    world = World(1)
-    world.plans *= 2
-    hold = world.hold["plan"] = threading.Event()
-    engine, _ = start(world)
-    first = engine.submit(TaskRequest("move it", "generate"))
-    until(lambda: world.busy)
-    first.cancel()
-    assert result(first).error is ErrorCode.CANCELED
-    second = engine.submit(TaskRequest("go on", "generate"))
-    until(lambda: ", which is busy with an earlier call" in engine.progress().message)
-    assert len(world.calls) == 1
-    hold.set()
-    assert result(second).error is ErrorCode.NONE
-
-
 def test_calls_that_nobody_waits_for_are_bounded(start):
     world = World(1)
     hold = world.hold["plan"] = threading.Event()
@@ -223,16 +207,6 @@ def test_a_plan_that_is_kept_for_want_of_a_better_one_is_degraded_still(start):
     assert result(ticket).error is ErrorCode.REPLANS_EXHAUSTED
     assert [g.panel.image_status for g in heard.goals if g.active] == ["unjudged"] * 2
     assert all(g.board.degraded for g in heard.goals if g.active)
-
-
-def test_for_how_long_a_task_does_not_ask_a_dead_model_again_is_said(begin):
-    world = World(2)
-    world.fails["edit"] = "server gone"
-    engine, _, ticket = begin(world)
-    assert "the editor failed 0 s ago and is not asked again for 10 s" in engine.progress().message
-    ticket.cancel()
-    assert result(ticket).error is ErrorCode.CANCELED
-    assert engine.progress().message == "cancelled"
 
 
 def test_nobody_confirms_a_task_whose_critic_is_gone(begin):

@@ -249,19 +249,6 @@ def test_a_verdict_on_a_frame_from_before_a_pause_counts_for_nothing(start):
     ticket.cancel()
 
 
-def test_what_is_only_generated_is_not_paused(start):
-    world = World(1)
-    world.hold["edit"] = threading.Event()
-    engine, _ = start(world)
-    ticket = engine.submit(TaskRequest("move it", "generate"))
-    until(lambda: world.busy == 1 and engine.board.steps)
-    for command in ("pause", "resume"):
-        said = engine.command(command)
-        assert said == (ErrorCode.INVALID_REQUEST, "a storyboard that is only generated has nothing to pause")
-    world.hold["edit"].set()
-    assert result(ticket).board.state == "ready"
-
-
 def test_a_model_that_hangs_counts_as_failed(begin):
     world = World(1)
     world.hold["edit"], world.retry = threading.Event(), 1
