@@ -104,7 +104,6 @@ class Engine:
         self._closing: asyncio.Event
         self._thread: threading.Thread
         self._models: asyncio.Task[ModelCaller] | None = None
-        self._model_set: ModelSet | None = None
         self._role: Role | None = None
         """The role whose model is being loaded, or was when that failed."""
         self._role_time = 0.0
@@ -182,7 +181,7 @@ class Engine:
             self._last_progress = self._session.progress()
         for ticket in tuple(self._tickets):
             self._settle(ticket, TaskOutcome(self.board, *DEACTIVATED))
-        self._loop = self._models = self._model_set = self._caller = None
+        self._loop = self._models = self._caller = None
         self._session = self.probes = self._role = None
         free_memory()
 
@@ -250,8 +249,7 @@ class Engine:
             model_set.prepare(note)
             return model_set
 
-        self._model_set = await ModelQueue("goalreel-load").call(build)
-        return ModelCaller(self._model_set)
+        return ModelCaller(await ModelQueue("goalreel-load").call(build))
 
     @property
     def _loaded(self) -> str:
@@ -287,9 +285,8 @@ class Engine:
         return caller
 
     async def _probe(self, timeout: float) -> None:
-        await self._require_models()
-        assert self._model_set is not None
-        self.probes = Probes(self._model_set, self._names)
+        caller = await self._require_models()
+        self.probes = Probes(caller.model_set, self._names)
         await self.probes.run(timeout)
 
     def _describe_loading(self) -> str:

@@ -138,11 +138,10 @@ class ModelQueue:
 class ModelCaller:
     """Asks the models one request at a time. Every error of a model becomes a Failure."""
 
-    def __init__(self, model_set: ModelSet, timeout: float | None = None) -> None:
+    def __init__(self, model_set: ModelSet) -> None:
+        self.model_set = model_set
         self._models = {"plan": model_set.planner, "edit": model_set.editor, "judge": model_set.critic}
-        self._live_critic = model_set.live_critic or model_set.critic
-        self._critic_steps = model_set.critic_steps
-        self.timeout = timeout
+        self.timeout: float | None = None
         """Seconds that a call may take; None is no limit."""
         self.draws_early = "edit" in model_set.remote
         """The editor may begin a picture that may be dropped: no other one waits for its end."""
@@ -183,7 +182,7 @@ class ModelCaller:
 
     async def confirms(self, preset: Preset, steps: int) -> bool:
         """Tell whether the critic can judge a task of so many steps as a whole, if it can be asked at all."""
-        limit = await asyncio.to_thread(self._critic_steps)
+        limit = await asyncio.to_thread(self.model_set.critic_steps)
         if limit == 0:
             self._unavailable["judge"] = time.monotonic(), "its server cannot be reached"
             return True
@@ -194,7 +193,8 @@ class ModelCaller:
 
         A yes of picture checks (`Verdict.pictures_only`) says nothing of that: it is a Failure.
         """
-        answer = await self._call("judge", partial(self._live_critic.judge, [candidate]), self._live_queue)
+        critic = self.model_set.live_critic or self.model_set.critic
+        answer = await self._call("judge", partial(critic.judge, [candidate]), self._live_queue)
         if isinstance(answer, Verdict) and answer.success and answer.pictures_only:
             return Failure(stage="judge", message=PICTURES_ALONE)
         return answer
