@@ -140,7 +140,6 @@ class ModelCaller:
 
     def __init__(self, model_set: ModelSet) -> None:
         self.model_set = model_set
-        self._models = {"plan": model_set.planner, "edit": model_set.editor, "judge": model_set.critic}
         self.timeout: float | None = None
         """Seconds that a call may take; None is no limit."""
         self.draws_early = "edit" in model_set.remote
@@ -173,7 +172,7 @@ class ModelCaller:
     async def ask_aside(self, request: Request) -> Answer:
         """Do the same without the examiner's knowledge."""
         stage = stage_of(request)
-        return await self._call(stage, partial(getattr(self._models[stage], stage), [request]))
+        return await self._call(stage, partial(self.model_set.ask, stage, [request]))
 
     async def _note(self, request: Request, answer: Answer) -> None:
         if self.examiner is not None:
@@ -201,7 +200,7 @@ class ModelCaller:
 
     async def replan(self, progress: ReplanContext) -> Plan | Failure:
         """Ask for a plan for the remaining steps. A planner that cannot continue plans the task anew."""
-        planner = self._models["plan"]
+        planner = self.model_set.planner
         model = planner.model if isinstance(planner, Lazy) else planner
         answer = await self._call("plan", partial(plan_rest, model, [progress]))
         if isinstance(answer, Plan):
