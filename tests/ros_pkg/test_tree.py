@@ -103,16 +103,7 @@ def test_a_pause_before_the_task_is_accepted_is_for_that_task_and_before_what_fo
     assert ("resume",) not in node.asked, "the node has not answered"
 
 
-def test_it_ends_with_the_task(node, leaf):
-    node.answers.set()
-    ticked(leaf)
-    node.ends.set()
-    assert until(lambda: ticked(leaf) is not Status.RUNNING)
-    assert leaf.status is Status.SUCCESS
-    assert leaf.feedback_message == "nobody checked the end"
-
-
-def test_the_blackboard_has_goal_progress_and_pause(node, leaf):
+def test_the_blackboard_has_goal_progress_and_pause_until_the_task_ends(node, leaf):
     policy = Client(name="policy", namespace="goalreel")
     for key, access in {"pause": Access.WRITE, "subgoal": Access.READ, "progress": Access.READ}.items():
         policy.register_key(key, access)
@@ -129,6 +120,8 @@ def test_the_blackboard_has_goal_progress_and_pause(node, leaf):
     ticked(leaf)
     node.ends.set()
     until(lambda: ("resume",) in node.asked)
+    until(lambda: ticked(leaf) is not Status.RUNNING)
+    assert (leaf.status, leaf.feedback_message) == (Status.SUCCESS, "nobody checked the end")
 
 
 def test_a_node_that_is_gone_fails_it_and_takes_the_goal_away(node, leaf):
