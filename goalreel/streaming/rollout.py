@@ -46,12 +46,7 @@ from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import TaskOutcome, TaskRequest
 from goalreel.streaming.settings import EngineSettings
-from goalreel.streaming.subgoalcamera import (
-    GoalGatedEngine,
-    NewestGoal,
-    SubgoalCameraConfig,
-    SubgoalTaskStep,
-)
+from goalreel.streaming.subgoalcamera import GoalGatedEngine, NewestGoal, SubgoalCameraConfig, SubgoalTaskStep
 from goalreel.subgoal_camera import DEFAULT_FORM, LIVE_FORMS, SubGoalForm
 
 IMAGES = "observation.images."

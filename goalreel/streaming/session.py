@@ -15,13 +15,7 @@ from goalreel.streaming.follower import Follower, StepEnd, StepFollower, TaskFol
 from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
 from goalreel.streaming.renderer import Renderer
-from goalreel.streaming.request import (
-    TaskEnded,
-    TaskOutcome,
-    Ticket,
-    attempts_of,
-    end_from_failure,
-)
+from goalreel.streaming.request import TaskEnded, TaskOutcome, Ticket, attempts_of, end_from_failure
 from goalreel.types import ROLE_OF_STAGE, Plan, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 
 SLOW_CALL_SECONDS = 1.0

@@ -28,10 +28,7 @@ class EngineSettings(Settings):
     """The preset, and what replaces its fields."""
     seed: int = setting(0, "Seed of the pictures.", ge=0, le=2**31 - 1)
     max_instruction_length: int = setting(
-        2000,
-        "Refuse requests with a longer task, auxiliary text or reason, in characters.",
-        ge=1,
-        le=100_000,
+        2000, "Refuse requests with a longer task, auxiliary text or reason, in characters.", ge=1, le=100_000
     )
     max_replans: int = setting(2, "How often a task may be re-planned.", ge=0, le=100)
     task_timeout: float | None = setting(None, "Longest duration of a task in seconds.", gt=0, le=86400)
@@ -39,8 +36,7 @@ class EngineSettings(Settings):
         120.0, "Seconds after which a model call counts as failed.", ge=0.1, le=3600
     )
     on_model_failure: Literal["text_only", "fail"] = setting(
-        "text_only",
-        "When a model cannot be asked: continue in words, marked as such, or end the task.",
+        "text_only", "When a model cannot be asked: continue in words, marked as such, or end the task."
     )
     on_rejected: Literal["publish", "fail"] = setting(
         "publish",

@@ -160,10 +160,7 @@ class FakeNode:
         red = cv2.imencode(".jpg", np.full((48, 64, 3), (20, 20, 250), np.uint8))[1].tobytes()
         picture = CompressedImage(format="jpeg", data=array("B", red))
         self.goal = {"name": name, "goal_image": picture, "active": True, "image_status": VERIFIED}
-        for topic, message in (
-            (f"{NODE}/subgoal", SubGoal(**self.goal | fields)),
-            (IMAGE, picture),
-        ):
+        for topic, message in ((f"{NODE}/subgoal", SubGoal(**self.goal | fields)), (IMAGE, picture)):
             self._publishers.append(node.create_publisher(type(message), topic, GOAL))
             self._publishers[-1].publish(message)
         self._publishers.append(node.create_publisher(StoryboardProgress, f"{NODE}/progress", 10))

@@ -29,9 +29,7 @@ PATIENT = {"image_timeout": 20.0, "max_image_age": 2.0, "stall_timeout": 60.0}
 
 @pytest.fixture(scope="module")
 def node_parameters():
-    return PATIENT | {
-        "qos_overrides./goalreel/progress.publisher.reliability": "best_effort",
-    }
+    return PATIENT | {"qos_overrides./goalreel/progress.publisher.reliability": "best_effort"}
 
 
 @pytest.fixture(scope="module")

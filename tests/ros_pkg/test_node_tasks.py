@@ -21,12 +21,7 @@ from goalreel.errors import BackendError
 from goalreel.streaming.board import ErrorCode
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep, SubGoal
-from goalreel_interfaces.srv import (
-    Command,
-    GetStoryboard,
-    StartExecuteTask,
-    StartGenerateStoryboard,
-)
+from goalreel_interfaces.srv import Command, GetStoryboard, StartExecuteTask, StartGenerateStoryboard
 from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process

@@ -31,12 +31,7 @@ from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
 from goalreel.streaming.cue import ExamplesCue
 from goalreel.streaming.rollout import add_camera, read_options
-from goalreel.streaming.subgoalcamera import (
-    GoalGatedEngine,
-    NewestGoal,
-    SubgoalCamera,
-    SubgoalCameraConfig,
-)
+from goalreel.streaming.subgoalcamera import GoalGatedEngine, NewestGoal, SubgoalCamera, SubgoalCameraConfig
 from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.env import HOME_TIP
 from goalreel.tabletop.grammar import sample_episode

@@ -7,13 +7,7 @@ from functools import partial
 
 from rclpy import get_rmw_implementation_identifier
 from rclpy.node import Node
-from rclpy.qos import (
-    HistoryPolicy,
-    QoSCompatibility,
-    QoSProfile,
-    ReliabilityPolicy,
-    qos_check_compatible,
-)
+from rclpy.qos import HistoryPolicy, QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
 from rclpy.topic_endpoint_info import TopicEndpointInfo
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage

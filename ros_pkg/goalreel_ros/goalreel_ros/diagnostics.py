@@ -46,11 +46,7 @@ def diagnose(
 
 
 def models(
-    loading: Loading,
-    reason: str,
-    degraded: str,
-    probes: Probes | None = None,
-    waits: Sequence[str] = (),
+    loading: Loading, reason: str, degraded: str, probes: Probes | None = None, waits: Sequence[str] = ()
 ) -> Diagnosis:
     """Diagnose the models: whether they are loaded, which one is being loaded, or why one cannot be.
 

@@ -61,11 +61,7 @@ class GoalPictures:
     """
 
     def __init__(
-        self,
-        create: Create,
-        jpegs: Jpegs,
-        form: SubGoalForm,
-        live_frame: Callable[[], Frame | None],
+        self, create: Create, jpegs: Jpegs, form: SubGoalForm, live_frame: Callable[[], Frame | None]
     ) -> None:
         self.follows = form in LIVE_FORMS
         self._form: SubGoalForm = form
@@ -124,11 +120,7 @@ class Outputs:
     """
 
     def __init__(
-        self,
-        node: Node,
-        options: NodeOptions,
-        now: Callable[[], int],
-        live_frame: Callable[[], Frame | None],
+        self, node: Node, options: NodeOptions, now: Callable[[], int], live_frame: Callable[[], Frame | None]
     ) -> None:
         self.jpegs = Jpegs(options.jpeg_quality)
         self._node, self._now = node, now

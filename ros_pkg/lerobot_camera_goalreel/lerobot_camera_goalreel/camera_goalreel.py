@@ -88,11 +88,7 @@ class Subscriber:
         node = self._background.node
         try:
             self._topic = LiveSubscription(
-                node,
-                CompressedImage,
-                config.topic,
-                self._on_picture,
-                self._forget_picture,
+                node, CompressedImage, config.topic, self._on_picture, self._forget_picture
             )
             if config.goal_topic:
                 from goalreel_interfaces.msg import StoryboardStep, SubGoal
