@@ -164,3 +164,7 @@ def test_the_follower_declines_words_and_holds_without_a_sub_goal():
         here.spin_until(lambda: moves() > 3)
         goals.publish(SubGoal(active=False, goal_image=picture))
         here.spin_until(lambda: moves() == 0)
+        goals.publish(SubGoal(active=True, name="(picture)", goal_image=picture))
+        here.spin_until(lambda: moves() > 3)
+        here.node.destroy_publisher(goals)  # as if its node were gone
+        here.spin_until(lambda: moves() == 0)

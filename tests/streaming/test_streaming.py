@@ -373,6 +373,8 @@ def test_what_is_waited_for_is_said_with_its_retries_until_the_answer_is_here(st
     try:
         said = until(lambda: (m := engine.progress().message) and "waiting for the" in m and m)
         assert re.search(r"; waiting for the editor \(.*\) for \d+ s, retry 2$", said)
+        for command in ("pause", "resume"):  # of a storyboard that is only generated
+            assert engine.command(command)[0] is ErrorCode.INVALID_REQUEST
         assert [c.partition(" for the ")[2].partition(" (")[0] for c in engine.waits] == ["editor"]
     finally:
         world.hold["edit"].set()

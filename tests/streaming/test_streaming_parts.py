@@ -7,17 +7,18 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from support.streaming_world import picture
+from support.streaming_world import World, picture
 
 from goalreel.image import Image
+from goalreel.models.model_set import ModelSet
 from goalreel.streaming import camera
 from goalreel.streaming.board import Frame, ModelNames, StepPanel
 from goalreel.streaming.camera import FrameSlot, LiveCamera
 from goalreel.streaming.follower import Closeness, Tracker, changed_share
-from goalreel.streaming.model_caller import ModelQueue
+from goalreel.streaming.model_caller import ModelCaller, ModelQueue
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
-from goalreel.types import Attempt, Failure, Step, StoryboardStep, Verdict
+from goalreel.types import Attempt, Candidate, Failure, Step, StoryboardStep, Verdict
 
 # -- the frame slot
 
@@ -281,6 +282,31 @@ def test_what_is_queued_is_called_after_a_slow_call_and_beside_one_that_hangs(li
 
     asyncio.run(asyncio.wait_for(main(), 60))
     over.set()
+
+
+@pytest.mark.parametrize("remote", [frozenset({"judge"}), frozenset()], ids=["server", "local"])
+def test_a_look_at_the_robot_holds_up_what_is_rendered_only_where_one_model_does_both(remote):
+    critic, observer = World(), World()
+    observer.hold["judge"] = threading.Event()
+    caller = ModelCaller(ModelSet(critic, critic, critic, remote=remote, live_critic=observer))
+    asked = Candidate(
+        task_id="t", step=0, source=None, image=picture(1), instruction="at 1", prompt="move to 1"
+    )
+
+    async def main() -> None:
+        look = asyncio.create_task(caller.judge_live(asked))
+        while not observer.calls:
+            await asyncio.sleep(0.01)
+        verdict = asyncio.create_task(caller.ask(asked))
+        if remote:
+            assert isinstance(await verdict, Verdict)
+        await asyncio.sleep(0)
+        assert (bool(critic.calls), look.done()) == (bool(remote), False)
+        observer.hold["judge"].set()
+        assert isinstance(await look, Verdict)
+        assert isinstance(await verdict, Verdict)
+
+    asyncio.run(main())
 
 
 def test_a_frame_that_only_picture_checks_accepted_is_an_unjudged_goal_to_a_robot():
