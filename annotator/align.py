@@ -72,12 +72,9 @@ def ends(
     allowed = [c for c in sorted(set(cuts)) if min_length <= c <= len(frames) - min_length] + [len(frames)]
     if len(frames) < min_length:
         return None
-    rows: list[NDArray[np.float64]] = []
-    source = first
-    for goal in goals:
-        rows.append(_costs(source, goal, frames, allowed, min_length))
-        source = goal or source
-    cost = np.stack(rows)
+    sources = itertools.accumulate(goals, lambda source, goal: goal or source, initial=first)
+    pairs = zip(sources, goals, strict=False)
+    cost = np.stack([_costs(source, goal, frames, allowed, min_length) for source, goal in pairs])
     path = _cheapest(np.minimum(cost, FOUND), allowed, min_length)
     if path is None:
         return None
@@ -163,17 +160,15 @@ def _cuts(recording: Recording, layout: Layout | None) -> set[int]:
 def _aligned(
     steps: Sequence[StoryboardStep], boundaries: Sequence[tuple[int, float | None]]
 ) -> list[StoryboardStep]:
-    reasons = [_reason(cost) for _, cost in boundaries]
-    reasons_before = [None, *reasons[:-1]]
-    starts = [0, *(end for end, _ in boundaries)]
     aligned: list[StoryboardStep] = []
-    for step, start, (end, cost), own_reason, reason_before in zip(
-        steps, starts, boundaries, reasons, reasons_before, strict=False
-    ):
-        reason = own_reason or (_UNBEGUN if reason_before else None)
-        segment = Segment(start=start, end=end) if reason is None else None
+    start: int | None = 0
+    for step, (end, cost) in zip(steps, boundaries, strict=True):
+        missing = _reason(cost)
+        reason = missing or (_UNBEGUN if start is None else None)
+        segment = Segment(start=start, end=end) if start is not None and not missing else None
         alignment = Alignment(cost=None if cost is None else round(cost, 3), reason=reason)
         aligned.append(step.aligned(alignment, segment))
+        start = None if missing else end
     return aligned
 
 

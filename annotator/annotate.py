@@ -144,8 +144,7 @@ def _annotate(
     recorded: RecordingContext,
     progress: OnProgress,
 ) -> Summary:
-    selected = source.select(run.episodes)
-    shard = run.shard
+    selected, shard = source.select(run.episodes), run.shard
     selected = shard.of(selected) if shard else selected
     labels = _check(source, out, selected, models, options)
     if shard is None:  # else it is `build_records` that reads the files of all shards
@@ -261,8 +260,7 @@ def _retries(records: Records, done: Sequence[int], models: ModelSet, retry: Ret
     """Map each recorded episode to try again to the number of accepted pictures in its record."""
     if retry is None:
         return {}
-    boards = ((index, records.outline(index)) for index in done)
-    rules = rule_roles(models)
+    boards, rules = ((index, records.outline(index)) for index in done), rule_roles(models)
     return {index: accepted_steps(board) for index, board in boards if to_retry(board, retry, rules)}
 
 
@@ -272,11 +270,9 @@ def _facts(
     """Everything that decides the result. Another version may cut or name otherwise, so it counts too."""
     settings = options.model_dump(exclude={"labelled"})  # a digest of those is with the models
     settings["details"] = ",".join(options.detail_names)
-    for name in ("details", "follow_links", "steps"):  # as before there were any
-        if not settings[name]:
-            del settings[name]
+    lately = ("details", "follow_links", "steps")  # left out as before there were any
     return {
-        **settings,
+        **{name: value for name, value in settings.items() if value or name not in lately},
         **models.provenance.identified().settings(),
         "camera": camera,
         "robot": robot.settings(),

@@ -1,6 +1,7 @@
 """Words that a dataset brings along: its owner's labels, and steps that people corrected before."""
 
 import logging
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -58,15 +59,14 @@ def check_labels(
     if keeps:
         return _choose(source, label_forms, form, replace)
     for name, labelled in label_forms.items():
-        lost = (index for index in labelled if not kept or numbers_of(source.episode(index)) not in kept)
-        if (first := next(lost, None)) is None:
-            continue
-        what = f"episode {first} has {LABEL_FORMS[name]} already"
-        place = "in their place" if name == "rows" else "beside them"
-        raise InputError(
-            f"{source.root}: {what}: --planner rows keeps them and adds goal images to them; "
-            f"--replace-rows has new ones written {place}"
-        )
+        for index in labelled:
+            if kept and numbers_of(source.episode(index)) in kept:
+                continue
+            raise InputError(
+                f"{source.root}: episode {index} has {LABEL_FORMS[name]} already: --planner rows keeps them "
+                "and adds goal images to them; --replace-rows has new ones written "
+                f"{'in their place' if name == 'rows' else 'beside them'}"
+            )
     return {}
 
 
@@ -85,13 +85,10 @@ def _choose(
     if len(label_forms) > 1:
         choice = form or f"the first of {', '.join(label_forms)} that an episode has"
         log.warning("%s has labels as %s. Taken: %s; --labels chooses", source.root, listed, choice)
-    counts: dict[LabelForm, int] = {}
-    covered: set[int] = set()
+    taken: dict[int, LabelForm] = {}
     for name in (form,) if form else label_forms:
-        if others := set(label_forms[name]) - covered:
-            counts[name] = len(others)
-            covered |= others
-    return counts
+        taken |= {index: name for index in label_forms[name] if index not in taken}
+    return dict(Counter(taken.values()))
 
 
 def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -> dict[str, Plan]:

@@ -25,7 +25,7 @@ from goalreel import __version__
 from goalreel.annotator.model_sight import critic_sight, watcher_sight
 from goalreel.annotator.plan import make_task
 from goalreel.chat.ask import Question
-from goalreel.chat.conversation import Chat, Conversation, NoReply, RecordingChat, TokenReply
+from goalreel.chat.conversation import Chat, NoReply, RecordingChat, TokenReply
 from goalreel.chat.dialects import Dialect
 from goalreel.chat.json_reply import Problem, valid
 from goalreel.critics.chat import question as critic_question
@@ -53,11 +53,6 @@ INSTRUCTION = "put the green block in the purple bowl"
 SCENE = Path(str(files("goalreel"))) / "studio/examples/scene_900031.png"
 """The scene of the tabletop that it is about: nano knows no other."""
 _KIND = {"planner": "plan", "critic": "verdict"}
-_GONE = re.compile(
-    r"\b404\b|not found|no such model|does not exist|(not a valid|invalid|unknown) model"
-    r"|no folder|no \w+ called",
-    re.IGNORECASE,
-)
 
 
 class HeardReply(NamedTuple):
@@ -112,11 +107,6 @@ class RoleTrial:
     def model(self) -> str:
         """The model's name without a secret."""
         return ModelName.parse(self.name).public()
-
-    @property
-    def gone(self) -> bool:
-        """Return True if the problem is that there is no model of that name."""
-        return self.problem is not None and bool(_GONE.search(self.problem))
 
     def ready(
         self, role: ChatRole, more: str, ask: Callable[[Dialect], Question | Failure]
@@ -282,14 +272,6 @@ def _try_critic(preset: Preset, candidate: Candidate, cache: ChatCache) -> RoleT
     return trial
 
 
-def _as_text(conversation: Conversation) -> str:
-    turns = []
-    for message in conversation:
-        parts = [p if isinstance(p, str) else f"[{p.size[0]} x {p.size[1]} picture]" for p in message.parts]
-        turns.append(f"--- {message.role}\n" + "\n".join(parts))
-    return "\n".join(turns)
-
-
 def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
     """Write a trial into `out`, and return what trial.json holds; files of those names are replaced.
 
@@ -299,21 +281,7 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
     for name, image in (("frame.png", trial.task.image), ("edited.png", trial.edited)):
         if image is not None:
             write_bytes(out / name, image.png())
-    roles = []
-    for role in trial.roles:
-        replies = []
-        brief = re.sub(r"[^A-Za-z0-9._-]+", "-", ModelName.parse(role.model).brief()) or role.role
-        for number, reply in enumerate(role.replies, start=1):
-            end = f"bad-{brief}-{number}" if reply.read_as is None else f"{reply.read_as}-{brief}"
-            name = f"{_KIND[role.role]}-{end}.txt" if reply.text else None
-            if name is not None:
-                write_bytes(out / name, valid(reply.text).encode())
-            replies.append({"file": name, "read_as": reply.read_as, "problem": reply.problem})
-        if role.question is not None:
-            asked = _as_text(role.question.conversation)
-            write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid(asked).encode())
-        fields = ("role", "model", "how", "note", "load_s", "ask_s", "gave", "sight", "problem")
-        roles.append({name: getattr(role, name) for name in fields} | {"replies": replies})
+    roles = [_saved(role, out) for role in trial.roles]
     record = {
         "goalreel": __version__,
         "preset": trial.preset.name,
@@ -323,3 +291,27 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
     }
     write_bytes(out / "trial.json", json.dumps(record, indent=1).encode() + b"\n")
     return record
+
+
+def _saved(role: RoleTrial, out: Path) -> dict[str, Any]:
+    """Write the question and the replies of a chat model, and return what trial.json says of a model."""
+    replies = []
+    brief = re.sub(r"[^A-Za-z0-9._-]+", "-", ModelName.parse(role.model).brief()) or role.role
+    for number, reply in enumerate(role.replies, start=1):
+        end = f"bad-{brief}-{number}" if reply.read_as is None else f"{reply.read_as}-{brief}"
+        name = f"{_KIND[role.role]}-{end}.txt" if reply.text else None
+        if name is not None:
+            write_bytes(out / name, valid(reply.text).encode())
+        replies.append({"file": name, "read_as": reply.read_as, "problem": reply.problem})
+    if role.question is not None:
+        turns = (
+            f"--- {message.role}\n" + "\n".join(map(_shown, message.parts))
+            for message in role.question.conversation
+        )
+        write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid("\n".join(turns)).encode())
+    fields = ("role", "model", "how", "note", "load_s", "ask_s", "gave", "sight", "problem")
+    return {name: getattr(role, name) for name in fields} | {"replies": replies}
+
+
+def _shown(part: str | Image) -> str:
+    return part if isinstance(part, str) else f"[{part.size[0]} x {part.size[1]} picture]"

@@ -54,13 +54,10 @@ def critic_sight(critic: Critic, chat: Chat | None, conversation: Conversation |
     yes = [kind for kind, answer in answers.items() if answer.yes and kind != "true"]
     if false := [counted] * bool(counted) + [f"it accepted {kind}" for kind in yes]:
         return f"it is blind: {'; '.join(false)}", False
-    lost, asked = sum(answer.none for answer in answers.values()), len(answers)
-    true = (
-        "accepted what is true, and nothing else"
-        if first.success
-        else "accepted nothing: a drawing may not pass"
-    )
-    return true + (f" ({lost} of {asked} without a usable answer)" if lost else ""), True
+    lost = sum(answer.none for answer in answers.values())
+    said = "what is true, and nothing else" if first.success else "nothing: a drawing may not pass"
+    without = f" ({lost} of {len(answers)} without a usable answer)" if lost else ""
+    return f"accepted {said}{without}", True
 
 
 def _counted(chat: Chat, conversation: Conversation) -> str:

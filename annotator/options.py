@@ -36,6 +36,12 @@ def _steps(value: object) -> object:
     return read_steps(value)
 
 
+def _shard(value: object) -> object:
+    from goalreel.datasets.records import Shard
+
+    return Shard.parse(value) if isinstance(value, str) else value
+
+
 type Retry = Literal["failed", "rejected"]
 
 
@@ -204,15 +210,6 @@ def parse_episodes(text: str | None) -> list[int] | None:
             raise InputError(f"--episodes takes {wanted}, the smaller one first, not {part.strip()[:80]!r}")
         episodes.update(numbers)
     return sorted(episodes)
-
-
-def _shard(value: Any) -> Any:
-    if not isinstance(value, str):
-        return value
-
-    from goalreel.datasets.records import Shard
-
-    return Shard.parse(value)
 
 
 class RunOptions(Settings):

@@ -27,14 +27,14 @@ from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.image import Image, PictureLike
 from goalreel.loop import OnRejected
-from goalreel.middleware import Middleware
+from goalreel.middleware import Middleware, use_known_answers
 from goalreel.models.journal import Journal
 from goalreel.models.load import as_folder, check_first, choose_models
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.terms import check_controls
-from goalreel.types import ROLES, Critic, DoneStep, Editor, Failure, Plan, Planner, Role, Storyboard, Task
+from goalreel.types import ROLES, Critic, DoneStep, Editor, Planner, Role, Storyboard, Task
 
 log = logging.getLogger(__name__)
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
@@ -178,25 +178,18 @@ def _plan(
     check_first(models, [task.image is not None])
     models.prepare(roles=("planner",) if models.plans_first else ROLES)
     guarded = models.with_middleware(examiner, CircuitBreaker(rule_roles(models)))
-    journaled = guarded if journal is None else guarded.with_journal(journal)
-    planner = journaled.planner
+    guarded = guarded if journal is None else guarded.with_journal(journal)
     if models.plans_first:
-        planner = KnownPlan(planner.plan([task])[0])
+        (known,) = guarded.planner.plan([task])
+        guarded = guarded.with_middleware(
+            use_known_answers(lambda stage, _: known if stage == "plan" else None)
+        )
         models.free_planner()
         models.prepare(roles=("editor", "critic"))
-    loop, models_of_loop = models.loop_arguments(on_rejected), (planner, journaled.editor, journaled.critic)
-    board = next(run([task], *models_of_loop, limits=Limits(1, 1), observe=observe, **loop))
+    three = guarded.planner, guarded.editor, guarded.critic
+    loop = models.loop_arguments(on_rejected)
+    board = next(run([task], *three, limits=Limits(1, 1), observe=observe, **loop))
     return attributed(board, makers(models.provenance.identities().get))
-
-
-class KnownPlan:
-    """A Planner that answers every task with one plan, which is there already."""
-
-    def __init__(self, plan: Plan | Failure) -> None:
-        self._plan = plan
-
-    def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
-        return [self._plan] * len(tasks)
 
 
 def plan(

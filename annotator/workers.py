@@ -10,7 +10,7 @@ import math
 import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -66,11 +66,9 @@ class Workers(WorkerOptions):
         import ray.data
         from ray.exceptions import RayError, RayTaskError
 
-        ended, recordings = summary.ended, records.recordings or {}
+        ended, of = summary.ended, records.recordings or {}
         shutil.rmtree(records.folder.parents[1] / LOCAL / STARTS, ignore_errors=True)
-        rows = [
-            {"episode": i, "before": -1 if n is None else n, "of": recordings.get(i)} for i, n in todo.items()
-        ]
+        rows = [{"episode": i, "before": -1 if n is None else n, "of": of.get(i)} for i, n in todo.items()]
         folders = source.root.resolve(), records.folder.resolve(), records.source
         size = min(limits.in_flight, math.ceil(len(rows) / self.workers))
         blocks = self.workers * math.ceil(len(rows) / (self.workers * size))
@@ -125,13 +123,14 @@ class _Worker:
     def _work(self, rows: dict[str, Any], part: Summary) -> None:
         dataset, recorded, models = self._dataset
         recordings = dict(zip(map(int, rows["episode"]), rows["of"], strict=True))
-        accepted = dict(zip(recordings, map(int, rows["before"]), strict=True))
+        todo = dict(zip(recordings, map(int, rows["before"]), strict=True))
         records = Records(self._records, self._source, recordings)
-        # A worker that was killed may have recorded some of them.
-        done = {index for index in recordings if accepted[index] < 0 and _whole(records, index)}
-        for index in done:
-            part.add_board(records.outline(index))
-        todo = {index: max(n, 0) for index, n in accepted.items() if index not in done}
+        for index in [index for index, before in todo.items() if before < 0]:
+            with suppress(DatasetError):  # a worker that was killed may have recorded it
+                board = records.outline(index)
+                if not records.outdated(index):
+                    part.add_board(board)
+                    del todo[index]
         starts = _Starts(self._records.parents[1] / LOCAL / STARTS)
         # A batch whose worker was killed is done again one by one, to find the episode that kills.
         groups = [[index] for index in todo] if any(map(starts.of, todo)) else [list(todo)] if todo else []
@@ -146,7 +145,7 @@ class _Worker:
                 part.failures[group[0]] = f"its worker died {DEATHS} times: is there enough memory?"
                 continue
             starts.count(group)
-            job.run({index: todo[index] for index in group})
+            job.run({index: max(todo[index], 0) for index in group})
             starts.forget(group)
             if part.stopped:
                 return
@@ -176,14 +175,6 @@ class _Starts:
             (self.folder / str(index)).unlink(missing_ok=True)
 
 
-def _whole(records: Records, index: int) -> bool:
-    try:
-        records.outline(index)
-    except DatasetError:
-        return False
-    return not records.outdated(index)
-
-
 @contextmanager
 def _cluster(workers: Workers) -> Iterator[None]:
     """Ray, joined or started, and left as it was."""
@@ -193,8 +184,7 @@ def _cluster(workers: Workers) -> Iterator[None]:
     if ray.is_initialized():
         yield
         return
-    address = workers.address or os.environ.get("RAY_ADDRESS")
-    if address:
+    if address := workers.address or os.environ.get("RAY_ADDRESS"):
         ray.init(address, log_to_driver=False)
     else:
         # Named as local, it joins nobody else's cluster on this machine. One CPU more for what feeds them.

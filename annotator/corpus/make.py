@@ -12,7 +12,7 @@ OUT/report.json      numbers
 """
 
 import json
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
@@ -154,10 +154,8 @@ def make_from_storyboards(
         sweep(out)
         settings = _settings(boards, config)
         check_settings(out, settings)
-        count = partial(progress, "score")
-        outlines = score_boards(boards, config.scorer, out, count)
-        how = {"rl_variance": config.rl_variance, "filtered": config.filtered}
-        chosen = select(outlines, seed=config.seed, **how)
+        outlines = score_boards(boards, config.scorer, out, partial(progress, "score"))
+        chosen = select(outlines, seed=config.seed, rl_variance=config.rl_variance, filtered=config.filtered)
         report = CorpusReport.of(outlines, chosen, config.scorer.name)
         for folder, kind, numbers, make in _parts(boards, chosen, config):
             report.rows[folder] = write_corpus(
@@ -260,7 +258,7 @@ def _rows(
 
 
 def _by_board(picks: Sequence[Pick]) -> dict[int, list[Pick]]:
-    picks_of: defaultdict[int, list[Pick]] = defaultdict(list)
+    picks_of: dict[int, list[Pick]] = {}
     for pick in picks:
-        picks_of[pick.board].append(pick)
-    return dict(picks_of)
+        picks_of.setdefault(pick.board, []).append(pick)
+    return picks_of

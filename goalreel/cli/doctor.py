@@ -379,8 +379,7 @@ def _lines(role: "RoleTrial", place: str) -> list[str]:
     if role.problem is None:
         lines += [f"  gave    {clean(role.gave)}"]
         return [*lines, f"  looked  {role.sight}", ""] if role.sight else [*lines, ""]
-    what = "no such model: change it in" if role.gone else "it is named in"
-    return [*lines, f"  failed  {clean(role.problem)}", f"  fix     {what} {place}", ""]
+    return [*lines, f"  failed  {clean(role.problem)}", f"  fix     it is named in {place}", ""]
 
 
 GPU = """

@@ -4,10 +4,8 @@ import itertools
 from collections.abc import Sequence
 
 import numpy as np
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from goalreel.annotator.align import FOUND, _cheapest, align, ends, features
+from goalreel.annotator.align import FOUND, align, ends, features
 from goalreel.image import Image
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
 
@@ -135,23 +133,3 @@ def test_where_there_is_no_room_all_steps_are_unaligned():
     assert [s.alignment.reason for s in lost] == [
         "no room for 1 steps of 0.5 s or more: the motion changes at 0 places in 0.3 s"
     ]
-
-
-@settings(max_examples=2 * settings.default.max_examples)
-@given(st.integers(1, 4), st.integers(0, 5), st.integers(1, 3), st.integers(0, 2**32))
-def test_the_programme_finds_the_cheapest_path(steps, more, least, seed):
-    rng = np.random.default_rng(seed)
-    cost = rng.integers(0, 5, (steps, steps + more)).astype(float)
-    cuts = np.cumsum(rng.integers(1, 4, steps + more)).tolist()
-    last = len(cuts) - 1
-    paths = [(*inner, last) for inner in itertools.combinations(range(last), steps - 1)]
-    every = {
-        path: sum(cost[i, at] for i, at in enumerate(path))
-        for path in paths
-        if all(cuts[b] - cuts[a] >= least for a, b in itertools.pairwise(path))
-    }
-    path = _cheapest(cost, cuts, least)
-    if not every:
-        assert path is None
-    else:
-        assert every[tuple(path)] == min(every.values())

@@ -101,18 +101,6 @@ def test_words_without_a_motion(video_dataset, tmp_path):
     assert (some.episodes, some.sampled) == (1, 1)
 
 
-def test_an_end_of_the_gripper_that_nothing_tells(video_dataset, tmp_path):
-    root = shutil.copytree(video_dataset, tmp_path / "data")
-    info(lambda i: i.update(robot_type=None))(root)
-    for name in ("observation.state", "action"):
-        column(DATA, name, lambda old: [[0.0, 0.0, 0.0, float(i % 20 < 10)] for i in range(len(old))])(root)
-    report = public.check(root)
-    issues = [i for i in report.issues if i.kind == "robot"]
-    asks = any(f.confidence == "unknown" for f in report.robot)
-    assert [i.level for i in issues] == ["warning"] * asks
-    assert public.check(root, layout="gripper=3,closed=low").robot != report.robot
-
-
 def test_what_a_person_says_is_checked(video_dataset):
     assert "no camera 'top'" in fails("check", video_dataset, "--camera", "top")
     assert "no episode 9" in fails("check", video_dataset, "--episodes", "9")

@@ -1,18 +1,14 @@
 """`goalreel corpus from-storyboards` on disk: what it reads, what it writes, and what stops it."""
 
 import json
-import os
 import re
 import shutil
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
 from support.cli import fails, goalreel, invoke
 from support.corpora import read_rows
-from support.gates import GATE, kill_at_gate
 from support.person import says
 from support.steady import contents
 from support.told import attempt, board, step, unplanned, words
@@ -328,44 +324,3 @@ def test_that_a_person_said_so_is_no_reasoning_to_learn(video_dataset, annotated
         learned = [m["content"] for one in told for m in one["messages"] if m["role"] == "assistant"]
         assert any("<think></think>" in text for text in learned)
         assert not [text for text in learned if "person" in text.lower()]
-
-
-SCORING = """
-import sys
-from pathlib import Path
-from goalreel.annotator.corpus import boards, make
-from goalreel.types import PictureScores
-
-source, out, log, last = sys.argv[1:]
-
-class Marker:
-    calls = 0
-
-    def score(self, candidates):
-        self.calls += 1
-        with open(log, "a") as asked:
-            asked.writelines("x\\n" for _ in candidates)
-        if self.calls == int(last):
-            gate()
-        return [PictureScores(9.0 if c.prompt in "yw" else 3.0, 8.0, "seen", "clean") for c in candidates]
-
-boards.BOARDS = boards.BATCH = 4
-config = make.RecipeConfig(boards.NamedScorer("m", Marker()))
-make.make_from_storyboards(boards.find_boards([Path(source)]), config, Path(out))
-"""
-
-
-@pytest.mark.long
-@pytest.mark.process
-def test_a_killed_run_goes_on_and_ends_as_an_unbroken_one(tmp_path):
-    stored(tmp_path / "in", 10)
-    log = tmp_path / "asked"
-    command = [sys.executable, "-c", GATE + SCORING, tmp_path / "in", tmp_path / "out", log]
-    kill_at_gate([*command, "6"])  # four storyboards are scored, and one batch of the next four
-    assert len(list((tmp_path / "out").glob("scored/[!.]*.json"))) == 4
-    assert not (tmp_path / "out/report.json").exists()
-    subprocess.run([*command, "0"], check=True, env=os.environ)
-    assert len(log.read_text().splitlines()) == 40 + 4  # the batch at the gate is lost with the process
-    boards = find_boards([tmp_path / "in"])
-    make_from_storyboards(boards, RecipeConfig(NamedScorer("m", Marker())), tmp_path / "whole")
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")

@@ -111,22 +111,14 @@ def at_terminal(typed: bytes, *words: object, **environment: str) -> str:
 
 @pytest.mark.process
 def test_at_a_terminal_a_letter_answers(vague, tmp_path):
-    out = tmp_path / "out"
-    said = at_terminal(b"x\na\n", "annotate", vague, "--out", out)
-    assert "In which row is the gripper closed" in said
-    assert "Next time say --layout closed=low" in said
-    assert Records(out / FOLDER, source="").settings()["layout"] == "closed=low"
-
-
-@pytest.mark.process
-def test_the_browser_shows_the_picture(vague, tmp_path):
     visitor, seen, out = tmp_path / "visitor", tmp_path / "seen", tmp_path / "out"
     visitor.write_text(f'#!/bin/sh\necho "$1" > {seen}\n')
     visitor.chmod(0o755)
-    at_terminal(b"w\nb\n", "annotate", vague, "--out", out, BROWSER=f"{visitor} %s")
-    assert seen.read_text().startswith("file:///")
-    assert Image.of(seen.read_text().strip().removeprefix("file://"))
-    assert Records(out / FOLDER, source="").settings()["layout"] == "closed=high"
+    said = at_terminal(b"x\nw\na\n", "annotate", vague, "--out", out, BROWSER=f"{visitor} %s")
+    assert "In which row is the gripper closed" in said
+    assert Image.of(seen.read_text().strip().removeprefix("file://")), "the browser shows the picture"
+    assert "Next time say --layout closed=low" in said
+    assert Records(out / FOLDER, source="").settings()["layout"] == "closed=low"
 
 
 def test_every_kind_of_question_has_its_picture(video_dataset, tmp_path):

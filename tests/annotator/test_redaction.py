@@ -13,7 +13,7 @@ from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, plan_of, serving
 from support.steady import contents
 
-from goalreel.datasets.records import FOLDER, LOCAL, Records
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.serving.settings import Models
 
 
@@ -75,27 +75,6 @@ def test_no_address_travels(once, tmp_path):
     goalreel("show", once, "--out", tmp_path / "report")
     assert "openai:critic" in (tmp_path / "report/index.html").read_text()
     assert not [path for path, data in contents(tmp_path / "report").items() if b"127.0.0.1" in data]
-
-
-def test_what_a_run_leaves_of_failures_stays_here(video_dataset, tmp_path):
-    def refuse(request: Request) -> Reply:
-        if request.json["model"] == "critic" and next(left, None) is None:
-            return error(400, "no verdict")
-        return answer(request)
-
-    left = iter(range(3))
-    out = tmp_path / "out"
-    with ChatServer(refuse) as chat, serving(Models(editor=TintEditor())) as url:
-        named = [f"--{role}=openai:{role}@{chat.url}" for role in ("planner", "critic")]
-        result = invoke(
-            *command(video_dataset, out, [*named, "--editor", f"server:{url}"], "--batch-size", 1)
-        )
-    assert result.exit_code == 1
-    assert (out / LOCAL / "lock").is_file()
-    assert list((out / LOCAL / "answers").iterdir())
-    travels = pushed(out)
-    assert not [p for p in travels if ".cache" in p or "lock" in p or "answers" in p or "build" in p]
-    assert not [path for path, data in travels.items() if b"127.0.0.1" in data]
 
 
 def test_no_key_stays_wherever_it_was_given(video_dataset, tmp_path, monkeypatch, caplog):

@@ -8,7 +8,6 @@ import pytest
 from support.chat_server import ChatServer
 from support.cli import fails, invoke
 from support.person import says
-from support.steady import contents
 from support.watcher import text_of, watch
 
 from goalreel import Options, annotate, open_dataset
@@ -136,18 +135,3 @@ def test_what_cannot_be_shown_is_one_line(sharded_dataset, reviewed, tmp_path):
     assert "nowhere: no such folder" in fails(*words, tmp_path / "nowhere")
     assert "no episode has sub-task labels" in fails(*words, sharded_dataset)
     assert not (tmp_path / "out").exists()
-
-
-@pytest.mark.process
-@pytest.mark.slow  # as in test_workers.py
-@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::FutureWarning")
-def test_workers_show_them_too(sharded_dataset, reviewed, tmp_path):
-    with ChatServer(watch) as server:
-        run(sharded_dataset, tmp_path / "whole", server, "--examples", reviewed)
-        whole = asked(server)
-        server.requests.clear()
-        result = run(sharded_dataset, tmp_path / "out", server, "--examples", reviewed, "--ray")
-        assert asked(server) == whole
-    assert result.exit_code == 0, result.stderr
-    assert "reach 1" in whole[11]
-    assert contents(tmp_path / "out") == contents(tmp_path / "whole")

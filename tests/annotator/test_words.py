@@ -14,14 +14,12 @@ from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
 from goalreel.annotator.plan import plan
-from goalreel.annotator.report.cards import EpisodeView
-from goalreel.annotator.report.sheet import MARKS, contact_sheet
 from goalreel.annotator.show import show
 from goalreel.cli.console import live_view, show_summary
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
-from goalreel.types import ROLES, Plan, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
+from goalreel.types import ROLES, Plan, Segment, Step, Storyboard, Verdict
 
 SAID = "Wait until the water boils."
 SURE = 0.93
@@ -88,42 +86,6 @@ def test_a_plan_keeps_words_and_numbers(planned):
     assert page.count('class="badge text"') == 1
     assert "2 of 2 steps accepted, 1 in words alone" in page
     assert f"probability of success {SURE}" in page
-
-
-def view(*worded: bool) -> EpisodeView:
-    steps = tuple(
-        StoryboardStep(
-            step=Step(name="s", instruction="i", prompt=None if w else "p", auxiliary_text=SAID),
-            status="text" if w else "skipped",
-        )
-        for w in worded
-    )
-    task = Task(id="t", instruction="make tea", image=FRAME)
-    return EpisodeView(0, "episode", "make tea", Storyboard(task=task, steps=steps))
-
-
-@pytest.mark.parametrize(
-    ("worded", "status", "tally"),
-    [
-        ((True, True), "text", "2 in words alone"),
-        ((True, False), "skipped", "0 of 1 steps accepted, 1 in words alone"),
-        ((False,), "skipped", "0 of 1 steps accepted"),
-    ],
-)
-def test_what_the_list_says_of_a_storyboard(worded, status, tally):
-    assert (view(*worded).word, view(*worded).tally) == (status, tally)
-
-
-def test_the_contact_sheet_has_a_mark_and_the_words():
-    def shown(*worded: bool) -> Image:
-        return contact_sheet(view(*worded))
-
-    blue = tuple(bytes.fromhex(MARKS["text"].colour[1:]))
-    near = [np.abs(shown(w).pixels.astype(int) - blue).max(2) <= 6 for w in (True, False)]
-    assert near[0].sum() > 100 > near[1].sum()
-    grey = np.array((0xEF, 0xED, 0xE7))
-    field = [np.abs(shown(w).pixels.astype(int) - grey).max(2) <= 2 for w in (True, False)]
-    assert field[0].sum() < field[1].sum(), "the field has words in it"
 
 
 def test_the_terminal_says_what_is_in_words_and_how_sure_the_critic_is(tmp_path, capsys):

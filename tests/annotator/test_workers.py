@@ -17,7 +17,7 @@ from support.steady import contents
 from goalreel.annotator.annotate import annotate, open_dataset
 from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
-from goalreel.annotator.workers import DEATHS, Workers, _Starts, _Worker
+from goalreel.annotator.workers import DEATHS, STARTS, Workers, _Worker
 from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.drivers import Limits
 from goalreel.files import write_bytes
@@ -108,43 +108,25 @@ def test_what_workers_could_not_do_is_counted():
     assert (dict(whole.steps), whole.unaligned) == ({"accepted": 5}, 2)
 
 
-def test_what_models_answered_is_kept_when_workers_stop_early(sharded_dataset, tmp_path):
-    class Stopping(Workers):
-        def run(self, records, source, options, limits, todo, summary, progress):
-            write_bytes(answer, b"{}")
-            summary.stopped = "stopped: no more memory"
-
-    names = presets.load("hindsight")
-    dataset, answer = open_dataset(sharded_dataset), tmp_path / "out" / LOCAL / "answers" / "a.json"
-    models = load(names, recordings=Options().recorded(dataset), roles=())
-    summary = annotate(dataset, tmp_path / "out", models, workers=Stopping(preset=names))
-    assert (summary.not_begun, summary.failures, summary.clean) == (4, {}, False)
-    assert answer.is_file()
-
-
 def test_options_that_do_not_fit(sharded_dataset, tmp_path):
     work = ("annotate", sharded_dataset, "--out", tmp_path / "out")
     assert "need --ray" in fails(*work, "--workers", "2")
     assert "--shard is for processes without --ray" in fails(*work, "--ray", "--shard", "1/2")
 
 
-def test_an_episode_that_kills_its_workers_is_given_up_and_found_among_others(tmp_path):
-    """What is left after a death decides how the batch is done again."""
-    starts = _Starts(tmp_path / "starts")
-    starts.count([3, 4])
-    assert (starts.of(3), starts.of(4), starts.of(5)) == (1, 1, 0)
-    for _ in range(DEATHS - 1):
-        starts.count([3])
-    starts.forget([4])
-    assert (starts.of(3), starts.of(4)) == (DEATHS, 0)
-
-
-def test_a_batch_whose_worker_died_after_its_last_episode_is_counted(sharded_dataset, tmp_path):
+def test_a_batch_is_counted_after_its_worker_died_and_a_killer_is_given_up(sharded_dataset, tmp_path):
+    starts = tmp_path / LOCAL / STARTS
     with ChatServer(answer) as server:
-        work(server, sharded_dataset, tmp_path)
-        asked, names = len(server.requests), preset_of(server)
-        of = open_dataset(sharded_dataset).fingerprint().episodes
+        source, names = open_dataset(sharded_dataset), preset_of(server)
+        models = load(names, recordings=Options().recorded(source), roles=())
+        annotate(source, tmp_path, models, episodes=[0, 1], batch_size=2, in_flight=2)
+        asked, of = len(server.requests), source.fingerprint().episodes
+        for episode in (2, 3):
+            write_bytes(starts / str(episode), b"." * (DEATHS if episode == 2 else 1))
         worker = _Worker(sharded_dataset, tmp_path / FOLDER, "", names, Options(), Limits(1, 1))
         batch = {"episode": range(4), "before": [-1] * 4, "of": [of[i] for i in range(4)]}
-        (part,) = worker(batch)["summary"]
-        assert (json.loads(part)["annotated"], len(server.requests)) == (4, asked)
+        part = json.loads(worker(batch)["summary"][0])
+    assert (part["annotated"], list(part["failures"])) == (3, ["2"])
+    assert "its worker died 3 times" in part["failures"]["2"]
+    assert len(server.requests) > asked
+    assert [path.name for path in starts.iterdir()] == ["2"], "what has ended is forgotten"

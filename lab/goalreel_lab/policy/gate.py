@@ -9,9 +9,9 @@ from typing import ClassVar
 
 import torch
 
-from goalreel.annotator.plan import KnownPlan
 from goalreel.drivers import run
 from goalreel.image import Image
+from goalreel.middleware import AskAdapter, use_known_answers
 from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.env import CONTROL_HZ, Tabletop
 from goalreel.tabletop.scene import SubGoal
@@ -180,11 +180,13 @@ class _GatedTask:
         progress = ReplanContext(Storyboard(task=self._walk.task, steps=tuple(steps)), done, self._picture)
         (plan,) = plan_rest(self._rules.planner, [progress])
         task = self._walk.task.model_copy(update={"image": self._picture})
+        planned = use_known_answers(lambda stage, _: plan if stage == "plan" else None)
+        models = AskAdapter(planned(model_set.ask))
         (board,) = run(
             [task],
-            KnownPlan(plan),
-            model_set.editor,
-            model_set.critic,
+            models,
+            models,
+            models,
             max_attempts=preset.max_attempts,
             keep=preset.keep,
         )
