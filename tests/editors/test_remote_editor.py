@@ -5,9 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -18,7 +16,7 @@ from support.wait import until
 from goalreel.editors.remote import RemoteEditor, remote_editor
 from goalreel.errors import InputError
 from goalreel.http import client
-from goalreel.http.calls import Abort, CallAbortedError
+from goalreel.http.calls import Abort
 from goalreel.image import Image
 from goalreel.models.load import build_editor
 from goalreel.serving.settings import Models
@@ -343,16 +341,6 @@ def test_no_redirect_leads_to_another_host(server):
     assert len(server.requests) == 1
 
 
-def test_openai_base_url_is_the_editors_too(server, monkeypatch):
-    monkeypatch.setenv("OPENAI_BASE_URL", f"{server.url}/v1")
-    monkeypatch.setenv("OPENAI_API_KEY", "gateway")
-    monkeypatch.delenv("GOALREEL_API_KEY")
-    server.reply = echo
-    build_editor("openai:painter").edit([edit()])
-    ((path, _, headers),) = server.requests
-    assert (path, headers["Authorization"]) == ("/v1/images/generations", "Bearer gateway")
-
-
 def test_one_bad_item_fails_alone_and_answers_stay_in_order_several_at_once(server):
     def reply(path, fields):
         prompt = fields["prompt"].decode()
@@ -366,28 +354,6 @@ def test_one_bad_item_fails_alone_and_answers_stay_in_order_several_at_once(serv
         None if i == 3 else s.size for i, s in enumerate(sources)
     ]
     assert 2 <= server.busiest <= 8
-
-
-def test_aborting_closes_a_connection_that_was_open_before(server):
-    server.reply, editor = echo, openai(server)
-    assert editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)]
-    asked, gone, abort = threading.Event(), threading.Event(), Abort()
-
-    def hang(path, fields):
-        asked.set()
-        gone.wait(60)
-        return echo(path, fields)
-
-    server.reply = hang
-    with ThreadPoolExecutor(1) as pool:
-        call = pool.submit(abort.run, lambda: editor.edit([edit(image=picture(64, 64))]))
-        assert asked.wait(60)
-        abort.request()
-        assert isinstance(call.exception(60), CallAbortedError)
-    assert server.connections == 1
-    gone.set()
-    server.reply = echo
-    assert editor.edit([edit(image=picture(64, 64))]) == [picture(64, 64)]
 
 
 HANGING = """
@@ -475,18 +441,3 @@ def test_a_bad_name_is_one_clear_line(name, said, monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
     with pytest.raises(InputError, match=said):
         remote_editor(*name.split(":", 1))
-
-
-@pytest.mark.parametrize("name", ["openai:painter@{}/v1", "server:{}", "interleavethinker:{}"])
-def test_how_many_at_once_is_an_option_of_its_name(server, name):
-    together = threading.Barrier(10)
-
-    def reply(path, fields):
-        together.wait(60)
-        return 404, {}, {}
-
-    server.reply = reply
-    editor = build_editor(f"{name.format(server.url)}?concurrency=10")
-    answers = editor.edit([edit(image=picture(64, 64))] * 10)
-    assert server.busiest == 10
-    assert all("404" in a.message for a in answers)

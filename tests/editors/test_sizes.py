@@ -44,7 +44,6 @@ def same_picture_editor(
 
 
 STEPS = 10
-CAMERAS = [(1280, 800), (1920, 1200), (672, 376), (1280, 1024), (256, 320), (640, 480), (720, 1280), (96, 96)]
 sides = st.integers(1, 4000)
 sizes = st.tuples(sides, sides)
 areas = st.sampled_from([(1024, 1024), (1328, 1328), (512, 768), (128, 128), (96, 96), (1, 1)])
@@ -65,12 +64,6 @@ def test_a_placement_fits_the_model_and_is_its_own(source, size, multiple, squar
     assert placement(place.content, size, multiple, square).content == place.content
     scale = max(place.content) / max(source)
     assert all(abs(a - b * scale) <= 1 for a, b in zip(place.content, source, strict=True)), "no stretching"
-
-
-@pytest.mark.parametrize("source", CAMERAS)
-def test_a_camera_uses_nearly_all_of_the_models_area(source):
-    assert prod(placement(source, (1024, 1024), 16).content) > 0.93 * 1024**2
-    assert max(placement(source, (1024, 1024), 16, square=True).content) == 1024
 
 
 @pytest.mark.parametrize("source", [(672, 376), (256, 320), (96, 96), (1, 16), (97, 31)])

@@ -83,24 +83,6 @@ def test_a_plan_from_words_is_asked_with_the_narrative_prompt(clone):
     ]
 
 
-def test_pictures_go_to_their_marks_and_the_scene_is_not_shown_twice(clone):
-    task = Task(
-        id="t",
-        instruction="from <image> to <image>, please",
-        images=(picture(8), picture(9)),
-        image=picture(9),
-    )
-    assert asked(interleavethinker(clone), task) == [
-        'Go on from "from ',
-        (8, 6),
-        " to ",
-        (9, 6),
-        ', please".\n',
-    ]
-    apart = task.model_copy(update={"image": picture(10)})
-    assert asked(interleavethinker(clone), apart)[:4] == ['Go on from "', (10, 6), ". from ", (8, 6)]
-
-
 def test_a_partial_sequence_is_one_line_a_done_step(clone):
     done = (DoneStep(instruction="it is <image> cut", image=picture(8)), DoneStep(instruction="it is told"))
     task = Task(id="t", instruction="How to cook?", done=done, image=picture(8))

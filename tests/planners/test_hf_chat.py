@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import load_file, save_file
 from support.conversations import BUILDERS, CONVERSATIONS, picture, user
 
-from goalreel.chat.conversation import ChatRequest, Message, NoReply, cut_off
+from goalreel.chat.conversation import ChatRequest, Message, NoReply
 from goalreel.chat.hf import HfChat
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
@@ -81,17 +81,6 @@ def test_greedy_by_default_whatever_the_checkpoint_samples_with(qwen, tmp_path):
     assert sampled == greedy
 
 
-def test_sampling_follows_torchs_seed(qwen):
-    chat = HfChat.load(qwen, device="cpu", max_new_tokens=24, temperature=1.0, top_p=0.9)
-
-    def sample(seed):
-        torch.manual_seed(seed)
-        return chat.complete(CONVERSATIONS[:2])
-
-    assert sample(1) == sample(1)
-    assert sample(1) != sample(2)
-
-
 def as_the_checkpoint_samples(chat: HfChat, conversation, seed: int, **changed) -> str:
     """What transformers itself samples for one conversation with the checkpoint's own settings."""
     torch.manual_seed(seed)
@@ -150,28 +139,6 @@ def generated(chat: HfChat, conversation, tokens: int) -> list[int]:
 
 def decoded(chat: HfChat, ids: list[int]) -> str:
     return chat.processor.decode(ids, skip_special_tokens=True).strip()
-
-
-def test_what_is_cut_at_max_new_tokens_is_no_answer(qwen):
-    for limit in (1, 7):
-        chat = HfChat.load(qwen, device="cpu", max_new_tokens=limit)
-        text = decoded(chat, generated(chat, CONVERSATIONS[1], limit))
-        assert chat.complete([CONVERSATIONS[1]]) == [cut_off(text)]
-        assert chat.answer([ChatRequest(CONVERSATIONS[1], tokens=True)]) == [cut_off(text)]
-
-
-def test_a_reply_stops_at_the_checkpoints_end_token(qwen, tmp_path):
-    """Make an end token of one that the model does write; its neighbours in the batch go on."""
-    ids = generated(HfChat.load(qwen, device="cpu"), CONVERSATIONS[1], 24)
-    end = ids[12]
-    cut = ids.index(end)
-    shutil.copytree(qwen, tmp_path / "model")
-    change(tmp_path / "model/generation_config.json", eos_token_id=[end])
-    chat = HfChat.load(tmp_path / "model", device="cpu", max_new_tokens=24)
-    alone = [chat.complete([c])[0] for c in CONVERSATIONS]
-    assert chat.complete(CONVERSATIONS) == alone
-    assert 0 < cut < 23
-    assert alone[1] == chat.processor.decode(ids[: cut + 1], skip_special_tokens=True).strip()
 
 
 def test_silence_is_no_reply(qwen, tmp_path):
@@ -246,14 +213,6 @@ def test_out_of_memory_halves_the_batch_and_goes_on(qwen, monkeypatch, caplog):
     assert sizes == [8, 4, 2, 2, 4, 2, 2, 2]
     assert chat.batch_size == 2
     assert "out of memory" in caplog.text
-
-
-def test_out_of_memory_for_one_alone_is_no_reply(qwen, monkeypatch):
-    chat = HfChat.load(qwen, device="cpu", max_new_tokens=4, batch_size=2)
-    short_of_memory(chat, 0, monkeypatch)
-    replies = chat.complete(CONVERSATIONS[:3])
-    assert [type(r) for r in replies] == [NoReply] * 3
-    assert "out of memory" in replies[0].reason
 
 
 def test_a_device_that_fails_is_a_dead_back_end(qwen, monkeypatch):

@@ -168,15 +168,6 @@ def test_a_hanging_or_dripping_conversation_is_cut_off_alone(serve, drips):
     assert bad == NoReply(f"no answer from {server.url} within 1.5 s")
 
 
-@pytest.mark.parametrize(("role", "name"), [("planner", "openai:m@{}"), ("critic", "server:{}")])
-def test_how_often_it_is_asked_again_is_an_option_of_its_name(serve, role, name):
-    server = serve(lambda _: error(503, "busy"))
-    address = server.url if role == "planner" else server.url.removesuffix("/v1")
-    with pytest.raises(BackendError, match="busy"):
-        build_chat(f"{name.format(address)}?retries=2", role=role).complete(ask("a"))
-    assert len(server.requests) == 3
-
-
 STREAM = {"Content-Type": "text/event-stream"}
 
 
@@ -198,14 +189,6 @@ def test_a_reply_without_end_is_cut_off(serve, monkeypatch, reply):
     assert well == "to a"
     assert isinstance(long, NoReply)
     assert "more than 0 MiB" in long.reason
-
-
-@pytest.mark.parametrize("tokens", [99, 100, 101])
-def test_without_a_reason_the_number_of_tokens_says_that_it_was_cut_off(serve, tokens):
-    body = json.loads(said(VERDICT, finish_reason=None).body) | {"usage": {"completion_tokens": tokens}}
-    server = serve(lambda r: Reply(body=json.dumps(body).encode()))
-    (reply,) = OpenAIChat("m", server.url, max_tokens=100).complete(ask("a"))
-    assert isinstance(reply, NoReply) is (tokens >= 100)
 
 
 def test_text_that_is_not_unicode_is_no_reply(serve):
@@ -258,15 +241,6 @@ def test_the_key_goes_to_the_server_and_nowhere_else(serve, monkeypatch, caplog)
     assert {r.headers["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
     assert caplog.text
     assert KEY not in "".join(out)
-
-
-def test_the_address_of_openai_base_url_gets_openais_key(serve, monkeypatch):
-    server = serve(echo)
-    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-    monkeypatch.setenv("OPENAI_API_KEY", "gateway")
-    for name in ("openai:m", f"openai:m@{server.url}"):
-        build_chat(name, role="planner").complete(ask("a"))
-    assert [r.headers["authorization"] for r in server.requests] == ["Bearer gateway"] * 2
 
 
 def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(serve, monkeypatch):

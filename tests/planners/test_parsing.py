@@ -335,15 +335,6 @@ STYLES = st.sampled_from(
 )
 
 
-@given(steps=STEPS, style=STYLES, before=st.sampled_from(["", "<think>{hm}</think>", "Sure:\n```json\n"]))
-def test_valid_json_is_read_to_the_letter(steps, style, before):
-    numbered = [{"step_number": n, **s} for n, s in enumerate(steps, 1)]
-    plan = parse_plan(before + style({"execution_plan": numbered}) + "\n``` and so on")
-    assert isinstance(plan, Plan), plan
-    read = [{"step_name": s.name, "instruction": s.instruction, "prompt": s.prompt} for s in plan.steps]
-    assert read == [{k: clean(v).strip() for k, v in s.items()} for s in steps]
-
-
 @given(steps=STEPS, style=st.one_of(STYLES, st.just(repr)), tags=st.booleans())
 def test_a_truncated_plan_is_never_a_shorter_plan(steps, style, tags):
     numbered = [{"step_number": n, **s, "auxiliary_text": None} for n, s in enumerate(steps, 1)]
