@@ -58,7 +58,7 @@ class ChatPlanner:
         )
 
     def probe(self) -> str | None:
-        """Ask the chat model's server whether it is there, as `goalreel.http.probe.ServerModel` says."""
+        """Ask the chat model's server whether it is there, as `goalreel.http.probe.probe` says."""
         return probe(self._chat)
 
     def _ask(self, questions: Sequence[Question[Plan] | Failure]) -> list[Plan | Failure]:

@@ -325,7 +325,8 @@ def load_checkpoint(
         ) from e
     if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
         raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
-    if processor is not None and _image_token(loaded_processor) != _image_token(model.config):
+    tokens = {getattr(part, "image_token_id", None) for part in (loaded_processor, model.config)}
+    if processor is not None and len(tokens) > 1:
         raise InputError(f"{processor} is the processor of another model than {repo_or_dir}")
     log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
     return model.eval(), loaded_processor
@@ -338,10 +339,6 @@ def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
     except (OSError, ValueError, RuntimeError, ImportError) as e:
         mend = "" if other is not None else "; name one that has it, as in ?processor=OWNER/NAME"
         raise InputError(f"cannot load the processor of {source}: {first_line(e)[:300]}{mend}") from e
-
-
-def _image_token(holder: object) -> int | None:
-    return getattr(holder, "image_token_id", None)
 
 
 class ChatTemplate:

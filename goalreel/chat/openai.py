@@ -187,22 +187,24 @@ class OpenAIChat(Chat):
             log.warning("%s. Its answers are not about the pictures", self.blind)
 
     async def _ask(self, asked: ChatRequest) -> TokenReply | NoReply:
-        conversation, optional = asked.conversation, self._optional(asked)
-        refused = set(self._refused)
+        conversation, refused = asked.conversation, set(self._refused)
 
         def build() -> httpx2.Request:
             turns = fold_system(conversation) if SYSTEM in refused else conversation
             messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in turns]
-            arguments = self._arguments(optional, refused)
-            body = {"model": self.model, "messages": messages, **arguments, **self.extra}
+            body = {
+                "model": self.model,
+                "messages": messages,
+                **self._arguments(asked, refused),
+                **self.extra,
+            }
             return self._client.request("POST", "/chat/completions", json=body)
 
         def find(reply: HttpReply) -> str | None:
-            has_system = SYSTEM not in refused and any(m.role == "system" for m in conversation)
-            arguments = self._arguments(optional, refused)
-            return refused_argument(
-                reply, (*arguments, SYSTEM) if has_system else tuple(arguments), self.extra
-            )
+            sent = list(self._arguments(asked, refused))
+            if SYSTEM not in refused and any(m.role == "system" for m in conversation):
+                sent.append(SYSTEM)
+            return refused_argument(reply, sent, self.extra)
 
         reply = await self._client.send_accepted(build, refused, find)
         self._remember(refused)
@@ -216,28 +218,23 @@ class OpenAIChat(Chat):
             log.log(level, "%s refuses %s: it goes without from now on", self._client.endpoint.shown, name)
         self._refused |= refused
 
-    def _optional(self, asked: ChatRequest) -> dict[str, Any]:
-        """The arguments that a server may refuse."""
-        optional: dict[str, Any] = dict.fromkeys(
-            LIMITS, min(self.max_tokens, asked.max_tokens or self.max_tokens)
-        )
-        temperature = None if self.temperature == "checkpoint" else self.temperature
-        sampling = {"temperature": temperature, "top_p": self.top_p, "top_k": self.top_k}
-        optional |= {name: value for name, value in sampling.items() if value is not None}
-        if asked.schema is not None:
-            form = {"name": "answer", "schema": dict(asked.schema)}
-            optional["response_format"] = {"type": "json_schema", "json_schema": form}
-        if asked.tokens:
-            optional["logprobs"] = True
-        return optional
-
-    def _arguments(self, optional: Mapping[str, Any], refused: set[str]) -> dict[str, Any]:
-        arguments = {name: value for name, value in optional.items() if name not in refused}
-        for name in [name for name in arguments if name in LIMITS][1:]:  # one of the two at a time
-            del arguments[name]
-        if "logprobs" in arguments:
-            arguments["top_logprobs"] = TOP
-        return arguments
+    def _arguments(self, asked: ChatRequest, refused: set[str]) -> dict[str, Any]:
+        """The arguments that a server may refuse, without those that it does."""
+        schema = {"name": "answer", "schema": dict(asked.schema or {})}
+        arguments = {
+            **dict.fromkeys(LIMITS, min(self.max_tokens, asked.max_tokens or self.max_tokens)),
+            "temperature": None if self.temperature == "checkpoint" else self.temperature,
+            "top_p": self.top_p,
+            "top_k": self.top_k,
+            "response_format": None
+            if asked.schema is None
+            else {"type": "json_schema", "json_schema": schema},
+            "logprobs": asked.tokens or None,
+            "top_logprobs": TOP if asked.tokens and "logprobs" not in refused else None,
+        }
+        if LIMITS[0] not in refused:
+            del arguments[LIMITS[1]]  # one of the two at a time
+        return {name: value for name, value in arguments.items() if value is not None and name not in refused}
 
     def _read(self, body: bytes) -> TokenReply | NoReply:
         hide_key = self._client.endpoint.hide_key

@@ -81,7 +81,7 @@ class ChatCritic:
         return [a if isinstance(a, Failure) else a.model_copy(update=unseen) for a in decisions]
 
     def probe(self) -> str | None:
-        """Ask the chat model's server whether it is there, as `goalreel.http.probe.ServerModel` says."""
+        """Ask the chat model's server whether it is there, as `goalreel.http.probe.probe` says."""
         return probe(self._chat)
 
 

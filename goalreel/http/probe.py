@@ -4,7 +4,7 @@ No token is spent on it: lists are read, and no model is asked.
 """
 
 import json
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 from goalreel.errors import BackendError, InputError
 
@@ -17,27 +17,16 @@ PROBE_S = 3.0
 _NO_ROUTE = (404, 405)
 
 
-@runtime_checkable
-class ServerModel(Protocol):
-    """A model that may be behind a server. One of a plugin is probed too if it has this method."""
+def probe(model: Any) -> str | None:
+    """Ask the server of a model whether it is there and has the model. Gives a remark, or "".
 
-    def probe(self) -> str | None:
-        """Ask the server whether it is there and has the model. Gives a remark, or ""; None without a server.
-
-        Raises:
-            InputError: the address, the key or the model's name is wrong.
-            BackendError: the server does not answer now.
-        """
-        ...
-
-
-def probe(model: object) -> str | None:
-    """Probe the server of a model; None where it is known to ask none.
+    None where the model is known to ask no server: it has no method `probe`, which does the same.
 
     Raises:
-        InputError, BackendError: as `ServerModel.probe`.
+        InputError: the address, the key or the model's name is wrong.
+        BackendError: the server does not answer now.
     """
-    return model.probe() if isinstance(model, ServerModel) else None
+    return model.probe() if hasattr(model, "probe") else None
 
 
 def probe_openai(endpoint: "Endpoint", model: str, route: str) -> str:

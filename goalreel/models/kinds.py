@@ -224,7 +224,7 @@ class SplitEditor:
         return [next(answers[e.image is None]) for e in edits]
 
     def probe(self) -> str | None:
-        """Ask both editors' servers whether they are there, as `goalreel.http.probe.ServerModel` says."""
+        """Ask both editors' servers whether they are there, as `goalreel.http.probe.probe` says."""
         from goalreel.http.probe import probe
 
         remarks = [r for model in self._models.values() if (r := probe(model)) is not None]

@@ -139,7 +139,7 @@ class Lazy[M: Planner | Editor | Critic]:
         return cast(Critic, self.model).judge(candidates)
 
     def probe(self) -> str | None:
-        """Ask the model's server whether it is there (`goalreel.http.probe.ServerModel`)."""
+        """Ask the model's server whether it is there (`goalreel.http.probe.probe`)."""
         from goalreel.http.probe import probe
 
         return probe(self.model)

@@ -44,15 +44,9 @@ _kinds: dict[str, ScorerKind] = {}
 
 
 def register_scorer(name: str, success_of: SuccessOf = succeeds) -> Callable[[BuildScorer], BuildScorer]:
-    """Register the decorated function as what builds the scorer `name`.
-
-    Raises:
-        ValueError: the name is taken.
-    """
+    """Register the decorated function as what builds the scorer `name`."""
 
     def register(build: BuildScorer) -> BuildScorer:
-        if name in _kinds:
-            raise ValueError(f"there is a scorer {name!r} already")
         _kinds[name] = ScorerKind(name, build, success_of)
         return build
 
@@ -63,15 +57,13 @@ def find_scorer(name: str) -> ScorerKind | None:
     """The registered scorer `name`, or None. A package is imported where its scorer is asked for.
 
     Raises:
-        InputError: the package cannot be imported, or registers no such scorer.
+        InputError: the package cannot be imported.
     """
     for entry in metadata.entry_points(group=GROUP, name=name) if name not in _kinds else ():
         try:
             entry.load()
         except (ImportError, AttributeError) as e:
             raise InputError(f"the scorer {name!r} of {entry.value} cannot be imported: {e}") from e
-        if name not in _kinds:
-            raise InputError(f"{entry.value} registers no scorer {name!r}")
     return _kinds.get(name)
 
 
