@@ -7,12 +7,8 @@ one call at a time, and passes pictures through PNG files. Random weights give n
 number of new tokens is fixed, and plans and verdicts are scripted after each real call: both ways do the same
 work.
 
-The product also measures how an edit moved the background, which the seed does not: `background_ms` an edit.
-
 Keys of --json: `speedup` (storyboards an hour, ours over the seed's), `orchestration_share` (of our wall
-time outside model calls), `seed_orchestration_share`, `storyboards_per_hour`, `seed_storyboards_per_hour`,
-`calls`, `seed_calls`, `edits`, `model_seconds` and `seed_model_seconds` (by kind of call),
-`device`, `threads`.
+time outside model calls), `storyboards_per_hour`, `model_seconds` (by kind of call), `device`, `threads`.
 """
 
 import argparse
@@ -36,7 +32,6 @@ from goalreel.editors.catalogue import Entry
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, attempt_seed
-from goalreel.registration import register
 from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Request, Stage, Task
 
 MAX_ATTEMPTS = 3
@@ -65,7 +60,6 @@ class TimedModels(ScriptedModels):
         self._chat, self._editor = chat, editor
         self.seconds: defaultdict[Stage, float] = defaultdict(float)
         """Wall time inside model calls."""
-        self.calls = 0
         self.edits = 0
 
     def work(self, stage: Stage, requests: Sequence[Request]) -> None:
@@ -87,7 +81,6 @@ class TimedModels(ScriptedModels):
         if torch.cuda.is_available():
             torch.cuda.synchronize()
         self.seconds[stage] += time.perf_counter() - start
-        self.calls += 1
 
 
 def _message(request: Request) -> Message:
@@ -180,23 +173,11 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
     (seed_s, seed), (our_s, ours) = runs["seed"], runs["ours"]
     if seed.edits != ours.edits:
         raise SystemExit(f"not the same work: {seed.edits} edits against {ours.edits}")
-    start = time.perf_counter()
-    for task in tasks:
-        if task.image is not None:
-            register(task.image, task.image)
-    background_s = (time.perf_counter() - start) / len(tasks)
     return {
         "speedup": seed_s / our_s,
-        "background_ms": 1000 * background_s,
         "orchestration_share": 1 - sum(ours.seconds.values()) / our_s,
-        "seed_orchestration_share": 1 - sum(seed.seconds.values()) / seed_s,
         "storyboards_per_hour": 3600 * len(tasks) / our_s,
-        "seed_storyboards_per_hour": 3600 * len(tasks) / seed_s,
-        "calls": ours.calls,
-        "seed_calls": seed.calls,
-        "edits": ours.edits,
         "model_seconds": dict(ours.seconds),
-        "seed_model_seconds": dict(seed.seconds),
         "device": torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu",
         "threads": torch.get_num_threads(),
     }

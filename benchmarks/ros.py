@@ -9,23 +9,18 @@ carries out tasks all the while, with models that take --model-seconds for a pla
 from just before `publish` to the callback's first line.
 
 A round runs the bare subscriber alone for --seconds and the node alone for as long, in changing order, so
-that neither takes the other's processor. Then both run together for as long, to look for old frames.
+that neither takes the other's processor.
 
 Keys of --json, by size in `sizes`: `p99_ratio` (latency, the node's over the bare subscriber's of the round,
-geometric mean), `p99_ratio_interval` (95 %, by bootstrap over rounds). A value a round: `p99_ms`,
-`bare_p99_ms`, `median_ms`, `bare_median_ms`, `cpu` (of one core), `bare_cpu`. Of all rounds: `received`,
-`bare_received`, `model_calls`, and together `stale_frames` (looks at a frame more than 1.5 frame periods
-older than the newest one the bare subscriber had at that moment), `looks`, `oldest_ms`. Of the worst round:
-`memory_growth_mib` (last quarter over second quarter, median), `memory_mib`. At the top: `p99_ratio` and
-`p99_ratio_interval` of the size whose interval ends highest, `stale_frames` of all sizes, `seconds` and
-`rounds`.
+geometric mean), `p99_ratio_interval` (95 %, by bootstrap over rounds), and a value a round: `p99_ms`,
+`bare_p99_ms`, `cpu` (of one core), `bare_cpu`. At the top: `p99_ratio` and `p99_ratio_interval` of the size
+whose interval ends highest, `seconds` and `rounds`.
 """
 
 import contextlib
 import json
 import os
 import signal
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -37,7 +32,6 @@ from typing import Any
 import numpy as np
 import rclpy
 from common import ROOT, argument_parser, parse, report
-from numpy.typing import NDArray
 from rclpy.executors import SingleThreadedExecutor
 
 from goalreel_interfaces.msg import StoryboardProgress
@@ -52,33 +46,20 @@ PATIENCE = 60.0
 RESAMPLES = 2000
 
 
-class Usage:
-    """CPU time and memory of a process, read from /proc."""
+class CpuClock:
+    """CPU time of a process, read from /proc."""
 
     def __init__(self, pid: int) -> None:
         self._pid = pid
         self._start, self._cpu_at_start = time.monotonic(), self._cpu_seconds()
-        self.memory: list[float] = []
-        """MiB, a value a sample."""
 
     def _cpu_seconds(self) -> float:
         fields = Path(f"/proc/{self._pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
-    def sample(self) -> None:
-        """Note the resident memory."""
-        pages = int(Path(f"/proc/{self._pid}/statm").read_text().split()[1])
-        self.memory.append(pages * os.sysconf("SC_PAGE_SIZE") / 2**20)
-
-    def cpu(self) -> float:
+    def share(self) -> float:
         """Compute the share of one core since the start."""
         return (self._cpu_seconds() - self._cpu_at_start) / (time.monotonic() - self._start)
-
-    def growth(self) -> float:
-        """MiB, the last quarter of the samples over the second."""
-        quarter = len(self.memory) // 4
-        second, last = self.memory[quarter : 2 * quarter], self.memory[-quarter:]
-        return statistics.median(last) - statistics.median(second) if quarter else 0.0
 
 
 class Round(contextlib.ExitStack):
@@ -97,16 +78,14 @@ class Round(contextlib.ExitStack):
         self.callback(self._node.destroy_node)
         self.callback(self._executor.shutdown)
 
-    def launch(self, log: Path, warm_up: float, subscribers: int, *command: str) -> int:
+    def launch(self, log: Path, warm_up: float, *command: str) -> int:
         """Start a process, wait until frames arrive at it, and for the warm-up; gives its id."""
         process = subprocess.Popen([sys.executable, str(PROCESSES), command[0], str(log), *command[1:]])
         self.callback(stop, process)
-        has_node = command[0] == "node" or subscribers > 1
         self.wait(
             lambda: (
-                (not has_node or self._start.service_is_ready())
+                (command[0] != "node" or self._start.service_is_ready())
                 and self._node.count_publishers("image") == 1
-                and self._node.count_subscribers("image") == subscribers
                 and log.with_suffix(".started").exists()
             )
         )
@@ -122,19 +101,14 @@ class Round(contextlib.ExitStack):
             if time.monotonic() > end:
                 sys.exit("the node did not come up")
 
-    def keep_busy(self, seconds: float, usage: Usage) -> tuple[int, int]:
-        """Start a new task whenever none is under way, until one has a plan and the time is over.
-
-        Returns:
-            The first and the last ns of the wall clock.
-        """
-        start, end, due = time.time_ns(), time.monotonic() + seconds, 0.0
+    def keep_busy(self, seconds: float) -> None:
+        """Start a new task whenever none is under way, until one has a plan and the time is over."""
+        end, due = time.monotonic() + seconds, 0.0
 
         def drive() -> bool:
             nonlocal due
             now = time.monotonic()
             if now >= due:
-                usage.sample()
                 due = now + 1.0
                 if not self._states or self._states[-1] not in BUSY:
                     self._start.call_async(StartExecuteTask.Request(task="sort the blocks", max_replans=3))
@@ -144,69 +118,37 @@ class Round(contextlib.ExitStack):
         while not drive():
             self._executor.spin_once(timeout_sec=0.2)
         self.wait(lambda: drive() and bool(PLANNED.intersection(self._states)))
-        return start, time.time_ns()
 
 
 def run_bare(folder: Path, seconds: float, warm_up: float) -> dict[str, float]:
     """Measure the bare subscriber alone."""
     log = folder / "bare.json"
     with Round() as part:
-        pid = part.launch(log, warm_up, 1, "bare")
-        start, usage = time.time_ns(), Usage(pid)
+        clock = CpuClock(part.launch(log, warm_up, "bare"))
+        start = time.time_ns()
         time.sleep(seconds)
-        window, cpu = (start, time.time_ns()), usage.cpu()
-    ages = age(within(window, json.loads(log.read_text())["arrivals"]))
-    return {
-        "bare_p99_ms": float(np.percentile(ages, 99)),
-        "bare_median_ms": float(np.median(ages)),
-        "bare_cpu": cpu,
-        "bare_received": len(ages),
-    }
+        window, cpu = (start, time.time_ns()), clock.share()
+    return {"bare_p99_ms": p99_ms(window, log), "bare_cpu": cpu}
 
 
 def run_node(folder: Path, seconds: float, warm_up: float, model_seconds: float) -> dict[str, float]:
-    """Measure the node alone, then look for old frames with the bare subscriber beside it."""
-    log, reference = folder / "node.json", folder / "reference.json"
+    """Measure the node alone."""
+    log = folder / "node.json"
     settings = ("preset:=server", "autostart:=true", "max_replans:=3", "stall_timeout:=5.0")
     with Round() as part:
         words = (word for setting in settings for word in ("-p", setting))
-        usage = Usage(part.launch(log, warm_up, 1, "node", str(model_seconds), "--ros-args", *words))
-        alone, cpu = part.keep_busy(seconds, usage), usage.cpu()
-        part.launch(reference, warm_up, 2, "bare")
-        together = part.keep_busy(seconds, usage)
-    rows, bare = json.loads(log.read_text()), json.loads(reference.read_text())
-    ages, uses = age(within(alone, rows["arrivals"])), within(together, rows["uses"])
-    return {
-        "p99_ms": float(np.percentile(ages, 99)),
-        "median_ms": float(np.median(ages)),
-        "cpu": cpu,
-        "received": len(ages),
-        "stale_frames": stale(uses, within(together, bare["arrivals"])),
-        "looks": len(uses),
-        "oldest_ms": float(age(uses).max()),
-        "memory_growth_mib": usage.growth(),
-        "memory_mib": usage.memory[-1],
-        "model_calls": rows["model_calls"],
-    }
+        clock = CpuClock(part.launch(log, warm_up, "node", str(model_seconds), "--ros-args", *words))
+        start = time.time_ns()
+        part.keep_busy(seconds)
+        window, cpu = (start, time.time_ns()), clock.share()
+    return {"p99_ms": p99_ms(window, log), "cpu": cpu}
 
 
-def within(window: tuple[int, int], rows: list[list[int]]) -> NDArray[np.int64]:
-    """Keep (stamp, clock) in ns, (n, 2), of a time; end the benchmark if nothing is left."""
-    inside = [row for row in rows if window[0] <= row[0] and row[1] <= window[1]]
-    return np.array(inside, np.int64) if inside else sys.exit("no frames arrived")
-
-
-def age(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Compute the milliseconds between stamp and clock, (n,)."""
-    return (rows[:, 1] - rows[:, 0]) / 1e6
-
-
-def stale(uses: NDArray[np.int64], bare: NDArray[np.int64]) -> int:
-    """Count looks at a frame more than 1.5 periods older than what the bare subscriber had just then."""
-    newest = np.maximum.accumulate(bare[:, 0])
-    index = np.searchsorted(bare[:, 1], uses[:, 1], side="right") - 1
-    lag = newest[np.maximum(index, 0)] - uses[:, 0]
-    return int((lag > 1.5e9 / RATE)[index >= 0].sum())
+def p99_ms(window: tuple[int, int], log: Path) -> float:
+    """Compute the 99th percentile of the latency of what was stamped and arrived in a time (ns)."""
+    start, end = window
+    ages = [clock - stamp for stamp, clock in json.loads(log.read_text()) if start <= stamp and clock <= end]
+    return float(np.percentile(ages, 99)) / 1e6 if ages else sys.exit("no frames arrived")
 
 
 def stop(process: subprocess.Popen[bytes]) -> None:
@@ -223,15 +165,10 @@ def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Compute the keys of a size from those of its rounds."""
     logs = np.log([r["p99_ms"] / r["bare_p99_ms"] for r in rounds])
     sampled = np.random.default_rng(0).choice(logs, (RESAMPLES, len(logs))).mean(axis=1)
-    lists = ("p99_ms", "bare_p99_ms", "median_ms", "bare_median_ms", "cpu", "bare_cpu")
-    sums = ("received", "bare_received", "stale_frames", "looks", "model_calls")
-    maxima = ("oldest_ms", "memory_growth_mib", "memory_mib")
     return {
         "p99_ratio": round(float(np.exp(logs.mean())), 3),
         "p99_ratio_interval": [round(float(np.exp(end)), 3) for end in np.percentile(sampled, (2.5, 97.5))],
-        **{key: [round(r[key], 3) for r in rounds] for key in lists},
-        **{key: sum(r[key] for r in rounds) for key in sums},
-        **{key: round(max(r[key] for r in rounds), 1) for key in maxima},
+        **{key: [round(r[key], 3) for r in rounds] for key in rounds[0]},
     }
 
 
@@ -269,7 +206,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     top = {
         "p99_ratio": worst["p99_ratio"],
         "p99_ratio_interval": worst["p99_ratio_interval"],
-        "stale_frames": sum(s["stale_frames"] for s in sizes.values()),
         "seconds": options.seconds,
         "rounds": options.rounds,
     }

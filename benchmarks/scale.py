@@ -1,4 +1,4 @@
-"""The cost of an episode in a small and in a large dataset: time, memory and files.
+"""The cost of an episode in a small and in a large dataset: time and memory.
 
     python benchmarks/scale.py [--full] [--json]        # --full takes more than an hour of one core
 
@@ -112,15 +112,12 @@ def measure(
     root = folder / "in"
     chosen = samples(Source.open(root).indices, number, sample, repeats)
     once, each = _annotate(root, out.with_name("samples"), chosen)
-    annotate_mb = _peak_mb()
     build = _build(root, folder / "records", out)
     return {
         "annotate_ms": 1000 * each,
         "once_ms": 1000 * once / episodes,
         "build_ms": 1000 * build / episodes,
-        "annotate_peak_mb": annotate_mb,
         "peak_rss_mb": _peak_mb(),
-        "out_files": sum(p.is_file() for p in out.rglob("*")),
     }
 
 
@@ -134,7 +131,7 @@ def summary(size: Size, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         **{name: round(median(run[name] for run in runs), 2) for name in parts},
         "episode_ms": median(sums),
         "runs_ms": sums,
-        **{name: max(run[name] for run in runs) for name in ("annotate_peak_mb", "peak_rss_mb", "out_files")},
+        "peak_rss_mb": max(run["peak_rss_mb"] for run in runs),
     }
 
 

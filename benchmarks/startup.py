@@ -8,9 +8,7 @@ encoder, options and threads. It draws no border, plans, judges and writes nothi
 and numpy. The default dataset is ../shared/data/droid_new_setup.
 
 Keys of --json: `annotate_over_floor`, the ratio of the medians; `annotate_s` and `floor_s`, those medians;
-`annotate_cpu_s` and `floor_cpu_s`, the least processor time, which a busy machine tells, too;
-`frames_decoded` and `frames_encoded`; `start_s`, the median wall time of `goalreel --help`, and of
-`annotate`, `build`, `show`, `review` and `export` with `--help`; `turns`.
+`annotate_cpu_s` and `floor_cpu_s`, the least processor time, which a busy machine tells, too; `turns`.
 """
 
 import json
@@ -42,49 +40,34 @@ from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 DATASET = SHARED / "droid_new_setup"
 FLOOR = Path(__file__).with_name("parts") / "floor.py"
 GOALREEL = "from goalreel.cli.main import app; app()"
-COMMANDS = ("annotate", "build", "show", "review", "export")
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Measure both sides and print the result; `--smoke` records a dataset and starts four processes."""
+    """Measure both sides and print the result; `--smoke` records a dataset and starts two processes."""
     parser = argument_parser(__doc__)
     parser.add_argument("--dataset", type=Path, default=DATASET, help="a LeRobot dataset with videos")
     parser.add_argument("--turns", type=int, default=7, help="processes of each kind")
-    parser.add_argument("--commands", nargs="+", default=COMMANDS, help="those whose --help is timed")
-    options = parse(parser, argv, turns=1, commands=["annotate"])
+    options = parse(parser, argv, turns=1)
     with tempfile.TemporaryDirectory(prefix="goalreel-startup-") as work:
         dataset = make(Path(work) / "data", episodes=2, block=2) if options.smoke else options.dataset
-        result = measure(dataset, Path(work), options.turns, options.commands)
+        result = measure(dataset, Path(work), options.turns)
     report(result, options.json)
 
 
-def measure(dataset: Path, work: Path, turns: int, commands: Sequence[str]) -> dict[str, Any]:
-    """Time both sides and the start of the commands in turn."""
-    workload = record_workload(dataset, work / "recorded")
-    (work / "workload.json").write_text(json.dumps(workload))
-    annotate, floor, annotate_cpu, floor_cpu = list[float](), list[float](), list[float](), list[float]()
-    start: dict[str, list[float]] = {"goalreel": [], **{name: [] for name in commands}}
+def measure(dataset: Path, work: Path, turns: int) -> dict[str, Any]:
+    """Time both sides in turn."""
+    (work / "workload.json").write_text(json.dumps(record_workload(dataset, work / "recorded")))
+    annotate, floor = list[tuple[float, float]](), list[tuple[float, float]]()
     for turn in range(turns):
-        out = work / f"out{turn}"
-        for walls, cpus, command in (
-            (annotate, annotate_cpu, ("-c", GOALREEL, "annotate", dataset, "--out", out)),
-            (floor, floor_cpu, (FLOOR, work / "workload.json", work / f"floor{turn}.mp4")),
-        ):
-            wall, cpu = seconds(*command)
-            walls.append(wall)
-            cpus.append(cpu)
-        for name, times in start.items():
-            times.append(seconds("-c", GOALREEL, *([] if name == "goalreel" else [name]), "--help")[0])
-    medians = {name: statistics.median(times) for name, times in start.items()}
+        annotate.append(seconds("-c", GOALREEL, "annotate", dataset, "--out", work / f"out{turn}"))
+        floor.append(seconds(FLOOR, work / "workload.json", work / f"floor{turn}.mp4"))
+    annotate_s, floor_s = (statistics.median(wall for wall, _ in runs) for runs in (annotate, floor))
     return {
-        "annotate_over_floor": round(statistics.median(annotate) / statistics.median(floor), 2),
-        "annotate_s": round(statistics.median(annotate), 3),
-        "floor_s": round(statistics.median(floor), 3),
-        "annotate_cpu_s": round(min(annotate_cpu), 2),
-        "floor_cpu_s": round(min(floor_cpu), 2),
-        "frames_decoded": sum(len(pts) for pts in workload["frames"].values()),
-        "frames_encoded": sum(count for *_, count in workload["runs"]),
-        "start_s": {name: round(median, 3) for name, median in medians.items()},
+        "annotate_over_floor": round(annotate_s / floor_s, 2),
+        "annotate_s": round(annotate_s, 3),
+        "floor_s": round(floor_s, 3),
+        "annotate_cpu_s": round(min(cpu for _, cpu in annotate), 2),
+        "floor_cpu_s": round(min(cpu for _, cpu in floor), 2),
         "turns": turns,
     }
 
@@ -96,14 +79,8 @@ def seconds(*arguments: object) -> tuple[float, float]:
     start, start_times = time.perf_counter(), os.times()
     command = [sys.executable, *map(str, arguments)]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    end_times = os.times()
-    cpu = (
-        end_times.children_user
-        - start_times.children_user
-        + end_times.children_system
-        - start_times.children_system
-    )
-    return time.perf_counter() - start, cpu
+    wall, end_times = time.perf_counter() - start, os.times()
+    return wall, sum(end_times[2:4]) - sum(start_times[2:4])
 
 
 def record_workload(dataset: Path, out: Path) -> dict[str, Any]:

@@ -93,7 +93,7 @@ def bare(out: Path) -> None:
 
     node.create_subscription(ImageMessage, "image", note, QOS)
     spin(node)
-    out.write_text(json.dumps({"arrivals": arrivals}))
+    out.write_text(json.dumps(arrivals))
 
 
 class SlowModels(ScriptedModels):
@@ -101,11 +101,9 @@ class SlowModels(ScriptedModels):
 
     def __init__(self, seconds: float) -> None:
         self._seconds: dict[Stage, float] = {"plan": seconds, "edit": seconds, "judge": seconds / 10}
-        self.calls = 0
 
     def work(self, stage: Stage, requests: Sequence[Request]) -> None:
         """Sleep."""
-        self.calls += 1
         time.sleep(self._seconds[stage])
 
     def plan_of(self, task: Task) -> Plan:
@@ -127,16 +125,14 @@ class SlowModels(ScriptedModels):
 
 
 def node(out: Path, seconds: float, arguments: list[str]) -> None:
-    """Run the real node with slow models, and note when frames arrive and when they are used."""
+    """Run the real node with slow models, and note when frames arrive."""
     from goalreel.models.model_set import ModelSet
-    from goalreel.streaming.board import Frame
     from goalreel.streaming.camera import FrameSlot
     from goalreel_ros import main
     from goalreel_ros.node import GoalreelNode
     from goalreel_ros.pictures import decode
 
     arrivals: list[tuple[int, int]] = []
-    uses: list[tuple[int, int]] = []
     models = SlowModels(seconds)
 
     class TimedSlot(FrameSlot[ImageMessage | CompressedImage]):
@@ -147,17 +143,11 @@ def node(out: Path, seconds: float, arguments: list[str]) -> None:
                 started(out)
             return is_new
 
-        def newest(self) -> Frame | None:
-            frame = super().newest()
-            if frame is not None:
-                uses.append((frame.stamp, time.time_ns()))
-            return frame
-
     def make() -> GoalreelNode:
         return GoalreelNode(lambda _: ModelSet(models, models, models), lambda: TimedSlot(decode))
 
     ok = main.run(make, arguments)
-    out.write_text(json.dumps({"arrivals": arrivals, "uses": uses, "model_calls": models.calls}))
+    out.write_text(json.dumps(arrivals))
     main.leave(0 if ok else 1)
 
 
