@@ -25,36 +25,27 @@ HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 _LOOKED_AT = 2000
 _GUIDE = "huggingface.co/docs/lerobot/porting_datasets_v3"
 _WRITE = f"write it with lerobot's LeRobotDataset.create and add_frame ({_GUIDE})"
-_KINDS = (
-    ((".mcap", ".db3", ".bag"), "of ROS bags", "goalreel bag2lerobot converts those of ROS 2"),
-    (
+_KINDS = {
+    "ROS bags": ((".mcap", ".db3", ".bag"), "goalreel bag2lerobot converts those of ROS 2"),
+    "HDF5": (
         (".hdf5", ".h5"),
-        "of HDF5",
         f"any4lerobot converts LIBERO's, AgiBot's and RoboMIND's; others: {_WRITE}",
     ),
-    (
+    "RLDS": (
         (".tfrecord", ".array_record"),
-        "of RLDS",
         f"any4lerobot's openx2lerobot or lerobot's examples/port_datasets convert it ({_GUIDE})",
     ),
-    ((".zarr", ".zarray", ".zgroup"), "of Zarr", _WRITE),
-    (
+    "Zarr": ((".zarr", ".zarray", ".zgroup"), _WRITE),
+    "tables": (
         (".parquet", ".arrow"),
-        "of tables",
         "there is no meta/info.json: copy the dataset again, with its folder meta",
     ),
-    (
-        (".mp4", ".avi", ".mkv", ".mov", ".webm"),
-        "of videos",
+    "videos or pictures": (
+        (".mp4", ".avi", ".mkv", ".mov", ".webm", ".png", ".jpg", ".jpeg", ".webp", ".bmp"),
         f"states and actions are needed beside them: {_WRITE}",
     ),
-    (
-        (".png", ".jpg", ".jpeg", ".webp", ".bmp"),
-        "of pictures",
-        f"states and actions are needed beside them: {_WRITE}",
-    ),
-)
-"""Endings, what has them, and what to do; the first that is found counts."""
+}
+"""The endings of kinds of files, and what to do with these; the first that is found counts."""
 
 
 def written(root: Path) -> str:
@@ -84,14 +75,14 @@ def no_dataset(root: Path) -> str:
         return f"{name}: the folder is empty"
     if found := sorted(f.parent.parent for f in files if f.parts[-2:] == ("meta", "info.json")):
         return f"{name}: holds datasets, and is none itself: name one, such as {found[0]}"
-    names = {file.name.lower() for file in files}
-    kinds = (kind for kind in _KINDS if any(ending in name for ending in kind[0] for name in names))
-    known = next(((what, then) for _, what, then in kinds), None)
+    names = " ".join(file.name.lower() for file in files)
+    kinds = (kind for kind, (endings, _) in _KINDS.items() if any(ending in names for ending in endings))
+    known = next((f"of {kind}: {_KINDS[kind][1]}" for kind in kinds), None)
     if root.is_file():
-        told = f"; it is one {known[0]}: {known[1]}" if known else ""
+        told = f"; it is one {known}" if known else ""
         return f"{name}: is a file, and a LeRobot dataset is a folder with meta/info.json{told}"
     if known:
-        return f"{name}: a folder {known[0]}, not a LeRobot dataset: {known[1]}"
+        return f"{name}: no LeRobot dataset, but a folder {known}"
     return f"{name}: no meta/info.json there, so it is not a LeRobot dataset"
 
 
@@ -134,7 +125,7 @@ def check_links(root: Path, *, follow: bool = False) -> None:
     Raises:
         DatasetError: a link leads elsewhere.
     """
-    outside = links_out(root)
+    outside = list(links_out(root))
     if not outside:
         return
     link, target = outside[0][0].relative_to(root), outside[0][1]
@@ -147,25 +138,23 @@ def check_links(root: Path, *, follow: bool = False) -> None:
     log.warning("%s: %s is a link to %s%s: what lies there is copied", root, link, target, others)
 
 
-def links_out(root: Path) -> list[tuple[Path, Path]]:
-    """Each link below `root` that leads out of it, and the place that it leads to, in the order of paths."""
-    return list(_outside(root, root))
+def links_out(root: Path, folder: Path | None = None) -> Iterator[tuple[Path, Path]]:
+    """Yield each link below `root`, or a `folder` of it, that leads out of it, and where to, in order.
+
+    All folders are entered, for a link inside the dataset may lead to one that is never passed on.
+    """
+    for path in sorted((folder or root).iterdir()):
+        if path.is_symlink() and path.exists():
+            if is_outside(path, root):
+                yield path, path.resolve()
+        elif path.is_dir() and not path.is_symlink():
+            yield from links_out(root, path)
 
 
 def is_outside(path: Path, root: Path) -> bool:
     """Tell if a link leads from a path of a dataset out of it, and not into the Hub's cache."""
     target = path.resolve()
     return not target.is_relative_to(root.resolve()) and not _in_hub_cache(target)
-
-
-def _outside(folder: Path, root: Path) -> Iterator[tuple[Path, Path]]:
-    """Go into all folders, for a link inside the dataset may lead to one that is never passed on."""
-    for path in sorted(folder.iterdir()):
-        if path.is_symlink() and path.exists():
-            if is_outside(path, root):
-                yield path, path.resolve()
-        elif path.is_dir() and not path.is_symlink():
-            yield from _outside(path, root)
 
 
 def is_without_videos(root: Path) -> bool:
@@ -186,6 +175,7 @@ def _in_hub_cache(target: Path) -> bool:
 
 
 CONVERTERS = {
+    "lance": "lerobot 0.6 does not read it either: convert it to parquet and mp4",
     "v2.0": "first lerobot 0.3's lerobot/datasets/v21/convert_dataset_v20_to_v21.py, then "
     "python -m lerobot.scripts.convert_dataset_v21_to_v30",
     "v2.1": "python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=local/NAME --root=DIR "
@@ -295,13 +285,11 @@ def read_info(root: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError) as e:
         raise DatasetError(f"{path}: damaged ({e}): copy the dataset again") from e
     version = str(info.get("codebase_version"))
+    if info.get("storage_format") == "lance":
+        version = "lance"
     if not version.removeprefix("v").startswith("3."):
         advice = CONVERTERS.get(version, "a newer goalreel may read it")
         raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
-    if info.get("storage_format") == "lance":
-        raise DatasetError(
-            f"{path}: stored as lance, which lerobot 0.6 does not read either: convert it to parquet and mp4"
-        )
     try:
         paths = InfoFile.model_validate(info)
     except ValidationError as e:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.datasets.bags import require_bags
+from goalreel.datasets.bags import TopicRequest, require_bags
 from goalreel.datasets.bags.excerpts import Cut, cut
 from goalreel.datasets.bags.streamed import board
-from goalreel.datasets.bags.topics import Bag, TopicRequest, picture
+from goalreel.datasets.bags.topics import Bag, picture
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import content_digest

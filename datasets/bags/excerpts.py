@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.datasets.bags import TopicRequest
 from goalreel.datasets.bags.streamed import Storyboards, StreamedSpan, spans, without_pictures
 from goalreel.datasets.bags.timeline import (
     FOREVER,
@@ -25,7 +26,7 @@ from goalreel.datasets.bags.timeline import (
     survey,
     timeline,
 )
-from goalreel.datasets.bags.topics import NUMBERS, Bag, TopicChoice, TopicRequest, choose
+from goalreel.datasets.bags.topics import NUMBERS, Bag, TopicChoice, choose
 from goalreel.errors import DatasetError
 
 log = logging.getLogger(__name__)

@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.bags.topics import JOINT_STATE, Bag, StampClock, TopicChoice, stamp
+from goalreel.datasets.bags import StampClock
+from goalreel.datasets.bags.topics import JOINT_STATE, Bag, TopicChoice, stamp
 from goalreel.errors import DatasetError
 
 type Stamps = NDArray[np.int64]

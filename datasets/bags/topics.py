@@ -9,18 +9,17 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Self
 
-from pydantic import Field
 from rosbags.interfaces import Connection, MessageDefinitionFormat
 from rosbags.rosbag2 import Reader
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 from rosbags.typesys.store import Typestore
 
+from goalreel.datasets.bags import TopicRequest
 from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import check_file, find
 from goalreel.image import Image, decode_compressed, decode_raw
-from goalreel.settings import Settings
 
 
 class Bag:
@@ -106,7 +105,6 @@ SUBGOAL = "goalreel_interfaces/msg/SubGoal"
 STORYBOARD = "goalreel_interfaces/msg/Storyboard"
 PROGRESS = "goalreel_interfaces/msg/StoryboardProgress"
 
-type StampClock = Literal["received", "header"]
 _NAME = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN = {"image", "image_raw", "image_rect", "image_color", "image_rect_color", "color", "rgb", "compressed"}
 _OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
@@ -174,23 +172,6 @@ NUMBERS: dict[str, Callable[[Any], NamedNumbers]] = {
 """Message type -> its numbers. Of joint states the positions."""
 
 
-class TopicRequest(Settings):
-    """The topics and settings that a person requested; the others are chosen by message type."""
-
-    images: tuple[str, ...] = ()
-    """`TOPIC` or `NAME=TOPIC`; the first camera leads the time line and gives the goal images."""
-    states: tuple[str, ...] = ()
-    actions: tuple[str, ...] = ()
-    instruction: str | None = None
-    """Topic; each of its messages starts an episode."""
-    task: str | None = None
-    """The instruction in words: the whole bag is one episode."""
-    subgoal: str | None = None
-    storyboard: str | None = None
-    fps: Annotated[int | None, Field(ge=1, le=1000)] = None
-    clock: StampClock = "received"
-
-
 @dataclass(frozen=True)
 class TopicChoice:
     """The chosen topics of one bag; each exists and has a type that can be read."""
@@ -222,23 +203,25 @@ def choose(bag: Bag, request: TopicRequest) -> TopicChoice:
     """
     if request.task is not None and not request.task.strip():
         raise DatasetError("--task is empty: give the instruction")
-    if request.task is not None and request.instruction is not None:
+    if request.task is not None and request.instruction_topic is not None:
         raise DatasetError("give --task or --instruction-topic, not both")
-    subgoal = _optional(bag, request.subgoal, SUBGOAL, "--subgoal-topic")
-    if request.task is None and request.instruction is None and subgoal is None:
+    instruction, subgoal = request.instruction_topic, _optional(bag, request.subgoal_topic, SUBGOAL)
+    if request.task is None and instruction is None and subgoal is None:
         raise DatasetError(
             f"{bag.path}: the instruction is not known: pass --task TEXT or --instruction-topic; "
             f"{_listing(bag, (STRING,))}"
         )
-    for topic in (*request.states, *request.actions):
-        _typed(bag, topic, NUMBERS, "numbers")
+    states, actions = (
+        tuple(_typed(bag, topic, NUMBERS, "numbers") for topic in topics or ())
+        for topics in (request.state_topic, request.action_topic)
+    )
     return TopicChoice(
-        cameras=_cameras(bag, request.images),
-        states=request.states,
-        actions=request.actions,
-        instruction=request.instruction and _typed(bag, request.instruction, (STRING,), "text"),
+        cameras=_cameras(bag, request.image_topic or ()),
+        states=states,
+        actions=actions,
+        instruction=instruction and _typed(bag, instruction, (STRING,), "text"),
         subgoal=subgoal,
-        storyboard=_optional(bag, request.storyboard, STORYBOARD, "--storyboard-topic"),
+        storyboard=_optional(bag, request.storyboard_topic, STORYBOARD),
         progress=_heartbeat(bag, subgoal),
     )
 
@@ -274,11 +257,13 @@ def _cameras(bag: Bag, options: Collection[str]) -> dict[str, str]:
     return cameras
 
 
-def _optional(bag: Bag, topic: str | None, kind: str, option: str) -> str | None:
+def _optional(bag: Bag, topic: str | None, kind: str) -> str | None:
+    name = kind.rpartition("/")[2]
     if topic is not None:
-        return _typed(bag, topic, (kind,), kind.rpartition("/")[2])
+        return _typed(bag, topic, (kind,), name)
     candidates = [name for name, topic in bag.topics.items() if topic.msgtype == kind]
     if len(candidates) > 1:
+        option = f"--{name.lower()}-topic"
         raise DatasetError(f"{bag.path}: {', '.join(candidates)} are all {kind}: pass {option}")
     return candidates[0] if candidates else None
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level, note
-from goalreel.datasets.health.numbers import clock_issues, number_issues, picture_issues, stats_issues
+from goalreel.datasets.health.numbers import clock_issues, number_issues, stats_issues
 from goalreel.datasets.health.tables import (
     FrameRows,
     file_issues,
@@ -37,7 +37,7 @@ def inspect(
     Args:
         source: the dataset.
         episodes: those that matter; of others only what keeps lerobot from the dataset as a whole.
-        thorough: also read states, actions and a few pictures. Without, it is what `annotate` looks at
+        thorough: also read states, actions and labels. Without, it is what `annotate` looks at
             before it begins: metadata, rows, clocks and the frames in video files.
         progress: is called with the stage `check`.
     """
@@ -58,7 +58,7 @@ def inspect(
     steps += [partial(image_issues, source), partial(stats_issues, source)]
     if thorough:
         steps += [partial(link_issues, source), partial(number_issues, source, rows, episodes)]
-        steps += [partial(label_issues, source, episodes), partial(picture_issues, source, episodes)]
+        steps.append(partial(label_issues, source, episodes))
     for done, step in enumerate(steps):
         progress("check", done, len(steps))
         issues += (i for i in step() if thorough or i.kind != "stats" or i.level == "broken")

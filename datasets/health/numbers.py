@@ -1,6 +1,5 @@
-"""Numbers and pictures: NaN, dimensions that never move, and cameras that repeat their frames."""
+"""Numbers: NaN, dimensions that never move, statistics, and clocks."""
 
-import itertools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -15,13 +14,6 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
 from goalreel.errors import DatasetError
 from goalreel.files import read_json
-
-_SAMPLES, _FRAMES = 3, 16
-"""Episodes of a camera, and frames in the middle of each, that are looked at."""
-_SAME = 0.2
-"""A frame that repeats the last one differs from it by less than this share of what others do."""
-_STILL = 0.02
-"""Levels (0-255) by which frames of a still picture differ at most, on average."""
 
 _GAP = 1.5
 """Frames from one row to the next that make a gap."""
@@ -88,52 +80,6 @@ def _numbers(where: str, column: pa.Array) -> NDArray[np.floating]:
     values = np.full((len(column), len(items) // max(1, valid.sum())), np.nan, np.float32)
     values[valid] = to_numpy(items).reshape(valid.sum(), values.shape[1])
     return values
-
-
-def picture_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]:
-    """Cameras that show every second frame twice, or stand still while the robot moves."""
-    sample = chosen[:: max(1, len(chosen) // _SAMPLES)][:_SAMPLES]
-    cameras = [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" not in source.features]
-    for camera in cameras:
-        kinds = _repeats(source, sample, camera)
-        if kinds == {"half_rate"}:
-            yield warning("half_rate", f"{camera} shows every second frame twice; cuts may be a frame off")
-        if kinds == {"frozen"}:
-            text = f"{camera} shows the same picture all the time while the robot moves: leave it out"
-            yield warning("frozen", text)
-
-
-def _repeats(source: Source, sample: Sequence[int], camera: str) -> set[str]:
-    kinds = set[str]()
-    for index in sample:
-        try:
-            episode = source.episode(index)
-            if window := _busiest(episode.state if episode.state.shape[1] else episode.action):
-                frames = [i.pixels.astype(np.int16) for i in episode.frames(camera, window)]
-                kinds.add(_kind([float(np.abs(b - a).mean()) for a, b in itertools.pairwise(frames)]))
-        except DatasetError:
-            continue  # said elsewhere
-    return kinds
-
-
-def _busiest(body: NDArray[np.float32]) -> range | None:
-    """The frames in which the robot moves most; None where it never moves, or for too few frames."""
-    speed = np.abs(np.diff(body, axis=0)).sum(axis=1)
-    if len(body) < _FRAMES or not speed.any():
-        return None
-    start = int(np.convolve(speed, np.ones(_FRAMES - 1), "valid").argmax())
-    return range(start, start + _FRAMES)
-
-
-def _kind(changes: Sequence[float]) -> str:
-    """half_rate, frozen or whole, by how much each frame differs from the one before.
-
-    By the lower quarter, since the keyframes of a still picture differ a little from the frames between them.
-    """
-    even, odd = float(np.quantile(changes[::2], 0.25)), float(np.quantile(changes[1::2], 0.25))
-    if max(even, odd) < _STILL:
-        return "frozen"
-    return "half_rate" if min(even, odd) < _SAME * max(even, odd) else "whole"
 
 
 def stats_issues(source: Source) -> Iterator[HealthIssue]:

@@ -175,7 +175,5 @@ def _last(rows: EpisodeRows, key: str) -> tuple[int, int] | None:
 
 
 def _next(at: tuple[int, int] | None, chunks_size: int) -> tuple[int, int]:
-    if at is None:
-        return (0, 0)
-    chunk, file = at
+    chunk, file = at or (0, -1)
     return (chunk, file + 1) if file < chunks_size - 1 else (chunk + 1, 0)

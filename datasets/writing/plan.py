@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Self
 
 from goalreel.datasets.labels import has_sub_tasks, subtask_labels
 from goalreel.datasets.records import Records
@@ -119,11 +119,10 @@ class BuildPlan:
 
     def made_from(self, *parts: object, episodes: Sequence[int]) -> str:
         """Digest of all that a file with these episodes is made from."""
-        goals = (self.goals.get(e) for e in episodes)
-        marks = (f"{e} {g.digest if g else ''}" for e, g in zip(episodes, goals, strict=True))
-        board_goals = (self.goals[e] for e in episodes if self.tasks and e in self.goals)
-        texts = {name for g in board_goals for name in (g.instruction, *g.names)}
-        tasks = sorted((name, self.tasks[name]) for name in texts & set(self.tasks))
+        goals = {e: self.goals[e] for e in episodes if e in self.goals}
+        marks = (f"{e} {goals[e].digest if e in goals else ''}" for e in episodes)
+        texts = {name for g in goals.values() for name in (g.instruction, *g.names)}
+        tasks = sorted((name, index) for name, index in self.tasks.items() if name in texts)
         camera = [self.key, self.camera, self.size, self.form]
         how = [FORMAT, self.records.source, *camera, tuple(dict(self.text).values()), tasks]
         return digest(json.dumps([*how, list(parts)]), *marks)
@@ -161,18 +160,15 @@ class BuildPlan:
         return cls(source, out, records, key, name, size, goals, clock, text, form)
 
 
-def form_of(feature: dict[str, Any]) -> str:
-    """The form of a sub-goal camera's pictures, by its feature in info.json."""
-    return (feature.get("info") or {}).get(FORM, "plain")
-
-
 def check_form(source: Source, key: str, form: SubGoalForm) -> None:
     """Check that the camera `key`, where the dataset has it already, shows goals in this form.
 
     Raises:
         DatasetError: that is another form.
     """
-    if key in source.features and (existing := form_of(source.features[key])) != form:
+    info = source.features[key].get("info") if key in source.features else {FORM: form}
+    existing = (info or {}).get(FORM, "plain")
+    if existing != form:
         raise DatasetError(
             f"{source.root}: {key!r} shows goals in the form {existing!r}, not {form!r}: "
             f"take --subgoal-form {existing}, or another --subgoal-key"

@@ -11,6 +11,7 @@ from goalreel.annotator.options import Options, RunOptions, WorkerOptions
 from goalreel.cli import bags
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, PresetOptions, with_options
+from goalreel.datasets.bags import TopicRequest
 from goalreel.errors import InputError
 from goalreel.models.presets import ModelChoice
 
@@ -40,7 +41,7 @@ EPILOG = (
     options=FieldOptions(Options, without=("labelled",)),
     run=FieldOptions(RunOptions, without=("in_flight", "workers")),
     cluster=FieldOptions(WorkerOptions),
-    topics=FieldOptions(bags.BagOptions),
+    topics=FieldOptions(TopicRequest, without=("subgoal_topic", "storyboard_topic")),
 )
 def annotate(
     dataset: Annotated[
@@ -62,7 +63,7 @@ def annotate(
             metavar="OWNER/NAME", help="Upload the finished dataset to the Hub.", rich_help_panel=RUN
         ),
     ] = None,
-    topics: bags.BagOptions,
+    topics: TopicRequest,
 ) -> None:
     """Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."""
     with one_line_errors(INTERRUPTED):

@@ -9,8 +9,8 @@ import pytest
 from support import bags as b
 from support.cli import fails
 
+from goalreel.datasets.bags import TopicRequest
 from goalreel.datasets.bags.convert import read_bags
-from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.errors import DatasetError
 
 MS = 1_000_000
@@ -222,7 +222,7 @@ def test_damaged_files_are_refused_or_read_but_never_end_in_a_traceback(tmp_path
         b.image(i * 100 * MS, np.full((16, 16, 3), 9, np.uint8)) for i in range(12)
     ]
     bag = b.write_bag(tmp_path / "bag", sorted(small, key=lambda s: s.at), storage)
-    request = TopicRequest(task="t", states=("/joint_states",))
+    request = TopicRequest(task="t", state_topic=["/joint_states"])
     chance = random.Random(0)
     refusals, read = [], 0
     for file in sorted(bag.iterdir()):

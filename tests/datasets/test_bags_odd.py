@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from support import bags as b
 
+from goalreel.datasets.bags import TopicRequest
 from goalreel.datasets.bags.convert import convert, read_bags
 from goalreel.datasets.bags.excerpts import Cut
 from goalreel.datasets.bags.timeline import SECOND
-from goalreel.datasets.bags.topics import TopicRequest
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
 MS = 1_000_000
 CAMERA = "observation.images.camera"
-STATE = TopicRequest(task="t", states=("/joint_states",))
+STATE = TopicRequest(task="t", state_topic=["/joint_states"])
 
 
 def cut(tmp_path: Path, sent: list[b.Sent], request: TopicRequest = STATE) -> Cut:
@@ -186,7 +186,7 @@ def test_a_pipe_in_the_place_of_a_bag_is_not_waited_for(tmp_path):
 def test_by_the_header_clock_a_camera_whose_clock_is_off_is_refused(tmp_path, ahead):
     off = [b.image(s.at, b.moving(i), taken=s.at + ahead * SECOND) for i, s in enumerate(camera())]
     states = joints(60, ("a", "b"))
-    request = TopicRequest(task="t", states=("/joint_states",), clock="header")
+    request = TopicRequest(task="t", state_topic=["/joint_states"], clock="header")
     with pytest.raises(DatasetError, match=rf"stamps of /.* are {abs(ahead)}.0 s older than .*--clock rec"):
         cut(tmp_path, off + states, request)
     assert cut(tmp_path / "fine", camera() + states, request).excerpts

@@ -36,7 +36,7 @@ from support.faults import (
 )
 from support.killing import tree
 from support.places import ROOT
-from support.recordings import lerobot_reads, make_dataset
+from support.recordings import lerobot_reads
 
 from goalreel.datasets.health.inspect import inspect, refuse_broken
 from goalreel.datasets.health.issues import HealthIssue, spell
@@ -201,13 +201,13 @@ CASES: dict[str, Case] = {
     ),  # float32 holds no tenths of a second there
     "a clock that jumps by hours": Case(times(lambda t: t + 3e4), "time_span broken fails"),
     "a camera's file is missing": Case(unlink(video(WRIST)), "video_file broken fails"),
-    "a camera's file is cut off": Case(truncate(video(WRIST)), "video_end broken fails"),
+    "a camera's file is cut off": Case(truncate(video(WRIST)), "video_frames broken fails"),
     "a clock that jumps beyond the video": Case(
         column(DATA, "timestamp", lambda old: [*old[:-5], *(t + 0.5 for t in old[-5:])]),
-        "video_times broken fails",
+        "video_frames broken fails",
     ),
     "a video that begins late": Case(
-        reshow(video(WRIST), lambda i: i / 10 + 0.3, lambda i: i + 3), "video_start broken fails"
+        reshow(video(WRIST), lambda i: i / 10 + 0.3, lambda i: i + 3), "video_frames broken fails"
     ),
     "a video with a hole": Case(
         reshow(video(WRIST), lambda i: i / 10 + 0.3 * (i >= 15)), "video_frames broken fails"
@@ -217,10 +217,10 @@ CASES: dict[str, Case] = {
     ),
     "no path of videos": Case(totals(video_path=None), "video_file broken fails"),
     "a video at half the rate": Case(
-        reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"
+        reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_frames broken fails"
     ),
     "a video at a rate a little off": Case(
-        reshow(video(WRIST), lambda i: i / 9.9 + 0.024), "video_rate broken fails"
+        reshow(video(WRIST), lambda i: i / 9.9 + 0.024), "video_frames broken fails"
     ),
     "a video a little beside its clock": Case(
         reshow(video(WRIST), lambda i: i / 10 + 0.004), "video_clock warning fails"
@@ -371,18 +371,6 @@ def test_pictures_that_are_not_stored(image_dataset, tmp_path):
     assert not lerobot_reads(root)
 
 
-@pytest.mark.parametrize(
-    ("chosen", "kind"), [(lambda i: i // 2 * 2, "half_rate"), (lambda _: 5, "frozen")], ids=["half", "frozen"]
-)
-def test_a_camera_that_repeats_its_frames(chosen, kind, tmp_path):
-    root = make_dataset(tmp_path / "data", (30, 30))
-    assert issues_of(root) == []
-    reshow(video(WRIST), lambda i: i / 10, chosen)(root)
-    (issue,) = issues_of(root)
-    assert (issue.kind, issue.level) == (kind, "warning")
-    assert WRIST in issue.text
-
-
 def test_other_episodes_matter_only_where_lerobot_reads_them_too(sharded_dataset, tmp_path):
     root = shutil.copytree(sharded_dataset, tmp_path / "data")
     (root / "videos" / WRIST / "chunk-000/file-001.mp4").unlink()
@@ -412,5 +400,5 @@ def test_episodes_are_named_in_a_sentence_and_every_kind_is_documented():
     assert spell(range(0, 20, 2)) == "episodes 0, 2, 4, 6, 8 and 5 more"
     text = (ROOT / "docs/reference/dataset-checks.md").read_text()
     kinds = {case.told.split()[0] for case in CASES.values()}
-    kinds |= {"images", "half_rate", "frozen", "no_camera", "no_numbers", "subtask_rows"}
+    kinds |= {"images", "no_camera", "no_numbers", "subtask_rows"}
     assert [kind for kind in sorted(kinds) if f"`{kind}`" not in text] == []

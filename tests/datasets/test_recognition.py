@@ -6,10 +6,10 @@ from support.recordings import make_dataset
 
 FOLDERS = {
     "": "the folder is empty",
-    "demo_0.hdf5": "a folder of HDF5, not a LeRobot dataset: any4lerobot converts LIBERO's",
-    "1.0.0/droid-train.tfrecord-00000-of-00031": "a folder of RLDS, not a LeRobot dataset: any4lerobot's",
+    "demo_0.hdf5": "a folder of HDF5: any4lerobot converts LIBERO's",
+    "1.0.0/droid-train.tfrecord-00000-of-00031": "a folder of RLDS: any4lerobot's",
     "data/chunk-000/file-000.parquet": "copy the dataset again, with its folder meta",
-    "cam0/episode_0.MP4": "a folder of videos, not a LeRobot dataset: states and actions are needed",
+    "cam0/episode_0.MP4": "a folder of videos or pictures: states and actions are needed",
     "run/run_0.mcap": "goalreel bag2lerobot",
     "notes.txt": "no meta/info.json there",
 }

@@ -5,7 +5,7 @@ import typer.main
 
 from goalreel.annotator.options import Options
 from goalreel.cli.main import app
-from goalreel.datasets.bags.topics import TopicRequest
+from goalreel.datasets.bags import TopicRequest
 from goalreel.drivers import Limits
 from goalreel.errors import InputError
 from goalreel.models.presets import FIELDS, ModelChoice, Preset

@@ -90,10 +90,10 @@ def write(source: Path, out: Path) -> None:
 
 
 def bag(source: Path, folder: Path) -> None:
+    from goalreel.datasets.bags import TopicRequest
     from goalreel.datasets.bags.convert import convert, read_bags, write_goals
-    from goalreel.datasets.bags.topics import TopicRequest
 
-    request = TopicRequest(states=("/joint_states",), actions=("/target",))
+    request = TopicRequest(state_topic=["/joint_states"], action_topic=["/target"])
     folder.mkdir(exist_ok=True)
     cuts = read_bags(source, request)
     convert(cuts, request, folder / "out-recorded")
