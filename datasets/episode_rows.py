@@ -1,7 +1,6 @@
 """`meta/episodes` of a dataset, kept as columns: as Python objects 100,000 rows would take 250 MB."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -11,12 +10,10 @@ from numpy.typing import NDArray
 
 from goalreel.datasets.parquet import (
     are_texts,
-    read_metadata,
     read_schema,
     read_table,
     sort_rows,
     to_numpy,
-    value_spans,
 )
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import find
@@ -24,19 +21,13 @@ from goalreel.files import find
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _WHOLE = (*_NEEDED[:2], "dataset_from_index", "dataset_to_index")
 _AT_ONCE = 1000
-type Place = tuple[int, int]
-"""`data/chunk_index` and `data/file_index`."""
-
-_FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
 
 
 class EpisodeRows:
     """A row an episode, without its statistics, in episode order; each is made when it is asked for."""
 
-    def __init__(self, table: pa.Table, moved: frozenset[int] = frozenset()) -> None:
+    def __init__(self, table: pa.Table) -> None:
         self._table = table.combine_chunks()
-        self.moved = moved
-        """The episodes of which meta/episodes names another data file than they are in."""
         self.indices: NDArray[np.int64] = to_numpy(self._table["episode_index"])
         """Index of each row's episode, ascending, (rows,)."""
 
@@ -95,19 +86,9 @@ class EpisodeRows:
         at = int(np.searchsorted(self.indices, episode))
         return at < len(self) and self.indices[at] == episode
 
-    def places(self) -> list[Place]:
-        """The data file of each row."""
+    def places(self) -> list[tuple[int, int]]:
+        """`data/chunk_index` and `data/file_index` of each row."""
         return list(zip(self.column("data/chunk_index"), self.column("data/file_index"), strict=True))
-
-    def move(self, places: Mapping[int, Place]) -> "EpisodeRows":
-        """Rows with other places of these episodes."""
-        table, moved = self._table, zip(self.indices.tolist(), self.places(), strict=True)
-        chunks, files = zip(*(places.get(episode, place) for episode, place in moved), strict=True)
-        for name, values in (("data/chunk_index", chunks), ("data/file_index", files)):
-            at = table.schema.get_field_index(name)
-            field = table.schema.field(at)
-            table = table.set_column(at, field, pa.array(values, field.type))
-        return EpisodeRows(table, frozenset(places))
 
     def of(self, episode: int) -> dict[str, Any]:
         """The row of an episode.
@@ -151,34 +132,3 @@ def _with_types(root: Path, table: pa.Table) -> pa.Table:
             text = f"{root}: meta/episodes: {field.name} is of type {field.type}: write {needed}"
             raise DatasetError(text) from e
     return table
-
-
-def locate(root: Path, rows: EpisodeRows) -> EpisodeRows:
-    """Return the rows of meta/episodes with the places of the data files that hold the episodes.
-
-    lerobot finds an episode by the column episode_index, not by what meta/episodes says. An episode that is
-    nowhere, or in a file that is not readable, keeps its place.
-    """
-    inside: dict[Place, set[int]] = {}
-    for path in find(root / "data", "*/*.parquet"):
-        if match := _FILE.fullmatch(path.relative_to(root / "data").as_posix()):
-            inside[int(match[1]), int(match[2])] = _episodes(path)
-    named = dict(zip(rows.indices.tolist(), rows.places(), strict=True))
-    moved = {
-        episode: place
-        for place, episodes in inside.items()
-        for episode in episodes & named.keys()
-        if episode not in inside.get(named[episode], ())
-    }
-    return rows.move(moved) if moved else rows
-
-
-def _episodes(path: Path) -> set[int]:
-    """Name the episodes in a data file: by its footer, or by its rows where a row group is of several."""
-    try:
-        spans = value_spans(read_metadata(path), "episode_index")
-        if all(span is not None and span[0] == span[1] for span in spans):
-            return {span[0] for span in spans if span is not None}
-        return set(to_numpy(read_table(path, ["episode_index"])["episode_index"]).tolist())
-    except (pa.ArrowException, OSError, TypeError):  # of lists and structs, which no set holds
-        return set()

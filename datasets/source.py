@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from goalreel.concurrency import map_threaded
 from goalreel.datasets.episode import Episode
-from goalreel.datasets.episode_rows import EpisodeRows, locate
+from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.hub import local_folder
 from goalreel.datasets.info_file import NumberFeatures, find_numbers, read_info, stored
@@ -65,8 +65,7 @@ class Source:
         """Read the metadata of the dataset in the folder `root`, or of that name on the Hub, in a cache."""
         root = local_folder(Path(root))
         info = read_info(root)
-        rows = locate(root, EpisodeRows.read(root))
-        return cls(root, info, rows, read_texts(root / "meta" / "tasks.parquet", "task"))
+        return cls(root, info, EpisodeRows.read(root), read_texts(root / "meta" / "tasks.parquet", "task"))
 
     @property
     def fps(self) -> float:
@@ -139,8 +138,8 @@ class Source:
         """
         missing = self._missing("data", self.info["data_path"])
         for episode in sorted(missing if episodes is None else missing.keys() & set(episodes)):
-            path = missing[episode]
-            raise DatasetError(f"{self.root}: episode {episode}: {path} is missing: copy the dataset again")
+            where, advice = f"{self.root}: episode {episode}", "copy the dataset again, or try check --fix"
+            raise DatasetError(f"{where}: {missing[episode]} is missing: {advice}")
 
     def missing_files(self) -> dict[int, Path]:
         """Map each episode that is not whole to a file of its rows, or of a camera, that is not there."""

@@ -23,7 +23,6 @@ from goalreel.datasets.health.issues import spell
 from goalreel.datasets.health.tables import NUMBERS, FrameRows
 from goalreel.datasets.info_file import check_links, read_info, stored
 from goalreel.datasets.parquet import array, read_metadata, read_schema, read_table
-from goalreel.datasets.source import declares
 from goalreel.datasets.video import VideoIndex
 from goalreel.datasets.writing.files import check_apart, data_files, dataset_files, episode_files, pass_file
 from goalreel.datasets.writing.goals import TASKS
@@ -64,7 +63,7 @@ def repair(
 def _repair(root: Path) -> Iterator[str]:
     paths = data_files(root)
     if paths and all(map(_has_numbers, paths)):
-        for step in (_number_rows, _number_episodes, _measure_cameras, _count_totals):
+        for step in (_number_rows, _number_episodes, _find_starts, _count_totals):
             yield from step(root)
 
 
@@ -125,8 +124,8 @@ def _number_episodes(root: Path) -> Iterator[str]:
         yield f"meta/episodes: {name} written as the rows are"
 
 
-def _measure_cameras(root: Path) -> Iterator[str]:
-    """Write the size of a camera's pictures as its videos have it, and where episodes begin in them.
+def _find_starts(root: Path) -> Iterator[str]:
+    """Write where the episodes begin in the videos of a camera.
 
     A video tells that if it has just the frames of its episodes, in their order.
     """
@@ -141,12 +140,6 @@ def _measure_cameras(root: Path) -> Iterator[str]:
             videos = {path: VideoIndex.read(path) for path in of_file}
         except DatasetError:
             continue
-        sizes, feature = {video.size for video in videos.values()}, info["features"][camera]
-        if len(sizes) == 1 and (size := sizes.pop()) and not declares(feature, size):
-            channels = 1 if 1 in (feature.get("shape") or ()) else 3
-            feature |= {"shape": [size[1], size[0], channels], "names": ["height", "width", "channels"]}
-            write_json(root / _INFO, info)
-            yield f"{_INFO}: {camera} given the size of its videos, {size[0]}x{size[1]}"
         starts, ends = dict[int, float](), dict[int, float]()
         for path, rows in of_file.items():
             starts |= _starts(videos[path], rows, f"{prefix}/from_timestamp", fps)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.faults import DATA, EPISODES, FRONT, WRIST, Fault, both, column, info, reshow, table, video
+from support.faults import DATA, EPISODES, FRONT, WRIST, Fault, both, column, info, reshow, video
 from support.recordings import make_dataset, moving_square
 
 from goalreel.datasets.source import Source
@@ -44,13 +44,6 @@ def clock(shown: Callable[[int], float], first: float = 0.0) -> Fault:
     return apply
 
 
-def move_rows(root: Path) -> None:
-    """Leave the rows of the last two episodes to another data file, of which meta/episodes knows nothing."""
-    shutil.copy(root / DATA, root / "data/chunk-000/file-001.parquet")
-    table(DATA, lambda t: t[: int(STARTS[1])])(root)
-    table("data/chunk-000/file-001.parquet", lambda t: t[int(STARTS[1]) :])(root)
-
-
 ODD: dict[str, tuple[str, Fault]] = {
     "a healthy one": ("video", lambda root: None),
     "9.9 frames a second": ("video", clock(lambda i: 0.101 * i)),
@@ -60,14 +53,6 @@ ODD: dict[str, tuple[str, Fault]] = {
         both(info(lambda i: i.update(fps=30)), clock(lambda i: (i + 9 * (i // 4)) / 29.97, first=5.0)),
     ),
     "frames at any time": ("image", clock(lambda i: i / 10 + WANDER[i], first=0.7)),
-    "stale places": (
-        "video",
-        both(
-            move_rows,
-            column(EPISODES, "data/file_index", lambda _: [1, 7, 0]),
-            column(EPISODES, f"videos/{WRIST}/from_timestamp", lambda old: [t + 2e-5 for t in old]),
-        ),
-    ),
 }
 
 

@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -88,16 +87,6 @@ def test_frames_in_any_order_twice_and_by_several_threads(video_dataset):
     with ThreadPoolExecutor(3) as pool:
         found = list(pool.map(lambda pair: episode.frames(FRONT, pair), pairs))
     assert found == [[every[a], every[b]] for a, b in pairs]
-
-
-@pytest.mark.parametrize("value", [[1.0], {"a": 1}])
-def test_an_episode_index_that_is_no_number_names_no_episode(value, root):
-    def change(old: pa.Table) -> pa.Table:
-        at = old.column_names.index("episode_index")
-        return old.set_column(at, "episode_index", pa.array([value] * len(old)))
-
-    table(DATA, change)(root)
-    assert not Source.open(root).rows.moved
 
 
 @pytest.mark.parametrize("frames", [1, 2, 50])
@@ -334,28 +323,6 @@ def test_a_thin_camera_is_refused(kind, request, monkeypatch):
         DatasetError, match=r"episode 0: .*front.* an image of 48x48 pixels is too thin: crop"
     ):
         Source.open(request.getfixturevalue(kind)).episode(0).frames(FRONT, [0])
-
-
-STALE: dict[str, Callable[[list], list]] = {
-    "one too low": lambda places: [max(0, place - 1) for place in places],
-    "no such file": lambda places: [place + 70 for place in places],
-    "the other way round": lambda places: places[::-1],
-}
-
-
-@pytest.mark.parametrize("name", STALE)
-def test_an_episode_is_where_its_rows_are(name, sharded_dataset, tmp_path):
-    root = shutil.copytree(sharded_dataset, tmp_path / "data")
-    column(EPISODES, "data/file_index", STALE[name])(root)
-    before, after = Source.open(sharded_dataset), Source.open(root)
-    assert not before.rows.moved
-    after.check_data()
-    for index in before.indices:
-        assert np.array_equal(before.episode(index).state, after.episode(index).state)
-        assert before.data_path(index).name == after.data_path(index).name
-    assert dict(before.fingerprint().episodes) == dict(after.fingerprint().episodes), "its corrections stay"
-    (stale,) = (issue for issue in check(root).issues if issue.kind == "stale_file")
-    assert set(stale.episodes) == after.rows.moved != set()
 
 
 @pytest.mark.long
