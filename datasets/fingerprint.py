@@ -8,7 +8,7 @@ says which recording it is, WORDS of its tasks and sub-task labels, on which a p
 
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import cached_property
@@ -40,11 +40,7 @@ _WORDS = ("task_index", "subtask_index", "language_persistent", "language_events
 
 def same_frames(first: str | None, other: str | None) -> bool:
     """Tell if both name the same recording, whatever its words are now."""
-    return _parts(first)[:1] == _parts(other)[:1]
-
-
-def _parts(id: str | None) -> Sequence[str | None]:
-    return [None] if id is None else id.split("-")
+    return (first or "").partition("-")[0] == (other or "").partition("-")[0]
 
 
 @dataclass(frozen=True)

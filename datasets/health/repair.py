@@ -57,14 +57,10 @@ def repair(
         for done, path in enumerate(files, start=1):
             pass_file(path, part / path.relative_to(dataset), dataset)
             progress("copy", done, len(files))
-        return tuple(_repair(part))
-
-
-def _repair(root: Path) -> Iterator[str]:
-    paths = data_files(root)
-    if paths and all(map(_has_numbers, paths)):
-        for step in (_number_rows, _number_episodes, _find_starts, _count_totals):
-            yield from step(root)
+        paths = data_files(part)
+        readable = paths and all(map(_has_numbers, paths))
+        steps = (_number_rows, _number_episodes, _find_starts, _count_totals) if readable else ()
+        return tuple(line for step in steps for line in step(part))
 
 
 def _has_numbers(path: Path) -> bool:

@@ -162,13 +162,6 @@ def pass_file(path: Path, target: Path, root: Path) -> None:
     (link_or_copy if path.relative_to(root).parts[0] in _LINKED else copy)(path, target)
 
 
-def drop_gone(source: Source, out: Path, key: str, marks: FileMarks) -> None:
-    """Remove files from OUT that IN no longer has, as after a merge."""
-    for path in surplus_files(source, out, key):
-        path.unlink()
-        marks.drop(path)
-
-
 def surplus_files(source: Source, out: Path, key: str) -> list[Path]:
     """The files of OUT that IN does not have, apart from those of the sub-goal camera `key`."""
     cameras = [out / "videos" / camera for camera in source.cameras if camera != key]

@@ -25,7 +25,7 @@ from goalreel.datasets.labels import (
     language_row,
     persistent_rows,
 )
-from goalreel.datasets.parquet import array, episode_tables, read_schema, read_table, to_numpy
+from goalreel.datasets.parquet import array, episode_tables, read_schema, to_numpy
 from goalreel.datasets.writing.goals import Goals, frame_tasks
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 from goalreel.files import TMP, atomic, find, read_json, write_bytes
@@ -197,30 +197,26 @@ def put_rows(root: Path, rows: Mapping[int, Sequence[RecordedRow]]) -> None:
 
     Its files are replaced together, once all are written: a kill before that leaves the recording as it was.
     """
-    import pyarrow.compute as pc
     from lerobot.datasets.io_utils import write_table_one_row_group_per_episode
     from lerobot.datasets.language import language_feature_info
 
     types, new = language_types(), root / f"{TMP}rows"  # beside data/, of which lerobot reads every file
     try:
         for shard in find(root / "data", "**/*.parquet"):
-            table = read_table(shard).replace_schema_metadata(None)
-            columns: dict[str, list[pa.Array]] = {PERSISTENT: [], EVENTS: []}
-            for episode in table["episode_index"].unique().to_pylist():
-                part = table.filter(pc.field("episode_index") == episode)
-                times = part["timestamp"].to_numpy()
-                made = [language_row(style, text, times[at]) for at, style, text in rows.get(episode, ())]
-                for name, parts in columns.items():
-                    if name in part.column_names and not (made and name == PERSISTENT):
-                        parts.append(canonical(part[name].combine_chunks(), types[name]))
-                    else:
-                        parts.append(spread(made if name == PERSISTENT else (), times, types[name]))
-            table = table.select([name for name in table.column_names if name not in columns])
-            for name, parts in columns.items():
-                table = table.append_column(pa.field(name, types[name]), pa.chunked_array(parts))
+            parts = list[pa.Table]()
+            for episode, part in episode_tables(shard):
+                times, columns = to_numpy(part["timestamp"]), _old_columns(part, types, had_camera=False)
+                if made := [
+                    language_row(style, text, times[at]) for at, style, text in rows.get(episode, ())
+                ]:
+                    columns[PERSISTENT] = spread(made, times, types[PERSISTENT])
+                part = part.select([name for name in part.column_names if name not in types])
+                for name, values in columns.items():
+                    part = part.append_column(pa.field(name, types[name]), values)
+                parts.append(part.replace_schema_metadata(None))
             written = new / shard.relative_to(root)
             written.parent.mkdir(parents=True, exist_ok=True)
-            write_table_one_row_group_per_episode(table, written)
+            write_table_one_row_group_per_episode(pa.concat_tables(parts), written)
         info = read_json(root / "meta" / "info.json")
         info["features"] |= language_feature_info()
         for written in new.rglob("*.parquet"):

@@ -182,26 +182,21 @@ def write_stats(root: Path, out: Path, key: str, numbers: Sequence[str] = ()) ->
 
 
 def episode_stats(root: Path, feature: str, shape: tuple[int, ...]) -> list[Stats]:
-    """The statistics of a feature in each file of meta/episodes, of the form that `aggregate` takes."""
-    episodes: list[Stats] = []
-    for file in episode_files(root):
-        names = [n for n in read_schema(file).names if n.startswith(f"stats/{feature}/")]
-        episodes.append({k: v for n in names for k, v in _arrays(read_table(file, [n]), shape).items()})
-    return episodes
-
-
-def _arrays(table: pa.Table, item_shape: tuple[int, ...]) -> dict[str, NDArray[np.generic]]:
-    """The numbers of statistics columns by name, (rows, *item_shape) or, of the count, (rows, 1).
+    """The statistics of a feature in each file of meta/episodes, of the form that `aggregate` takes.
 
     Episodes without any are left out. As Python lists the numbers would take 5 KB an episode.
     """
-    arrays = {}
-    for name in table.column_names:
-        values, shape = table[name].combine_chunks(), (1,) if name.endswith("/count") else item_shape
-        for _ in shape:
-            values = list_items(values)
-        arrays[name.rpartition("/")[2]] = to_numpy(values).reshape(-1, *shape)
-    return arrays
+    groups, prefix = list[Stats](), f"stats/{feature}/"
+    for file in episode_files(root):
+        stats: Stats = {}
+        for column in [name for name in read_schema(file).names if name.startswith(prefix)]:
+            name, values = column.removeprefix(prefix), read_table(file, [column])[column].combine_chunks()
+            item_shape = (1,) if name == "count" else shape
+            for _ in item_shape:
+                values = list_items(values)
+            stats[name] = to_numpy(values).reshape(-1, *item_shape)
+        groups.append(stats)
+    return groups
 
 
 def write_info(job: BuildPlan, video: Path | None) -> None:

@@ -26,10 +26,10 @@ from goalreel.datasets.writing.files import (
     check_apart,
     check_edits,
     data_files,
-    drop_gone,
     episode_files,
     meta_digest,
     pass_on,
+    surplus_files,
 )
 from goalreel.datasets.writing.goals import TASKS, tasks_file
 from goalreel.datasets.writing.language import rewrite_shard
@@ -215,9 +215,10 @@ def build(
     if job.marks.fresh(info, everything) is None:
         job.marks.drop(info)
         info.unlink(missing_ok=True)
-    drop_gone(job.source, out, camera_key, job.marks)
-    besides = {CARD, *([TASKS] if job.task_per_frame else [])}
-    pass_on(root, out, besides)
+    for path in surplus_files(job.source, out, camera_key):  # as after a merge
+        path.unlink()
+        job.marks.drop(path)
+    pass_on(root, out, {CARD, TASKS} if job.task_per_frame else {CARD})
     for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
         progress(done, total)
     if emptied := job.emptied:
@@ -237,7 +238,9 @@ def _steps(
     """Make one file after the other, skipping those that are made."""
     root, meta_folder = job.source.root, job.out / "meta"
     for path in shards:
-        _make_shard(job, path)
+        target = job.out / path.relative_to(root)
+        made_from = job.made_from(path.name, file_digest(path), episodes=job.inside.get(path, []))
+        job.marks.once(target, made_from, partial(rewrite_shard, path, target, job))
         yield
     stats, files = dict[int, Stats](), set[Path]()
     for video in videos:
@@ -263,9 +266,3 @@ def _steps(
     describe = partial(meta.write_info, job, probe)
     job.marks.once(meta_folder / "info.json", everything, describe)
     yield
-
-
-def _make_shard(job: BuildPlan, path: Path) -> None:
-    target = job.out / path.relative_to(job.source.root)
-    made_from = job.made_from(path.name, file_digest(path), episodes=job.inside.get(path, []))
-    job.marks.once(target, made_from, partial(rewrite_shard, path, target, job))

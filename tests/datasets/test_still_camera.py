@@ -1,6 +1,5 @@
 """The camera of the goal images stands still, whatever it is called."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import SimpleNamespace
@@ -8,7 +7,6 @@ from typing import cast
 
 import numpy as np
 import pytest
-from support.places import SHARED
 
 from goalreel.annotator.questions import find_question
 from goalreel.datasets.source import Source, find_still_camera
@@ -90,34 +88,6 @@ def test_the_only_camera_is_taken_and_said_to_move_if_it_does():
         found = find_still_camera(cameras(name))
         assert (found.value, found.confidence) == (f"observation.images.{name}", "likely")
         assert ("it moves with the robot" in found.reason) == moves
-
-
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
-def test_the_names_of_real_cameras_may_be_swapped(order):
-    """The pictures of the wrist, under the name of another camera."""
-    root = SHARED / "droid_new_setup"
-    if not root.is_dir():
-        pytest.skip(f"no real episodes at {root}")
-    source = Source.open(root)
-    swap = dict(zip(source.cameras, (source.cameras[i] for i in order), strict=True))
-
-    class Swapped(Source):
-        def episode(self, index):
-            it = source.episode(index)
-            return Renamed(len(it), lambda camera, indices: it.frames(swap[camera], indices))
-
-    found = find_still_camera(Swapped(source.root, source.info, source.rows, source.tasks))
-    assert found.confidence == "certain"
-    assert "exterior" in swap[found.value]
-
-
-@dataclass(frozen=True)
-class Renamed:
-    length: int
-    frames: Callable[[str, list[int]], list[Image]]
-
-    def __len__(self) -> int:
-        return self.length
 
 
 def test_real_cameras_on_a_wrist_move(real_dataset):

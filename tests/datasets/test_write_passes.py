@@ -146,18 +146,6 @@ def test_a_first_pass_leaves_the_rows_of_other_episodes_and_of_one_without_a_pla
     assert not features[FRONT].keys() ^ features[KEY].keys()
 
 
-def test_linked_folders_are_passed_on_whole(source, video_dataset, annotated, tmp_path):
-    disk = tmp_path / "disk"
-    shutil.move(source / "videos", disk)
-    (source / "videos").symlink_to(disk)
-    (disk / "back").symlink_to(source)
-    assert Source.open(source).fingerprint() == Source.open(video_dataset).fingerprint()
-    out = annotated(source, tmp_path / "out", {0: {}}, follow_links=True)
-    assert tree(out / "videos" / FRONT) == tree(video_dataset / "videos" / FRONT)
-    assert not (out / "videos" / "back").exists()
-    assert load(out)[20][FRONT].shape == (3, 48, 48)
-
-
 def test_another_disk_gets_copies(video_dataset, annotated, tmp_path, monkeypatch):
     linked = annotated(video_dataset, tmp_path / "linked", {0: {}})
 
