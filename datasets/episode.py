@@ -149,9 +149,7 @@ class Episode:
                 decoded = decode(video, pts)
                 for height, width, _ in {picture.shape for picture in decoded.values()}:
                     check_picture_size(width, height)
-            except DatasetError as e:
-                raise DatasetError(f"{e} (episode {self.index})") from e
-            except InputError as e:
+            except (DatasetError, InputError) as e:
                 raise DatasetError(f"{self._where}: {camera}: {e}") from e
             pictures = [decoded[p] for p in pts]
         else:
@@ -184,7 +182,7 @@ class Episode:
         Raises:
             DatasetError: the file or some of the frames are missing.
         """
-        prefix, here = f"videos/{camera}", f"(episode {self.index})"
+        prefix = f"videos/{camera}"
         try:
             start = float(self.row[f"{prefix}/from_timestamp"])
             path = stored(self.root, self.info["video_path"], self.row, prefix, video_key=camera)
@@ -192,7 +190,7 @@ class Episode:
         except (KeyError, TypeError) as e:
             raise DatasetError(f"{self._where}: meta/episodes does not say where {camera} is stored") from e
         except DatasetError as e:
-            raise DatasetError(f"{e} {here}") from e
+            raise DatasetError(f"{self._where}: {e}") from e
         times, tolerance = self.timestamps.astype(np.float64), 0.5 / self.fps
         pts = video.find(start + times[list(indices)], tolerance)
         found = [p for p in pts if p is not None]

@@ -21,8 +21,8 @@ _OF_EPISODES = (
     "stale_file",
 )
 _OF_EPISODES += ("not_finite", "time_order", "time_span", "gaps", "drift", "jitter", "starts_closed")
-_OF_WORDS = ("tasks", "task_order", "no_instruction", "empty_task", "subtask_rows", "annotations")
-_OF_WORDS += ("subtask_index", "task_per_frame", "subgoal_camera", "silent", "identifier")
+_OF_WORDS = ("tasks", "task_order", "no_instruction", "empty_task", "labels", "subgoal_camera")
+_OF_WORDS += ("silent", "identifier")
 _SHOWN = 5
 
 

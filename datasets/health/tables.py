@@ -1,7 +1,7 @@
 """Checks that metadata, data files and words agree: lerobot's loader believes much of it unseen."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
@@ -20,7 +20,6 @@ from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import data_files, episode_files
 from goalreel.errors import DatasetError, first_line
-from goalreel.terms import LabelForm
 
 NUMBERS = ("episode_index", "frame_index", "index", "task_index", "timestamp")
 MISSING = np.iinfo(np.int64).min
@@ -105,12 +104,6 @@ _NO_TENSOR = (
 )
 _COPY = "copy the dataset again"
 _TASKS = "meta/tasks.parquet"
-_LABEL_KINDS: Mapping[LabelForm, str] = {
-    "rows": "subtask_rows",
-    "annotations": "annotations",
-    "subtask_index": "subtask_index",
-    "tasks": "task_per_frame",
-}
 
 
 def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue]:
@@ -313,15 +306,11 @@ def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]
     for form, episodes in label_forms.items():
         how = "--planner rows" if form == next(iter(label_forms)) else f"--planner rows --labels {form}"
         text = f"{spell(episodes)}: sub-task labels in {LABEL_FORMS[form]}: {how} keeps them"
-        yield note(_LABEL_KINDS[form], f"{text}, --replace-rows writes new ones", episodes)
-    presence: Mapping[LabelForm, bool] = {
-        "annotations": (source.root / ANNOTATIONS).is_file(),
-        "subtask_index": "subtask_index" in features or (source.root / SUBTASKS).is_file(),
-    }
-    for form in presence:
-        if presence[form] and form not in label_forms:
+        yield note("labels", f"{text}, --replace-rows writes new ones", episodes)
+    for form, path in (("annotations", ANNOTATIONS), ("subtask_index", SUBTASKS)):
+        if form not in label_forms and (form in features or (source.root / path).is_file()):
             text = f"{LABEL_FORMS[form]}: no sub-task there can be read, and annotate leaves it as it is"
-            yield note(_LABEL_KINDS[form], text)
+            yield note("labels", text)
     if goals := [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" in features]:
         records = " and its records" if (source.root / FOLDER).is_dir() else ""
         text = f"the sub-goal camera {', '.join(goals)}{records} of an earlier run: annotate replaces"

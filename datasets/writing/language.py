@@ -134,15 +134,13 @@ def merge_rows(
     A plan refreshed at an interjection stays: lerobot's validator wants one at that very moment.
     """
     styles = {*dropped, *(row["style"] for row in new)}
-    planned = {row["timestamp"] for row in new if row["style"] == "plan"}
-
-    def stays(row: LanguageRow) -> bool:
-        if row["style"] not in styles:
-            return True
-        return row["style"] == "plan" and row["timestamp"] in interjected and row["timestamp"] not in planned
-
-    rows = [row for row in old if stays(row)] + list(new)
-    return sorted(rows, key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
+    refreshed = interjected - {row["timestamp"] for row in new if row["style"] == "plan"}
+    kept = [
+        row
+        for row in old
+        if row["style"] not in styles or (row["style"] == "plan" and row["timestamp"] in refreshed)
+    ]
+    return sorted([*kept, *new], key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
 
 
 def spread(rows: Sequence[LanguageRow], timestamps: NDArray[np.float32], kind: pa.ListType) -> pa.Array:

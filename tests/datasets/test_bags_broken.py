@@ -105,7 +105,7 @@ BAGS: dict[str, tuple[Change, tuple[str, ...], str]] = {
         TASK,
         "pass --image-topic; it has /image (sensor_msgs/msg/Image), /wrist/image",
     ),
-    "a depth map": (pictures(np.zeros((48, 48), np.uint16), "16UC1"), TASK, "'16UC1' is a depth map"),
+    "a depth map": (pictures(np.zeros((48, 48), np.uint16), "16UC1"), TASK, "image encoding '16UC1'"),
     "another size": (pictures(np.zeros((48, 40, 3), np.uint8)), TASK, "pictures of 48x48 and of 40x48"),
     "odd pictures": (
         lambda _: [b.image(i * 100 * MS, np.zeros((47, 48, 3), np.uint8)) for i in range(3)],

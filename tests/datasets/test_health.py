@@ -180,7 +180,7 @@ CASES: dict[str, Case] = {
     ),
     "no instruction at all": Case(column(TASKS, "task", lambda _: [" "]), "no_instruction broken -"),
     "a task for each frame": Case(
-        both(table(TASKS, lambda _: TWO), start("task_index", 0, 0, 0, 1, 1)), "task_per_frame note reads"
+        both(table(TASKS, lambda _: TWO), start("task_index", 0, 0, 0, 1, 1)), "labels note reads"
     ),
     "frames with an empty task": Case(
         both(table(TASKS, lambda _: DOUBTFUL), start("task_index", 0, 0, 0, 1, 1)), "empty_task warning reads"
@@ -241,11 +241,9 @@ CASES: dict[str, Case] = {
         write("meta/stats.json", json.dumps({"action": {"mean": [NAN]}})), "stats warning reads"
     ),
     "sub-tasks as lerobot 0.4 had them": Case(
-        both(add("subtask_index", [0]), feature("subtask_index", **NUMBER)), "subtask_index note reads"
+        both(add("subtask_index", [0]), feature("subtask_index", **NUMBER)), "labels note reads"
     ),
-    "labels of an annotation tool": Case(
-        write("meta/lerobot_annotations.json", "{}"), "annotations note reads"
-    ),
+    "labels of an annotation tool": Case(write("meta/lerobot_annotations.json", "{}"), "labels note reads"),
     "a sub-goal camera": Case(feature("wrist_is_pad", **NUMBER), "subgoal_camera note -"),
 }
 MENDED = {name: case for name, case in CASES.items() if case.mended}
@@ -381,8 +379,8 @@ def test_other_episodes_matter_only_where_lerobot_reads_them_too(sharded_dataset
 def test_rows_of_sub_tasks(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "out", {1: {}})
     kinds = {issue.kind: issue for issue in issues_of(out)}
-    assert set(kinds) == {"subtask_rows", "subgoal_camera"}
-    assert kinds["subtask_rows"].episodes == (1,)
+    assert set(kinds) == {"labels", "subgoal_camera"}
+    assert kinds["labels"].episodes == (1,)
 
 
 def test_a_dataset_without_numbers_or_cameras(root):
@@ -398,5 +396,5 @@ def test_episodes_are_named_in_a_sentence_and_every_kind_is_documented():
     assert spell(range(0, 20, 2)) == "episodes 0, 2, 4, 6, 8 and 5 more"
     text = (ROOT / "docs/reference/dataset-checks.md").read_text()
     kinds = {case.told.split()[0] for case in CASES.values()}
-    kinds |= {"images", "no_camera", "no_numbers", "subtask_rows"}
+    kinds |= {"images", "no_camera", "no_numbers"}
     assert [kind for kind in sorted(kinds) if f"`{kind}`" not in text] == []

@@ -163,7 +163,7 @@ def no_episode(root: Path) -> None:
 
 
 BROKEN: dict[str, tuple[Fault, str]] = {
-    "missing video": (unlink(VIDEO), r"file-000.mp4: the video file is missing.*\(episode 0\)"),
+    "missing video": (unlink(VIDEO), "episode 0: .*file-000.mp4: the video file is missing"),
     "truncated video": (
         truncate(VIDEO, 0.5),
         r"file-000.mp4: .* of the 9 frames of episode 1 are in the video .*goalreel check",
@@ -303,7 +303,7 @@ def test_corrupt_pixels_are_found_when_decoding(root):
     content[begin : begin + 300] = b"\xff" * 300
     (root / VIDEO).write_bytes(content)
     episode = Source.open(root).episode(0)
-    with pytest.raises(DatasetError, match=r"file-000.mp4.*decod.*\(episode 0\)"):
+    with pytest.raises(DatasetError, match=r"episode 0: .*file-000.mp4.*decod"):
         episode.frames(FRONT, range(len(episode)))
 
 
