@@ -61,10 +61,9 @@ class EpisodeRows:
             names = ", ".join(sorted(missing))
             raise DatasetError(f"{files[0]}: misses the columns {names}: copy the dataset again")
         table = _with_types(root, table)
-        if empty := table["episode_index"].null_count:
-            raise DatasetError(
-                f"{root}: meta/episodes: episode_index is empty in {empty} row(s): number them"
-            )
+        for name in ("episode_index", "data/chunk_index", "data/file_index"):
+            if empty := table[name].null_count:
+                raise DatasetError(f"{root}: meta/episodes: {name} is empty in {empty} row(s): fill it")
         return cls(sort_rows(table, "episode_index"))
 
     @property

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from support import bags as b
 from support.cli import fails, goalreel
+from support.faults import DATA
 from support.recordings import load
 
 from goalreel.claims import Claim
@@ -297,3 +298,10 @@ def test_annotate_takes_a_bag(tmp_path):
     assert SUBGOAL in Source.open(out).cameras
     again = run(*arguments)
     assert (again["annotated"], again["resumed"]) == (0, 1)
+
+
+def test_a_bare_file_is_a_bag_too(plain, tmp_path):
+    bag, source = plain
+    (file,) = (p for p in bag.iterdir() if p.suffix in (".mcap", ".db3"))
+    again = convert(file, tmp_path / "out", "--task", "tidy up", *TOPICS)
+    assert (again.root / DATA).read_bytes() == (source.root / DATA).read_bytes()

@@ -190,3 +190,10 @@ def test_by_the_header_clock_a_camera_whose_clock_is_off_is_refused(tmp_path, ah
     with pytest.raises(DatasetError, match=rf"stamps of /.* are {abs(ahead)}.0 s older than .*--clock rec"):
         cut(tmp_path, off + states, request)
     assert cut(tmp_path / "fine", camera() + states, request).excerpts
+
+
+def test_a_second_camera_that_stops_ends_the_episode(tmp_path, caplog):
+    sent = camera(200) + [b.image(s.at, b.moving(1), topic="/wrist/image") for s in camera(30)]
+    found = cut(tmp_path, sent, TopicRequest(task="t", image_topic=["/image", "/wrist/image"]))
+    assert [len(e.moments) for e in found.excerpts] == [30]
+    assert "/wrist/image: nothing for 17.0 s, 2.9 s into the episode" in caplog.text

@@ -248,6 +248,10 @@ REFUSED: dict[str, tuple[Fault, str]] = {
         pandas_type(EPISODES, f"videos/{FRONT}/file_index", "float64"),
         "front/file_index is of type double: write whole numbers, as int64",
     ),
+    "no place of the data": (
+        column(EPISODES, "data/file_index", lambda old: [None, *old[1:]]),
+        "data/file_index is empty in 1 row.s.: fill it",
+    ),
     "a stray file": (stray, "not readable as parquet .*, where lerobot fails: remove a stray file"),
     "a file without episodes": (no_episode, "holds no episode, where lerobot fails: remove the file"),
 }
@@ -413,3 +417,23 @@ def test_a_frame_alone_is_as_among_all_frames(codec, tmp_path):
         some = reading.decode(index, chosen)
         assert sorted(some) == sorted(chosen)
         assert all(np.array_equal(some[at], frames[at]) for at in chosen)
+
+
+def test_a_new_file_is_read_anew(root, tmp_path):
+    Source.open(root).episode(1).frames(FRONT, [0, 8])
+    (tmp_path / "new.mp4").write_bytes(b"none")
+    (tmp_path / "new.mp4").replace(root / VIDEO)
+    with pytest.raises(DatasetError, match="not a readable video"):
+        Source.open(root).episode(1).frames(FRONT, [8])
+
+
+def test_a_video_of_no_known_codec_is_named(root):
+    (root / VIDEO).write_bytes((root / VIDEO).read_bytes().replace(b"avc1", b"zzzz"))
+    with pytest.raises(DatasetError, match="of no known codec"):
+        Source.open(root).episode(1).frames(FRONT, [8])
+
+
+def test_paths_that_info_leaves_out_are_lerobots(root):
+    before = json.loads((root / "meta/info.json").read_text())
+    info(lambda i: [i.pop(name) for name in ("data_path", "video_path")])(root)
+    assert Source.open(root).info == before

@@ -10,6 +10,7 @@ import pytest
 
 from goalreel.annotator.questions import find_question
 from goalreel.datasets.source import Source, find_still_camera
+from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.robot import Robot
@@ -95,3 +96,13 @@ def test_real_cameras_on_a_wrist_move(real_dataset):
     found = find_still_camera(source)
     assert found.value == source.camera(None)
     assert found.confidence == ("certain" if len(source.cameras) > 1 else "likely")
+
+
+def test_without_pictures_the_name_decides():
+    class Broken(Seen):
+        def episode(self, index):
+            raise DatasetError("no such file")
+
+    source = cameras("moving_hand", "moving_top")
+    found = find_still_camera(Broken(source.root, source.info, source.rows, source.tasks))
+    assert (found.value, found.confidence) == ("observation.images.moving_top", "likely")

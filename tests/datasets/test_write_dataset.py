@@ -1,7 +1,6 @@
 """The written dataset, as lerobot itself sees it: loader, decoders, language, statistics, metadata."""
 
 import json
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -105,39 +104,6 @@ def test_data_files_are_those_of_lerobots_own_writer(pair, tmp_path):
     rows = datasets.Dataset.from_parquet([str(path) for path in paths])
     assert rows.features[PAD] == datasets.Value("bool")
     assert rows[0]["language_persistent"][0]["style"] == "plan"
-
-
-def test_language_rows_are_those_of_lerobots_own_writer(pair, board, tmp_path):
-    """Staged, validated and written by lerobot, the same rows come out."""
-    from lerobot.annotations.steerable_pipeline import LanguageColumnsWriter, StagingValidator
-    from lerobot.annotations.steerable_pipeline.reader import iter_episodes
-    from lerobot.annotations.steerable_pipeline.staging import EpisodeStaging
-
-    source, out = pair
-    shutil.copytree(source, tmp_path / "theirs")
-    records = list(iter_episodes(tmp_path / "theirs"))
-    for record in records[: len(EPISODES)]:
-        times = record.frame_timestamps
-        mine = board(len(times), **EPISODES[record.episode_index])
-        said = [step.step.name for step in mine.steps if step.status == "accepted"]
-        texts = [("plan", "\n".join(f"{i}. {name}" for i, name in enumerate(said, start=1)), 0)]
-        for step in mine.steps:
-            if step.status == "accepted":
-                done = said[: said.index(step.step.name) + 1]
-                texts.append(("subtask", step.step.name, step.segment.start))
-                texts.append(("memory", f"Done so far: {'; '.join(done)}", step.segment.end))
-        rows = [
-            {"role": "assistant", "content": c, "style": s, "timestamp": times[i], "camera": None}
-            for s, c, i in texts
-            if i < len(times)
-        ]
-        EpisodeStaging(tmp_path / "staging", record.episode_index).write("plan", rows)
-    report = StagingValidator().validate(records, tmp_path / "staging")
-    assert report.ok, report.errors
-    LanguageColumnsWriter().write_all(records, tmp_path / "staging", tmp_path / "theirs")
-    for ours, theirs in zip(data_tables(out), data_tables(tmp_path / "theirs"), strict=True):
-        for name in ("language_persistent", "language_events"):
-            assert ours[name][0].as_py() == theirs[name][0].as_py(), "whose frames 0 have all rows"
 
 
 def test_statistics_are_lerobots(pair, board, tmp_path):
