@@ -234,6 +234,10 @@ REFUSED: dict[str, tuple[Fault, str]] = {
         column(TASKS, "task_index", lambda _: [None]),
         "task_index is no whole number in",
     ),
+    "no place of the data": (
+        column(EPISODES, "data/file_index", lambda old: [None, *old[1:]]),
+        "data/file_index is empty in 1 row.s.: fill it",
+    ),
     "no chunks": (sets(chunks_size=0), "chunks_size is 0: .* greater than 0"),
     "a rate that is true": (sets(fps=True), "fps is True: .* number"),
     "a feature that is none": (info(lambda i: i["features"].update(action=None)), "features.action is None"),
@@ -247,10 +251,6 @@ REFUSED: dict[str, tuple[Fault, str]] = {
     "a video's place as a fraction": (
         pandas_type(EPISODES, f"videos/{FRONT}/file_index", "float64"),
         "front/file_index is of type double: write whole numbers, as int64",
-    ),
-    "no place of the data": (
-        column(EPISODES, "data/file_index", lambda old: [None, *old[1:]]),
-        "data/file_index is empty in 1 row.s.: fill it",
     ),
     "a stray file": (stray, "not readable as parquet .*, where lerobot fails: remove a stray file"),
     "a file without episodes": (no_episode, "holds no episode, where lerobot fails: remove the file"),
