@@ -68,30 +68,20 @@ class World:
         return verdicts
 
 
-def work(world, examiner, storyboards=5, first=0):
+def work(world, examiner=lambda ask: ask, storyboards=5):
     ask = examiner(ask_models(world, world, world))
-    return [
-        run_trajectory(
-            storyboard(Task(id=f"t{i}", instruction="tidy up", image=scene(0)), max_attempts=1), ask
-        )
-        for i in range(first, first + storyboards)
-    ]
+    tasks = [Task(id=f"t{i}", instruction="tidy up", image=scene(0)) for i in range(storyboards)]
+    return [run_trajectory(storyboard(task, max_attempts=1), ask) for task in tasks]
 
 
 def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():
     world = World(lambda true: true)
     examiner = Examiner("model x")
-    candidates = [
-        Candidate(
-            task_id="t",
-            step=i,
-            source=scene(i),
-            image=scene(i + 1),
-            instruction=s.instruction,
-            prompt=s.prompt,
-        )
-        for i, s in enumerate(STEPS)
-    ]
+    candidates = []
+    for i, step in enumerate(STEPS):
+        shown = {"source": scene(i), "image": scene(i + 1)}
+        words = {"instruction": step.instruction, "prompt": step.prompt}
+        candidates.append(Candidate(task_id="t", step=i, **shown, **words))
     found = examine(world, "model x", candidates)
     assert found.on_false.yes == 0
     assert found.on_true.no == 0
@@ -106,16 +96,8 @@ def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():
 def test_controls_cost_their_calls_and_change_no_storyboard():
     plain, examined = World(lambda true: true), World(lambda true: true)
     examiner = Examiner("model x")
-    ask = ask_models(plain, plain, plain)
-    boards = [
-        run_trajectory(
-            storyboard(Task(id=f"t{i}", instruction="tidy up", image=scene(0)), max_attempts=1), ask
-        )
-        for i in range(25)
-    ]
-    assert [b.model_dump_json() for b in work(examined, examiner, 25)] == [
-        b.model_dump_json() for b in boards
-    ]
+    boards, others = work(plain, storyboards=25), work(examined, examiner, 25)
+    assert [b.model_dump_json() for b in others] == [b.model_dump_json() for b in boards]
     assert examined.calls - plain.calls == examiner.examination.asked == quota(100) == 20
     assert quota(400) + quota(400) // 10 + 1 <= 0.08 * 400, "with those whose answer is yes"
 

@@ -1,7 +1,6 @@
 """Random LeRobot v3.0 datasets as people have them, written without lerobot: a recipe, and the files."""
 
 import hashlib
-import io
 import itertools
 import json
 from collections.abc import Sequence
@@ -16,10 +15,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 from hypothesis import strategies as st
-from PIL import Image as Pillow
 
+from goalreel.datasets.labels import language_row
 from goalreel.datasets.parquet import array
 from goalreel.datasets.writing.language import LANGUAGE_FEATURE, language_types
+from goalreel.image import Image
 
 RATES = (5, 10, 15, 24, 30, 50, 29.97)
 CODECS = ("h264", "h264", "hevc", "libvpx-vp9", "libaom-av1")
@@ -31,6 +31,8 @@ TASKS = (
     "把红色方块放进蓝色碗里",
     "Put the cup on the plate, then close the drawer.",
 )
+CHUNK = 2
+"""Files of a folder."""
 CLOCKS = ("steady", "offset", "jitter", "drift", "lost")
 ODD_CLOCKS = CLOCKS[2:]
 """Those of videos that lerobot reads with pyav alone: torchcodec counts frames at a constant rate."""
@@ -63,7 +65,6 @@ class Recipe:
     data: tuple[int, ...]
     """The number of the data file of each episode."""
     meta: tuple[int, ...]
-    chunks_size: int
     state: tuple[str, ...] | None
     """Names of its dimensions, None where only their number is known."""
     keys: tuple[str, str]
@@ -78,7 +79,6 @@ class Recipe:
     """Rows of a row group; 0 is a group an episode."""
     fixed: bool
     """Whether numbers are stored as lists of a fixed size."""
-    stats: bool
     named_index: bool
     linked: bool
 
@@ -128,7 +128,6 @@ def recipes(draw: st.DrawFn) -> Recipe:
         cameras=tuple(cameras),
         data=files(),
         meta=files(),
-        chunks_size=draw(st.sampled_from((1000, 2))),
         state=names,
         keys=draw(st.sampled_from((("observation.state", "action"), ("state", "actions")))),
         extras=draw(st.booleans()),
@@ -139,7 +138,6 @@ def recipes(draw: st.DrawFn) -> Recipe:
         else (),
         group=draw(st.sampled_from((0, 7, 1000))),
         fixed=draw(st.booleans()),
-        stats=draw(st.booleans()),
         named_index=draw(st.booleans()),
         linked=draw(st.booleans()),
     )
@@ -148,9 +146,7 @@ def recipes(draw: st.DrawFn) -> Recipe:
 def write(recipe: Recipe, folder: Path) -> Path:
     """Write the dataset below `folder`, and return where it is."""
     root = folder / "data"
-    features = {**_numbers(recipe), **_pictures(recipe), **(_EXTRAS if recipe.extras else {})}
-    if recipe.rows:
-        features |= dict.fromkeys(language_types(), LANGUAGE_FEATURE)
+    features = _features(recipe)
     places = {f"videos/{_key(c)}": _write_videos(recipe, c, root) for c in recipe.cameras if c.video}
     _write_data(recipe, root, features)
     _write_meta(recipe, root, places)
@@ -160,7 +156,7 @@ def write(recipe: Recipe, folder: Path) -> Path:
         "total_episodes": len(recipe.lengths),
         "total_frames": sum(recipe.lengths),
         "total_tasks": len(recipe.tasks),
-        "chunks_size": recipe.chunks_size,
+        "chunks_size": CHUNK,
         "fps": recipe.fps,
         "splits": {"train": f"0:{len(recipe.lengths)}"},
         "data_path": "data/chunk-{chunk_index:03d}/file-{file_index:03d}.parquet",
@@ -170,10 +166,6 @@ def write(recipe: Recipe, folder: Path) -> Path:
         "features": features,
     }
     (root / "meta/info.json").write_text(json.dumps(info))
-    if recipe.stats:
-        stats = {name: _stats(feature, sum(recipe.lengths)) for name, feature in features.items()}
-        known = {name: of for name, of in stats.items() if of}
-        (root / "meta/stats.json").write_text(json.dumps(known))
     return _linked(root, folder / "datasets--me--arm") if recipe.linked else root
 
 
@@ -191,12 +183,24 @@ def _key(camera: Camera) -> str:
     return f"observation.images.{camera.name}"
 
 
-def _place(recipe: Recipe, number: int) -> tuple[int, int]:
-    return divmod(number, recipe.chunks_size)
+def _features(recipe: Recipe) -> dict[str, Any]:
+    def column(dtype: str, size: int = 1, names: Sequence[str] | None = None) -> dict[str, Any]:
+        return {"dtype": dtype, "shape": [size], "names": names and list(names)}
+
+    features = {key: column("float32", len(recipe.state or ()) or 3, recipe.state) for key in recipe.keys}
+    features["timestamp"] = column("float32")
+    features |= {f"{name}index": column("int64") for name in ("frame_", "episode_", "", "task_")}
+    for camera in recipe.cameras:
+        width, height = camera.size
+        features[_key(camera)] = column("video" if camera.video else "image", names=camera.names)
+        features[_key(camera)]["shape"] = [height, width, 3]
+    if recipe.extras:
+        features |= {"next.reward": column("float32"), "next.done": column("bool"), "note": column("string")}
+    return features | (dict.fromkeys(language_types(), LANGUAGE_FEATURE) if recipe.rows else {})
 
 
-def _file(folder: Path, place: tuple[int, int], suffix: str) -> Path:
-    path = folder / f"chunk-{place[0]:03d}" / f"file-{place[1]:03d}.{suffix}"
+def _file(folder: Path, number: int, suffix: str) -> Path:
+    path = folder / f"chunk-{number // CHUNK:03d}" / f"file-{number % CHUNK:03d}.{suffix}"
     path.parent.mkdir(parents=True, exist_ok=True)
     return path
 
@@ -206,51 +210,12 @@ def _starts(recipe: Recipe) -> list[int]:
     return [0, *itertools.accumulate(recipe.lengths)]
 
 
-def _numbers(recipe: Recipe) -> dict[str, Any]:
-    dims = len(recipe.state or ()) or 3
-    own = {"dtype": "float32", "shape": [dims], "names": recipe.state and list(recipe.state)}
-    plain = {"dtype": "int64", "shape": [1], "names": None}
-    return {
-        **{key: dict(own) for key in recipe.keys},
-        "timestamp": {"dtype": "float32", "shape": [1], "names": None},
-        **{name: dict(plain) for name in ("frame_index", "episode_index", "index", "task_index")},
-    }
-
-
-_EXTRAS: dict[str, Any] = {
-    "next.reward": {"dtype": "float32", "shape": [1], "names": None},
-    "next.done": {"dtype": "bool", "shape": [1], "names": None},
-    "note": {"dtype": "string", "shape": [1], "names": None},
-}
-
-
-def _pictures(recipe: Recipe) -> dict[str, Any]:
-    return {
-        _key(c): {
-            "dtype": "video" if c.video else "image",
-            "shape": [c.size[1], c.size[0], 3],
-            "names": c.names and list(c.names),
-        }
-        for c in recipe.cameras
-    }
-
-
-def _stats(feature: dict[str, Any], frames: int) -> dict[str, Any]:
-    """Statistics in their shape; nobody asks here how true they are."""
-    if feature["dtype"] in ("string", "language"):
-        return {}
-    picture = feature["dtype"] in ("image", "video")
-    shape = (3, 1, 1) if picture else tuple(feature["shape"])
-    numbers = {"min": 0.0, "max": 1.0, "mean": 0.5, "std": 0.3}
-    return {name: np.full(shape, value).tolist() for name, value in numbers.items()} | {"count": [frames]}
-
-
 def _write_videos(recipe: Recipe, camera: Camera, root: Path) -> list[dict[str, Any]]:
     """Write the files of a camera; returns what meta/episodes says of each episode."""
     number = recipe.cameras.index(camera)
     rows = []
     for file, episodes in itertools.groupby(range(len(recipe.lengths)), camera.files.__getitem__):
-        place, at = _place(recipe, file), 0.0
+        at = 0.0
         times, pictures = list[float](), list[np.ndarray]()
         for episode in episodes:
             for i in range(camera.unused):
@@ -263,10 +228,10 @@ def _write_videos(recipe: Recipe, camera: Camera, root: Path) -> list[dict[str, 
                 picture(number, _starts(recipe)[episode] + i, camera.size) for i in range(len(clock))
             ]
             end = at + clock[-1] - clock[0] + 1 / recipe.fps
-            spot = {"chunk_index": place[0], "file_index": place[1]}
+            spot = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
             rows.append({**spot, "from_timestamp": at - clock[0], "to_timestamp": end - clock[0]})
             at = end
-        _encode(_file(root / "videos" / _key(camera), place, "mp4"), camera, recipe.fps, times, pictures)
+        _encode(_file(root / "videos" / _key(camera), file, "mp4"), camera, recipe.fps, times, pictures)
     return rows
 
 
@@ -305,9 +270,7 @@ _OPTIONS = {
 def _write_data(recipe: Recipe, root: Path, features: dict[str, Any]) -> None:
     for file, episodes in itertools.groupby(range(len(recipe.lengths)), recipe.data.__getitem__):
         tables = [_rows(recipe, episode, features) for episode in episodes]
-        with pq.ParquetWriter(
-            _file(root / "data", _place(recipe, file), "parquet"), tables[0].schema
-        ) as writer:
+        with pq.ParquetWriter(_file(root / "data", file, "parquet"), tables[0].schema) as writer:
             for table in tables if recipe.group == 0 else [pa.concat_tables(tables)]:
                 writer.write_table(table, row_group_size=recipe.group or len(table))
 
@@ -339,36 +302,23 @@ def _rows(recipe: Recipe, episode: int, features: dict[str, Any]) -> pa.Table:
     }
     for number, camera in enumerate(recipe.cameras):
         if not camera.video:
-            cells = [_png(picture(number, start + i, camera.size)) for i in range(length)]
+            cells = [Image(picture(number, start + i, camera.size)).png() for i in range(length)]
             names = [f"{_key(camera)}-{i}.png" for i in range(length)]
             stored = [{"bytes": cell, "path": name} for cell, name in zip(cells, names, strict=True)]
             columns[_key(camera)] = pa.array(stored, pa.struct({"bytes": pa.binary(), "path": pa.string()}))
     if recipe.rows:
         persistent, events = language_types().values()
-        said = [language_row(at, style, text, clock) for at, style, text in recipe.rows[episode]]
+        said = [language_row(s, text, clock.astype(np.float32)[at]) for at, s, text in recipe.rows[episode]]
         columns["language_persistent"] = array([said] * length, persistent)
         columns["language_events"] = array([[]] * length, events)
     return pa.table({name: columns[name] for name in features if name in columns})
-
-
-def language_row(frame: int, style: str, text: str, clock: np.ndarray) -> dict[str, Any]:
-    """A row of `language_persistent` as lerobot writes it."""
-    seconds = float(clock.astype(np.float32)[frame])
-    said = {"role": "assistant", "content": text, "style": style}
-    return {**said, "timestamp": seconds, "camera": None, "tool_calls": None}
-
-
-def _png(pixels: np.ndarray) -> bytes:
-    data = io.BytesIO()
-    Pillow.fromarray(pixels).save(data, "png", compress_level=1)
-    return data.getvalue()
 
 
 def _write_meta(recipe: Recipe, root: Path, places: dict[str, list[dict[str, Any]]]) -> None:
     starts = _starts(recipe)
     rows = []
     for episode, length in enumerate(recipe.lengths):
-        data, meta = _place(recipe, recipe.data[episode]), _place(recipe, recipe.meta[episode])
+        data, meta = (divmod(file[episode], CHUNK) for file in (recipe.data, recipe.meta))
         row: dict[str, Any] = {"episode_index": episode, "tasks": [recipe.tasks[recipe.task_of[episode]]]}
         row |= {
             "length": length,
@@ -379,7 +329,7 @@ def _write_meta(recipe: Recipe, root: Path, places: dict[str, list[dict[str, Any
         row |= {f"{key}/{name}": value for key, of in places.items() for name, value in of[episode].items()}
         rows.append({**row, "meta/episodes/chunk_index": meta[0], "meta/episodes/file_index": meta[1]})
     for file, episodes in itertools.groupby(range(len(rows)), recipe.meta.__getitem__):
-        path = _file(root / "meta/episodes", _place(recipe, file), "parquet")
+        path = _file(root / "meta/episodes", file, "parquet")
         pq.write_table(pa.Table.from_pylist([rows[e] for e in episodes]), path)
     index = pd.Index(recipe.tasks, name="task" if recipe.named_index else None)
     pd.DataFrame({"task_index": range(len(recipe.tasks))}, index=index).to_parquet(
