@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 from support.cli import fails, goalreel, invoke
 from support.faults import EPISODES, FRONT, WRIST, column
-from support.places import SUPPORT
 from support.recordings import make_dataset
 from support.review import change, review_page
 from support.steady import contents
@@ -179,8 +178,8 @@ def test_what_lerobot_could_not_read_is_refused_before_anything_is_written(
 def stopped(video_dataset, tmp_path_factory) -> dict[int, dict]:
     """What became of runs that got a signal as soon as an episode was written, by the signal."""
     folder = tmp_path_factory.mktemp("stopped")
-    command = [sys.executable, SUPPORT / "stop_annotate.py", video_dataset, folder, *map(str, STOPS)]
-    done = subprocess.run(command, capture_output=True, text=True)
+    words = ["-m", "support.forked_runs", "stops", video_dataset, folder, *map(str, STOPS)]
+    done = subprocess.run([sys.executable, *words], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return {run["signal"]: run for run in map(json.loads, done.stdout.splitlines())}
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 from support.cli import fails, goalreel, invoke
-from support.places import SUPPORT
 from support.steady import contents
 
 from goalreel.annotator.annotate import open_dataset
@@ -40,7 +39,7 @@ def test_a_part_that_there_is_not(text):
 @pytest.mark.process
 @pytest.mark.long
 def test_processes_at_once_one_of_them_killed_give_the_bytes_of_one_run(sharded_dataset, whole, tmp_path):
-    command = [sys.executable, SUPPORT / "shard_annotate.py", sharded_dataset, tmp_path / "out"]
+    command = [sys.executable, "-m", "support.forked_runs", "shards", sharded_dataset, tmp_path / "out"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert "goalreel build" in done.stdout, "a shard says what comes next"

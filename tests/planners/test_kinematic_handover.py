@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.robots import Made, joints
+from support.robots import joints, made_by
 
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.clauses import split_handovers
@@ -62,7 +62,7 @@ def recordings(giver, taker, fps=20.0, first="right"):
         rng = np.random.default_rng(seed)
         ways = (giver, taker) if first == "left" else (taker, giver)
         state = np.column_stack([rows(way, fps, rng) for way in ways]).astype(np.float32)
-        made.append(Made(state, state, names, names, fps))
+        made.append(made_by(state, state, names, names, fps))
     return made
 
 

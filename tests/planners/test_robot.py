@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from support.places import DATA
-from support.robots import Made, joints, pick_and_place
+from support.robots import joints, made_by, pick_and_place
 
 from goalreel.annotator.questions import find_question
 from goalreel.datasets.source import Source
@@ -55,7 +55,7 @@ def dataset(
         if command is None:
             action = action[:, :0]
         names_of_action = tuple(names) if command else ()
-        recordings.append(Made(state, action, tuple(names), names_of_action, fps))
+        recordings.append(made_by(state, action, tuple(names), names_of_action, fps))
     return recordings
 
 
@@ -151,7 +151,7 @@ def test_what_contradicts_lowers_the_confidence():
 
 def test_what_no_evidence_tells_is_unknown_and_says_what_was_seen():
     (one,) = dataset(1, "low", names=SO101, command=None)
-    half = replace(one, state=one.state[: round(4.4 * 20)], action=one.action[: round(4.4 * 20)])
+    half = replace(one, state=one.state[: round(4.4 * 20)], commands=one.action[: round(4.4 * 20)])
     robot = infer_robot([half])
     assert closed(robot) == (None, "unknown")
     (finding,) = robot.unknown
@@ -173,11 +173,11 @@ def test_a_gripper_that_never_moves_leaves_nothing_to_ask():
 
 def test_a_robot_without_a_gripper_has_none():
     path = np.random.default_rng(0).normal(size=(80, 2)).cumsum(axis=0).astype(np.float32)
-    robot = infer_robot([Made(path, path, ("x", "y"), ("x", "y"))])
+    robot = infer_robot([made_by(path, path, ("x", "y"), ("x", "y"))])
     assert robot.layout.gripper == ()
     assert robot.layout.complete
     assert not robot.unknown
-    assert find_layout(Made(path, path), robot.layout) == robot.layout
+    assert find_layout(made_by(path, path), robot.layout) == robot.layout
 
 
 def two_arms(names):
@@ -192,7 +192,7 @@ def two_arms(names):
             first = np.concatenate([x, np.repeat(x[-1:], len(y), 0)])
             second = np.concatenate([np.repeat(y[:1], len(x), 0), y])
             sides.append(np.concatenate([first, second], axis=1))
-        recordings.append(Made(*sides, names, names))
+        recordings.append(made_by(*sides, names, names))
     return recordings
 
 
@@ -209,7 +209,7 @@ def test_a_type_of_two_arms_says_which_numbers_are_grippers(wobbling):
         for gripper in wobbling:
             state[:, gripper] = 0.4 * state[:, gripper] + 0.6 * np.sin(9 * turn + gripper)
         state[:, 10] = (turn > 0.5) + 0.02 * np.sin(30 * turn)
-        recordings.append(Made(state, state, BIMANUAL, BIMANUAL))
+        recordings.append(made_by(state, state, BIMANUAL, BIMANUAL))
     robot = infer_robot(recordings, robot_type="so101_bimanual")
     if len(wobbling) < 2:
         assert {hand.gripper for hand in robot.hands} == {(5,), (11,)}
@@ -254,7 +254,7 @@ def test_each_step_says_which_hand_does_it():
 def test_one_hand_of_two_at_work_is_enough_and_is_named():
     recordings = two_arms(ALOHA)
     half = len(recordings[0].state) // 2
-    first = replace(recordings[0], state=recordings[0].state[half:], action=recordings[0].action[half:])
+    first = replace(recordings[0], state=recordings[0].state[half:], commands=recordings[0].action[half:])
     found = plan([first, *recordings[1:]], "put the red cup in the box")
     assert {step.auxiliary_text for step in found.steps} == {"with the right hand"}
     assert not any(step.doubts for step in found.steps)
@@ -267,7 +267,7 @@ def test_two_hands_at_once_leave_the_words_in_doubt():
         replace(
             r,
             state=np.concatenate([r.state[:half, :7], r.state[half : 2 * half, 7:]], axis=1),
-            action=np.concatenate([r.action[:half, :7], r.action[half : 2 * half, 7:]], axis=1),
+            commands=np.concatenate([r.action[:half, :7], r.action[half : 2 * half, 7:]], axis=1),
         )
         for r in recordings
     ]
@@ -288,7 +288,7 @@ def test_the_two_fingers_of_one_gripper_are_one_hand():
     names = (*(f"joint_{i}" for i in range(5)), "left_finger", "right_finger")
     recordings = [
         replace(
-            r, state=np.column_stack([r.state, -r.state[:, 5]]), state_names=names, action=r.action[:, :0]
+            r, state=np.column_stack([r.state, -r.state[:, 5]]), state_names=names, commands=r.action[:, :0]
         )
         for r in dataset(5, "low", scale=(0, 0.04))
     ]
@@ -364,7 +364,7 @@ def made(state, action=None, names=(), names_of_action=None):
     state = np.asarray(state, np.float32)
     action = state[:, :0] if action is None else np.asarray(action, np.float32)
     shared = names if action.shape == state.shape else ()
-    return Made(state, action, tuple(names), tuple(shared if names_of_action is None else names_of_action))
+    return made_by(state, action, tuple(names), tuple(shared if names_of_action is None else names_of_action))
 
 
 @pytest.mark.parametrize(
@@ -485,7 +485,7 @@ def scaled(recordings):
     columns = [np.concatenate([getattr(r, of) for r in recordings]) for of in ("state", "action")]
     (state, state_by), (action, action_by) = ((c.mean(axis=0), c.std(axis=0)) for c in columns)
     return [
-        Made(
+        made_by(
             (r.state - state) / state_by,
             (r.action - action) / action_by,
             r.state_names,
@@ -521,7 +521,7 @@ def test_of_a_hand_with_fingers_the_closed_end_is_asked_for_and_not_which_hand_i
     """Fingers do not all go between two levels. Neither end is told by one motion like a carry in five."""
     source = Source.open(DATA / "real/g1_inspire")
     recordings = [*map(source.episode, source.indices)]
-    bare = [Made(r.state, r.state[:, :0], r.state_names, (), r.fps) for r in recordings]
+    bare = [made_by(r.state, r.state[:, :0], r.state_names, (), r.fps) for r in recordings]
     assert [f.field for f in infer_robot(bare).unknown] == ["closed"]
     assert [f.field for f in infer_robot(scaled(recordings)).unknown] == ["right closed", "left closed"]
 
@@ -631,7 +631,7 @@ def test_a_named_gripper_that_moves_as_a_joint_does_is_asked_for(column):
 def test_a_number_that_moves_with_the_commands_to_close_is_the_gripper(order):
     """No names: wherever the hand stands among the joints, and though it rests closed, opens and holds."""
     recordings = [
-        replace(r, state=r.state[:, order], action=r.action[:, order[::-1]])
+        replace(r, state=r.state[:, order], commands=r.action[:, order[::-1]])
         for r in dataset(6, "low", command="binary", starts_closed=True)
     ]
     robot = infer_robot(recordings)
@@ -642,7 +642,7 @@ def test_a_number_that_moves_with_the_commands_to_close_is_the_gripper(order):
 def test_numbers_that_were_scaled_are_not_compared_with_their_commands():
     """Each by its own deviation: the gap between command and state says nothing."""
     for end, shift in (("low", -0.2), ("high", 0.2)):
-        shifted = [replace(r, action=r.action + shift) for r in scaled(dataset(6, end, names=SO101))]
+        shifted = [replace(r, commands=r.action + shift) for r in scaled(dataset(6, end, names=SO101))]
         assert "command" not in next(f.reason for f in infer_robot(shifted).findings if f.field == "closed")
         summed = infer_robot(shifted, Layout.parse("summed=1"))
         assert "command" not in next(f.reason for f in summed.findings if f.field == "closed")

@@ -1,27 +1,16 @@
 """Recordings of robots without pictures, whose numbers a test may write in any form."""
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from support.arms import Motions
 
 HOME = np.array([0.3, 0.0, 0.3])
 
 
-@dataclass(frozen=True)
-class Made:
-    """A Recording without pictures."""
-
-    state: np.ndarray
-    action: np.ndarray
-    state_names: tuple[str, ...] = ()
-    action_names: tuple[str, ...] = ()
-    fps: float = 20.0
-    id: str = "it"
-    instruction: str = "put the cup in the box"
-
-    @property
-    def timestamps(self):
-        return np.arange(len(self.state), dtype=np.float32) / self.fps
+def made_by(state, action, state_names=(), action_names=(), fps=20.0, **more):
+    """A recording of somebody's robot."""
+    words = more.pop("instruction", "put the cup in the box")
+    return Motions(words, state, state_names, action_names, fps, commands=action, **more)
 
 
 def pick_and_place(rng, fps=20.0, *, starts_closed=False, width=0.4):

@@ -41,9 +41,9 @@ class Steady:
 
 
 def contents(root: Path) -> dict[str, bytes]:
-    """Every file below a folder, but for the control questions: which are asked depends on the order."""
+    """Every file below a folder, but for locks and control questions, which depend on the order of calls."""
     files = [p for p in sorted(root.rglob("*")) if p.is_file() and p.parent.name != "examination"]
-    lines = {p: p.read_bytes().splitlines(keepends=True) for p in files}
+    lines = {p: p.read_bytes().splitlines(keepends=True) for p in files if p.stat().st_size}
     return {
-        str(p.relative_to(root)): b"".join(n for n in lines[p] if b"control question" not in n) for p in files
+        str(p.relative_to(root)): b"".join(n for n in lines[p] if b"control question" not in n) for p in lines
     }
