@@ -120,7 +120,6 @@ def test_a_signal_ends_each_cleanly(command, how):
     ("arguments", "why"),
     [
         (("-p", "seed:=-1"), "seed"),
-        (("-p", "misread:=[9]"), "misread: the instruction has no sub-goal 9"),
         (("-p", "port:=TAKEN"), "Address already in use"),
     ],
 )

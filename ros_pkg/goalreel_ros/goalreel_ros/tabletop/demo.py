@@ -100,7 +100,6 @@ def main(
     out: Annotated[Path, typer.Option(help="Folder for the film.")] = Path("out/ros_demo"),
     seed: Annotated[int, typer.Option(min=0, max=999_999, help="Scene and instruction.")] = 3,
     rate: Annotated[float, typer.Option(min=0.1, max=20, help="Times real time.")] = 3.0,
-    misread: Annotated[int, typer.Option(help="Sub-goal whose first picture goes wrong; -1: none.")] = 0,
     preset: Annotated[
         str, typer.Option(help="Models of the node, such as nano. [default: those that ask the simulator]")
     ] = "",
@@ -109,7 +108,7 @@ def main(
     os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
     out.mkdir(parents=True, exist_ok=True)
     with one_line_errors("interrupted"), rclpy.init():
-        frames, truth, problem = _run(seed, rate, misread, preset)
+        frames, truth, problem = _run(seed, rate, preset)
     write_film((frame.page(truth["instruction"]) for frame in frames), out / "film.mp4", FPS)
     for goal in truth["goals"]:
         typer.echo(f"{'holds' if goal['holds'] else 'DOES NOT HOLD'}: {goal['text']}")
@@ -120,18 +119,14 @@ def main(
     raise typer.Exit(0 if ended_well and all(goal["holds"] for goal in truth["goals"]) else 1)
 
 
-def _run(
-    seed: int, rate: float, misread: int, preset: str
-) -> tuple[list[FilmFrame], dict[str, Any], GoalreelError | None]:
+def _run(seed: int, rate: float, preset: str) -> tuple[list[FilmFrame], dict[str, Any], GoalreelError | None]:
     """Run the loop, and give the film's frames, the truth at its end, and why the task did not end well.
 
     Raises:
         TimeoutError: a process did not start in time.
     """
     with ExitStack() as stack:
-        stack.enter_context(
-            process("tabletop.simulator", seed=seed, rate=rate, port=0, misread=f"[{misread}]")
-        )
+        stack.enter_context(process("tabletop.simulator", seed=seed, rate=rate, port=0))
         watcher = TableWatcher()
         stack.callback(watcher.destroy_node)
         deadline = time.monotonic() + START

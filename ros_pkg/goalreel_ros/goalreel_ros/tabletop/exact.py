@@ -11,7 +11,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 
 import numpy as np
@@ -92,10 +91,8 @@ class World:
         snapshot = None if picture is None else self._snapshots.get(_digest(picture))
         return snapshot or self.now()
 
-    def imagine(self, start: TableSnapshot, goal: SubGoal | None) -> Image:
+    def imagine(self, start: TableSnapshot, goal: SubGoal) -> Image:
         """Render the exact picture after a sub-goal, from `start` on, with the arm at home.
-
-        Without a goal nothing is moved.
 
         Raises:
             ValueError: the sub-goal cannot be reached from there in one move.
@@ -104,7 +101,7 @@ class World:
         def run() -> Image:
             table = self._imagination
             table.set_state(start.state)
-            if goal is None or start.holds(goal):
+            if start.holds(goal):
                 table.home()
                 table.settle(0.4)
             else:
@@ -212,38 +209,21 @@ class CriticChat(Chat):
 
 
 class SimulatorEditor:
-    """Moves the block on a second table and takes a picture of it.
+    """Moves the block on a second table and takes a picture of it."""
 
-    `misread` numbers, from 0, the sub-goals of the scene's instruction whose first order it gets wrong:
-    it moves another block. It gets the critic's refined order right.
-    """
-
-    def __init__(self, world: World, misread: Sequence[int] = ()) -> None:
+    def __init__(self, world: World) -> None:
         self._world = world
-        self._misread = {order_of(world.episode.goals[i], world.names) for i in misread}
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Give the exact goal image of each edit, or a Failure."""
         return [self._edit(edit) for edit in edits]
 
     def _edit(self, edit: Edit) -> Image | Failure:
-        start = self._world.snapshot_of(edit.image)
         try:
             goal = read_order(edit.prompt, self._world.names)
-            if edit.prompt in self._misread:
-                return self._wrong(start, goal)
-            return self._world.imagine(start, goal)
+            return self._world.imagine(self._world.snapshot_of(edit.image), goal)
         except ValueError as e:
             return Failure(stage="edit", message=str(e))
-
-    def _wrong(self, start: TableSnapshot, goal: SubGoal) -> Image:
-        """Move another block instead; without one that can be moved there, leave the scene unchanged."""
-        for block in self._world.episode.scene.blocks:
-            wrong = SubGoal(goal.kind, block.name, goal.target)
-            if block.name not in (goal.object, goal.target) and not start.holds(wrong):
-                with suppress(ValueError):
-                    return self._world.imagine(start, wrong)
-        return self._world.imagine(start, None)
 
 
 def _missing(goals: Sequence[SubGoal], now: TableSnapshot) -> list[SubGoal]:

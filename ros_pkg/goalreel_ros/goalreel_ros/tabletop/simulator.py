@@ -22,7 +22,6 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
 
-from goalreel.errors import InputError
 from goalreel.http.server import BoundedServer
 from goalreel.image import Image
 from goalreel.serving.app import create_app
@@ -73,16 +72,12 @@ class SimulatorOptions(Settings):
     size: int = setting(256, "Width and height in pixels.", ge=64, le=1024, read_only=True)
     rate: float = setting(1.0, "Times real time.", ge=0.1, le=20, read_only=True)
     port: int = setting(8765, "Of the models; 0: any.", ge=0, le=65535, read_only=True)
-    misread: list[int] = setting(
-        [-1], "Sub-goals, from 0, whose first order the editor gets wrong; -1: none.", read_only=True
-    )
 
 
 class SimulatorNode(Node):
     """Steps the world on a timer, in the executor's thread, and serves models that know it.
 
     Raises:
-        InputError: `misread` names a sub-goal that the instruction does not have.
         OSError: the port is in use.
     """
 
@@ -112,14 +107,10 @@ class SimulatorNode(Node):
         super().destroy_node()
 
     def _models(self) -> Models:
-        misread = [i for i in self._options.misread if i >= 0]
-        missing = [i for i in misread if i >= len(self._world.episode.goals)]
-        if missing:
-            raise InputError(f"misread: the instruction has no sub-goal {missing[0]}")
         return Models(
             planner=PlannerChat(self._world),
             critic=CriticChat(self._world),
-            editor=SimulatorEditor(self._world, misread),
+            editor=SimulatorEditor(self._world),
             planner_name="simulator-planner",
             critic_name="simulator-critic",
             editor_name="simulator-editor",
