@@ -20,14 +20,14 @@ import numpy as np
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import Image as RawImage
-from std_msgs.msg import Float64MultiArray, Header, MultiArrayDimension, MultiArrayLayout, String
+from std_msgs.msg import Float64MultiArray, Header, String
 
 from goalreel.http.server import BoundedServer
 from goalreel.image import Image
 from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.settings import Settings, setting
-from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES
+from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ
 from goalreel_ros.parameters import declare_options
 from goalreel_ros.pictures import raw
 from goalreel_ros.qos import LATCHED
@@ -128,7 +128,7 @@ class SimulatorNode(Node):
         look = self._ticks % max(1, round(self._options.rate)) == 0
         self._ticks += 1
         tick = self._world.tick(np.array(action), look=look)
-        self._state.publish(_numbers(STATE_NAMES, tick.observation.tolist()))
+        self._state.publish(Float64MultiArray(data=array("d", tick.observation.tolist())))
         if tick.picture is not None:
             self._publish(tick.picture)
 
@@ -148,11 +148,6 @@ class SimulatorNode(Node):
         if truth != self._truth:
             self._truth = truth
             self._truth_publisher.publish(String(data=truth))
-
-
-def _numbers(names: tuple[str, ...], values: list[float]) -> Float64MultiArray:
-    dim = MultiArrayDimension(label=",".join(names), size=len(names), stride=len(names))
-    return Float64MultiArray(layout=MultiArrayLayout(dim=[dim]), data=array("d", values))
 
 
 def main(args: list[str] | None = None) -> None:
