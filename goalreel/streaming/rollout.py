@@ -249,12 +249,10 @@ def _camera_name(context: RolloutContext, request: RolloutRequest) -> str:
     features = context.hardware.robot_wrapper.observation_features
     cameras = [name for name, shape in features.items() if isinstance(shape, tuple)]
     others = [name for name in cameras if name != request.subgoal_camera]
-    if request.camera is not None and request.camera in others:
-        return request.camera
-    if request.camera is None and len(others) == 1:
-        return others[0]
-    problem = "name one with --camera" if request.camera is None else f"{request.camera!r} is none of them"
-    raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: {problem}")
+    chosen = [name for name in others if request.camera in (None, name)]
+    if len(chosen) != 1:
+        raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: name one with --camera")
+    return chosen[0]
 
 
 def _with_goals(
@@ -265,9 +263,8 @@ def _with_goals(
     pause: Callable[[bool], None],
 ) -> RolloutContext:
     """Give the context with its policy's engine wrapped, and its task replaced where the request says so."""
-    inner, tell = context.policy.inference, None
-    if request.text == "subgoal":
-        tell = getattr(inner, "set_task", None)
+    inner = context.policy.inference
+    tell = getattr(inner, "set_task", None) if request.text == "subgoal" else None
     engine = GoalGatedEngine(inner, goals, on_observation, tell or (lambda _: None), pause)
     if request.text == "subgoal" and tell is None:
         steps = context.policy.preprocessor.steps

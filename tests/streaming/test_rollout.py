@@ -301,7 +301,7 @@ def test_what_ends_otherwise_is_one_line(bench):
         (("--preset=hindsight", "--planner=kinematic"), (), "only reads recordings"),
         ((), ("--robot.remote=true",), "a tabletop does not open its cameras here"),
         (("--subgoal-form=beside",), (), "--subgoal-form beside shows the live frame too"),
-        (("--camera=wrist",), (), "the robot's cameras are front: 'wrist' is none of them"),
+        (("--camera=wrist",), (), "the robot's cameras are front: name one with --camera"),
     ],
 )
 def test_what_does_not_fit_is_one_line(bench, more, robot, message):
