@@ -1,7 +1,7 @@
 """One camera frame, one storyboard sent, one check of health: for programs without a node of their own."""
 
-import threading
 from contextlib import closing
+from queue import Empty, SimpleQueue
 
 from lifecycle_msgs.srv import GetState
 from rclpy.exceptions import InvalidTopicNameException
@@ -28,23 +28,20 @@ def next_frame(topic: str, timeout: float, args: list[str] | None = None) -> Ima
         InputError: nothing arrives, and why; or the frame is no colour picture.
     """
     kind, type_name = (CompressedImage, COMPRESSED) if topic.endswith("/compressed") else (RawImage, RAW)
-    frames: list[RawImage | CompressedImage] = []
-    arrived = threading.Event()
-
-    def take(message: RawImage | CompressedImage) -> None:
-        frames.append(message)
-        arrived.set()
-
+    frames: SimpleQueue[RawImage | CompressedImage] = SimpleQueue()
     with closing(BackgroundNode("goalreel_frame", args=args)) as camera:
         try:
-            camera.node.create_subscription(kind, topic, take, NEWEST)
+            camera.node.create_subscription(kind, topic, frames.put, NEWEST)
         except InvalidTopicNameException as e:
             raise InputError(f"{topic} is no name of a topic: {first_line(e)}") from e
         camera.start()
-        if not arrived.wait(timeout):
-            raise InputError(explain_silence(camera.node, camera.node.resolve_topic_name(topic), type_name))
+        try:
+            frame = frames.get(timeout=timeout)
+        except Empty:
+            silence = explain_silence(camera.node, camera.node.resolve_topic_name(topic), type_name)
+            raise InputError(silence) from None
     try:
-        return decode(frames[0])
+        return decode(frame)
     except ValueError as e:
         raise InputError(f"{topic}: {e}") from e
 
