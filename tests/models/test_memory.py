@@ -64,17 +64,6 @@ def test_the_files_of_each_preset_are_counted(preset, tiny_models):
     assert planner == critic
 
 
-def test_beside_vllm_the_editors_files_alone_are_counted(tiny_models):
-    editor = f"{presets.load('klein-vllm').editor}@{tiny_models['editor']}"
-    memory = memory_of(presets.load("klein-vllm", editor=editor))
-    assert [model.origin for model in memory.models] == ["a server", "its files", "a server"]
-    weights = elements(tiny_models["editor"]) * 2 / 1e9
-    assert memory.needed_gb == pytest.approx(CONTEXT_GB + 2 * weights)
-    line = memory.line(24)
-    assert line.startswith("memory: planner a server, editor ")
-    assert line.endswith("fits in 24.0 GB")
-
-
 @pytest.mark.parametrize(
     ("preset", "gpu", "says"),
     [

@@ -439,7 +439,6 @@ STYLES = {
     "raw double": as_raw([('"', '"')]),
     "smart": as_raw([("\u201c", "\u201d"), ("\u2018", "\u2019")]),
     "mixed": as_raw([("'", "'"), ('"', '"'), ("\u201c", "\u201d")]),
-    "escaped": lambda text, rng: "'" + text.replace("'", r"\'").replace("\n", r"\n") + "'",
 }
 NULLS = {"json": "null"}
 
