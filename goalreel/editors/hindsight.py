@@ -12,6 +12,10 @@ from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.types import Edit, Failure, Recordings, Segment
 
+CANDIDATES = 6
+"""Frames of a segment to choose from, evenly spread."""
+CACHED_SEGMENTS = 32
+"""Segments whose candidates stay in memory for retries."""
 THREADS = 2
 """Edits answered at once: decoding and measuring a picture leave Python's lock to others."""
 
@@ -23,27 +27,17 @@ class HindsightEditor:
     picture) and, among equals, late. There is no model and no chance; each frame is decoded once a segment.
     """
 
-    def __init__(
-        self,
-        recordings: Recordings,
-        camera: str,
-        window: float = 0.5,
-        candidates: int = 6,
-        cached_segments: int = 32,
-    ) -> None:
+    def __init__(self, recordings: Recordings, camera: str, window: float = 0.5) -> None:
         """
         Args:
             recordings: the episodes by id; read in several threads.
             camera: the camera of the frames.
             window: seconds before the segment's end to choose from, at least 3 frames; see `Segment.goal`.
-            candidates: the number of frames to choose from, evenly spread.
-            cached_segments: the number of segments whose candidates stay in memory for retries.
         """
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._camera = camera
         self._window = window
-        self._candidates = candidates
-        self._rank = lru_cache(cached_segments)(self._read_ranked)
+        self._rank = lru_cache(CACHED_SEGMENTS)(self._read_ranked)
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i is a frame of recording `edits[i].task_id`, named `CAMERA#INDEX`, or a Failure."""
@@ -72,7 +66,7 @@ class HindsightEditor:
         """List frames of the recording in order, evenly spread over `segment.goal`, or over its last ones."""
         last = segment.end - max(3, round(self._window * fps))
         first, end = segment.goal or (max(segment.start, last), segment.end)
-        return sorted({round(i) for i in np.linspace(end - 1, first, min(self._candidates, end - first))})
+        return sorted({round(i) for i in np.linspace(end - 1, first, min(CANDIDATES, end - first))})
 
 
 def rank(images: Sequence[Image]) -> list[Image]:

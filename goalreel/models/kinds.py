@@ -166,7 +166,7 @@ def _works(name: ModelName) -> Collection[str]:
 def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
 
-    return DiffusersEditor.load(located(spec.name.target), **spec.options.model_dump(exclude_none=True))
+    return DiffusersEditor.load(located(spec.name.target), **spec.options.loading)
 
 
 _ALL_WORKS = ("text-to-image", "edit", "references")
@@ -185,7 +185,7 @@ def _register_remote(
         from goalreel.editors.remote import remote_editor
 
         kind = form.partition(":")[0]
-        return remote_editor(kind, spec.name.target, **spec.options.model_dump(exclude_none=True))
+        return remote_editor(kind, spec.name.target, **spec.options.loading)
 
 
 _register_remote("openai:MODEL@URL", OPENAI, ServiceEditorOptions)
@@ -205,7 +205,7 @@ _register_remote("interleavethinker:URL", "InterleaveThinker's own edit server."
 def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
 
-    return DiffusersEditor.from_catalogue(spec.name.target, **spec.options.model_dump(exclude_none=True))
+    return DiffusersEditor.from_catalogue(spec.name.target, **spec.options.loading)
 
 
 class SplitEditor:

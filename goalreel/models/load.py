@@ -126,8 +126,7 @@ class ChatName:
         """The key of the model in a `ChatCache`; None for one of a server."""
         if not self.kind.shared:
             return None
-        loading = self.options.model_dump(exclude_none=True, exclude=set(DialectOptions.model_fields))
-        return f"{self.kind.name}:{self.name.target} {sorted(loading.items())}"
+        return f"{self.kind.name}:{self.name.target} {sorted(self.options.loading.items())}"
 
     def sampled(self, role: ChatRole) -> ModelName:
         """Add the sampling and the limit of InterleaveThinker's checkpoints, where the name has none."""

@@ -43,6 +43,11 @@ class ModelOptions(Frozen):
 
     model_config = ConfigDict(defer_build=True)  # a command needs the options of one kind or two
 
+    @property
+    def loading(self) -> dict[str, Any]:
+        """The options that were given, without those of a dialect: how the model itself is loaded."""
+        return self.model_dump(exclude_none=True, exclude=set(DialectOptions.model_fields))
+
 
 class DialectOptions(ModelOptions):
     """Wording in which a chat model is asked (see `chat.dialects`): the base of every chat kind's options."""
@@ -51,11 +56,6 @@ class DialectOptions(ModelOptions):
     """The words in which it is asked: `own` or `interleavethinker`. Default: by the model's name."""
     prompts: Path | None = None
     """InterleaveThinker's clone, whose prompts that dialect uses. Default: `GOALREEL_INTERLEAVETHINKER`."""
-
-    @property
-    def loading(self) -> dict[str, Any]:
-        """The options that were given, without those of the dialect: how the model itself is loaded."""
-        return self.model_dump(exclude_none=True, exclude=set(DialectOptions.model_fields))
 
 
 class HfOptions(DialectOptions):
