@@ -34,7 +34,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from goalreel.boards.step import FRAME, reference_of, stand_in
-from goalreel.claims import Makers, attributed, has_unknown, makers
+from goalreel.claims import Makers, attributed, makers
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames
@@ -525,7 +525,7 @@ class Records:
             raise DatasetError(
                 f"{path}: damaged record ({error_line(e)}): remove this file and annotate the episode again"
             ) from e
-        return attributed(board, self.makers) if has_unknown(board) else board
+        return attributed(board, self.makers)
 
 
 def _text(board: Storyboard) -> str:

@@ -149,12 +149,6 @@ def attributed(board: "Storyboard", names: Makers) -> "Storyboard":
     return board.model_copy(update={"steps": tuple(steps), "end": end})
 
 
-def has_unknown(board: "Storyboard") -> bool:
-    """True if a claim of the storyboard does not name its maker or its checker."""
-    claims = (claim for step in board.steps for _, claim in step.claims.items())
-    return any(UNKNOWN in (claim.by, claim.checked) for claim in claims)
-
-
 type ClaimTotals = dict[str, dict[str, dict[str, int]]]
 
 
@@ -179,11 +173,10 @@ def count_details(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
 def _count(items: "Iterable[tuple[str, Claim | Detail]]") -> ClaimTotals:
     counts: ClaimTotals = {}
     for name, item in items:
-        doubted = isinstance(item, Claim) and bool(item.doubts)
-        pairs = (("by", item.by), ("checked", item.checked), ("doubted", item.checked))
-        for key, value in pairs if doubted else pairs[:2]:
-            values = counts.setdefault(name, {}).setdefault(key, {})
-            values[value] = values.get(value, 0) + 1
+        one = {"by": {item.by: 1}, "checked": {item.checked: 1}}
+        if isinstance(item, Claim) and item.doubts:
+            one["doubted"] = {item.checked: 1}
+        add_counts(counts, {name: one})
     return counts
 
 

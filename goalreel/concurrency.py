@@ -1,31 +1,9 @@
 """Calls in threads."""
 
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextvars import copy_context
-from queue import SimpleQueue
-
-
-def call_in_thread[Item, Result](
-    name: str,
-    call: Callable[[Item], Result],
-    item: Item,
-    results: "SimpleQueue[tuple[Item, Result | BaseException]]",
-) -> None:
-    """Make a call in a daemon thread and put the item into `results`, with its result or what was raised.
-
-    A call that hangs holds up nobody, not even the end of the program.
-    """
-
-    def work() -> None:
-        try:
-            results.put((item, call(item)))
-        except BaseException as e:  # noqa: BLE001  (whoever reads `results` raises it)
-            results.put((item, e))
-
-    threading.Thread(target=work, name=name, daemon=True).start()
 
 
 def map_threaded[Item, Result](

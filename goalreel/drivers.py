@@ -16,9 +16,9 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from queue import SimpleQueue
+from threading import Thread
 from typing import Any, Unpack, cast
 
-from goalreel.concurrency import call_in_thread
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, Trajectory, storyboard
@@ -168,7 +168,15 @@ class _Driver:
             room = min(self._limits.batch_size - load, len(self._waiting[stage]))
             if room >= minimum:
                 self._load[stage] += room
-                call_in_thread(f"goalreel-{stage}", self._ask, self._batch(stage, room), self._answers)
+                work, batch = self._ask_remote, self._batch(stage, room)
+                # A daemon: a call that hangs holds up nobody, not even the end of the program.
+                Thread(target=work, args=(batch,), name=f"goalreel-{stage}", daemon=True).start()
+
+    def _ask_remote(self, batch: _Batch) -> None:
+        try:
+            self._answers.put((batch, self._ask(batch)))
+        except BaseException as e:  # noqa: BLE001  (`_receive` raises it)
+            self._answers.put((batch, e))
 
     def _receive(self) -> Iterator[Storyboard]:
         """Wait for a remote model and go on; before an error ends the run, yield what is finished."""

@@ -2,7 +2,7 @@
 
 import importlib.util
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
@@ -78,18 +78,14 @@ def requirements(package: str, extra: str = "") -> "list[Requirement]":
     return [r for r in wanted if not extra or (r.marker and not r.marker.evaluate({"extra": ""}))]
 
 
-def unmet(requirement: "Requirement", checked: frozenset[str] = frozenset()) -> Iterator[str]:
-    """Say why a requirement is not met: absent, a wrong version, or one of its extras is incomplete."""
-    if str(requirement) in checked:
-        return
-    installed = version(requirement.name)
-    if installed is None:
-        yield f"{requirement.name} is not installed"
-    elif not requirement.specifier.contains(installed, prereleases=True):
-        yield f"{requirement.name} {installed}, but {requirement.specifier} is needed"
-    for extra in sorted(requirement.extras) if installed is not None else ():
-        for inner in requirements(requirement.name, extra):
-            yield from unmet(inner, checked | {str(requirement)})
+def unmet(requirements: "Iterable[Requirement]") -> Iterator[str]:
+    """Say which requirements are not met: absent, or of a wrong version."""
+    for requirement in requirements:
+        installed = version(requirement.name)
+        if installed is None:
+            yield f"{requirement.name} is not installed"
+        elif not requirement.specifier.contains(installed, prereleases=True):
+            yield f"{requirement.name} {installed}, but {requirement.specifier} is needed"
 
 
 def is_installed(module: str) -> bool:

@@ -309,25 +309,23 @@ def file_digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _sync(path: Path) -> None:
+@contextmanager
+def _if_offered() -> Iterator[None]:
+    """Go on where the file system does not offer what is asked of it."""
     try:
-        handle = os.open(path, os.O_RDONLY)
-    except OSError as e:
-        if e.errno in _NOT_OFFERED:  # of a folder
-            return
-        raise
-    try:
-        _sync_handle(handle)
-    finally:
-        os.close(handle)
-
-
-def _sync_handle(handle: int) -> None:
-    try:
-        os.fsync(handle)
+        yield
     except OSError as e:
         if e.errno not in _NOT_OFFERED:
             raise
+
+
+def _sync(path: Path) -> None:
+    with _if_offered():
+        handle = os.open(path, os.O_RDONLY)  # a folder's may be refused
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def whole_lines(data: bytes) -> list[bytes]:
@@ -356,7 +354,8 @@ def append_lines(path: Path, data: bytes, size: int) -> None:
             try:
                 while size_written := os.pwrite(handle, data, end):
                     data, end = data[size_written:], end + size_written
-                _sync_handle(handle)
+                with _if_offered():
+                    os.fsync(handle)
             except OSError:
                 os.ftruncate(handle, size)
                 raise

@@ -156,7 +156,7 @@ def _python() -> Check:
 
 
 def _goalreel() -> Check:
-    problems = [problem for requirement in requirements("goalreel") for problem in unmet(requirement)]
+    problems = [*unmet(requirements("goalreel"))]
     if version("goalreel") is None:
         problems = ["not installed in this Python"]
     detail = "; ".join(problems) or f"{__version__} ({Path(__file__).parents[1]})"
@@ -167,7 +167,7 @@ def _goalreel() -> Check:
 def _extra(extra: str) -> Check:
     name = f"[{extra}] {EXTRAS[extra].purpose}"
     needs = requirements("goalreel", extra)
-    problems = list(dict.fromkeys(problem for requirement in needs for problem in unmet(requirement)))
+    problems = [*unmet(needs)]
     if problems or not needs:
         return Check(name, "missing", "; ".join(problems) or "unknown here", install_goalreel(extra))
     packages = [requirement.name for requirement in needs if requirement.name != "goalreel"]
