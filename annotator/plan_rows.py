@@ -104,7 +104,8 @@ def _read(number: int, line: bytes, images: Path | None) -> PromptRow:
     name = values.get("image", values.get("user_input_image") or None)
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError("it has no prompt")
-    id = str(values.get("id", digest(prompt, str(name))[:12]))
+    id = values.get("id")
+    id = digest(prompt, str(name))[:12] if id is None else str(id)
     if not _ID.fullmatch(id):
         raise ValueError("its id can be no folder's name: use letters, digits, - and _")
     if name is None:

@@ -95,24 +95,29 @@ def _hands(answer: str) -> list[str]:
     return [",".join([f"gripper={hand}", *more]) for hand in hands if hand != "none"]
 
 
+_ASKED = {
+    "gripper": (
+        "the gripper",
+        "In which rows does a gripper open or close from picture to picture?",
+        "it opens and closes in {}",
+    ),
+    "camera": (
+        "the camera of the goal images",
+        "Which row shows the work best, and stands still?",
+        "{} is best",
+    ),
+    "state": ("the robot's state", "Which curve follows the robot?", "that of {} does"),
+}
+
+
 def _words(finding: Finding) -> tuple[str, str, str]:
     """Say what is asked, what to look for in the picture, and when an answer is right."""
     *label, field = finding.field.split()
+    if field != "closed":
+        return _ASKED.get(field, (f"the robot's {field}", f"Which {field} is right?", "{} is right"))
     hand = f"gripper {label[0]}" if label and label[0][0].isdigit() else " ".join(["the", *label, "gripper"])
-    match field:
-        case "closed":
-            about = f"which end of {hand} is closed"
-            return about, f"In which row is {hand} closed, or holds something?", "it is closed in {}"
-        case "gripper":
-            look = "In which rows does a gripper open or close from picture to picture?"
-            return "the gripper", look, "it opens and closes in {}"
-        case "camera":
-            look = "Which row shows the work best, and stands still?"
-            return "the camera of the goal images", look, "{} is best"
-        case "state":
-            return "the robot's state", "Which curve follows the robot?", "that of {} does"
-        case _:
-            return f"the robot's {finding.field}", f"Which {field} is right?", "{} is right"
+    look = f"In which row is {hand} closed, or holds something?"
+    return f"which end of {hand} is closed", look, "it is closed in {}"
 
 
 _EPISODES = 20
@@ -172,15 +177,10 @@ def _draw(question: Question, source: Source, robot: Robot, camera: str) -> Imag
     parts = [lay_out([Line(question.look, 36, INK, 2), Line(about, 20, MUTED, 2)], [], _WIDTH, _CELL)]
     for row in rows:
         pictures = [episode.frames(name, row.frames) for name in row.cameras]
-        cells = [
-            Cell(
-                view[i],
-                (Line(f"{row.mark(i)}, {frame / episode.fps:.1f} s", 19, INK, 1),),
-                border=row.colour,
-            )
-            for i, frame in enumerate(row.frames)
-            for view in pictures
-        ]
+        cells: list[Cell] = []
+        for i, frame in enumerate(row.frames):
+            caption = (Line(f"{row.mark(i)}, {frame / episode.fps:.1f} s", 19, INK, 1),)
+            cells += [Cell(view[i], caption, border=row.colour) for view in pictures]
         heading = Line(f"Row {row.label}: {row.about}{row.level}", 27, row.colour, 2)
         parts.append(lay_out([heading], cells, _WIDTH, _CELL if len(cells) < 4 else _CELL - 40))
     for about, alike in groupby(rows, key=lambda row: row.about):

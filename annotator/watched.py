@@ -93,10 +93,10 @@ def watch_examples(
 
 def _rows(index: int, task: Task, plan: Plan | Failure, maker: str) -> list[dict[str, Any]]:
     """The steps of a plan as rows of a table; none where others are not to be labelled from them."""
+    why = plan.message if isinstance(plan, Failure) else "a step failed, or is not as instructed"
     if isinstance(plan, Failure) or any(
-        step.outcome == "failed" or step.auxiliary_text or step.doubts for step in plan.steps
+        s.outcome == "failed" or s.auxiliary_text or s.doubts for s in plan.steps
     ):
-        why = plan.message if isinstance(plan, Failure) else "a step failed, or is not as instructed"
         log.warning("episode %d is no example: %s", index, why)
         return []
     return [

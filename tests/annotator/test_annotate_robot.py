@@ -1,16 +1,12 @@
 """A run says how it read the robot."""
 
 import json
-import shutil
 from pathlib import Path
-
-import pytest
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.errors import DatasetError, InputError
 from goalreel.models.load import load
 from goalreel.models.presets import load as preset
 
@@ -19,13 +15,6 @@ def run(root: Path, out: Path, options: Options | None = None, **models: str):
     source, options = Source.open(root), options or Options()
     names = preset("hindsight", **models)
     return annotate(source, out, load(names, recordings=options.recorded(source)), options)
-
-
-def of_type(root: Path, out: Path, robot_type: str | None) -> Path:
-    shutil.copytree(root, out)
-    path = out / "meta/info.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"robot_type": robot_type}))
-    return out
 
 
 def test_what_was_understood_is_in_summary_settings_and_card(video_dataset, tmp_path):
@@ -39,13 +28,3 @@ def test_what_was_understood_is_in_summary_settings_and_card(video_dataset, tmp_
     assert "- closed: `low` (likely: lerobot's 0-100 grippers close at 0" in card
     given = run(video_dataset, tmp_path / "given", Options(layout="closed=low"))
     assert "- closed: `low` (given: by --layout)" in (given.out / "README.md").read_text()
-
-
-def test_a_second_run_reads_the_robot_as_the_first(video_dataset, tmp_path):
-    root, out = of_type(video_dataset, tmp_path / "in", "koch_follower"), tmp_path / "out"
-    run(root, out)
-    assert run(root, out).resumed == 3
-    path = root / "meta/info.json"
-    path.write_text(json.dumps(json.loads(path.read_text()) | {"robot_type": "robotiq"}))
-    with pytest.raises((DatasetError, InputError)):
-        run(root, out)

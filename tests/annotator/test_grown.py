@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-import av
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -18,7 +17,6 @@ from support.steady import Steady, contents
 
 from goalreel import Failure, ModelSet, Options, annotate, load_models, open_dataset
 from goalreel.annotator.job import Summary
-from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 
 
@@ -132,16 +130,3 @@ def test_another_dataset_is_refused(recorded, tmp_path):
         with pytest.raises(DatasetError, match="made from another dataset: choose another --out"):
             work(root, tmp_path / "out")
     assert contents(tmp_path / "out") == before
-
-
-def test_a_video_of_other_pictures_is_another_recording(recorded, tmp_path):
-    root = shutil.copytree(recorded, tmp_path / "in")
-    before = dict(Source.open(root).fingerprint().episodes)
-    video = next((root / "videos").rglob("*.mp4"))
-    with av.open(str(video)) as container:
-        first = next(container.demux(video=0))
-    data = bytearray(video.read_bytes())
-    data[(first.pos or 0) + first.size - 1] ^= 1
-    video.write_bytes(data)
-    now = dict(Source.open(root).fingerprint().episodes)
-    assert [now[e] == before[e] for e in (0, 1)] == [False, True]

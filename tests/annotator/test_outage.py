@@ -102,30 +102,18 @@ def test_a_server_that_refuses_everything_is_out_in_the_end():
         watched.editor.edit([edits[0], edit])  # a call that is answered in part is no outage
 
 
-class Formless(Server):
-    """Its critic never gives the form, about all or about one episode."""
+class Formless(Steady):
+    """Its critic never gives the form."""
 
     def judge(self, candidates):
-        answers = super().judge(candidates)
         lost = Failure(stage="judge", message="no usable answer in 3 replies", reply="{}")
-        odd = [self.odd in c.task_id for c in candidates]
-        return [lost if o else answer for o, answer in zip(odd, answers, strict=True)]
-
-    def draw(self, edit):
-        return Steady.draw(self, edit)
+        return [lost] * len(candidates)
 
 
 @pytest.mark.parametrize("episodes", [[0], [0, 1], [0, 1, 2, 3]])
 def test_a_critic_that_never_gives_the_form_stops_the_run(episodes, sharded_dataset, tmp_path):
-    server = Formless(steps=8)
-    summary = work(sharded_dataset, tmp_path / "out", server, episodes=episodes)
+    summary = work(sharded_dataset, tmp_path / "out", Formless(steps=8), episodes=episodes)
     assert summary.stopped.startswith("stopped: the critic answered none of its last")
-
-
-def test_a_critic_that_fails_about_one_odd_episode_is_no_outage(sharded_dataset, tmp_path):
-    server = Formless(steps=8, odd="episode_000001")
-    summary = work(sharded_dataset, tmp_path / "out", server)
-    assert (summary.annotated, list(summary.failures), summary.stopped) == (3, [1], None)
 
 
 def test_calls_that_one_hiccup_costs_are_no_outage():

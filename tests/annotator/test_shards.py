@@ -23,13 +23,6 @@ def whole(sharded_dataset, tmp_path_factory) -> Path:
     return out
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 7])
-def test_parts_are_disjoint_and_whole(count):
-    parts = [Shard(number, count).of(range(10, 15)) for number in range(1, count + 1)]
-    assert [episode for part in parts for episode in part] == [10, 11, 12, 13, 14]
-    assert max(map(len, parts)) - min(map(len, parts)) <= 1
-
-
 @pytest.mark.parametrize("text", ["0/3", "4/3", "2", "1/0", "a/b", "-1/3"])
 def test_a_part_that_there_is_not(text):
     with pytest.raises(InputError, match="as 2/3, not"):
