@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from math import isfinite
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +19,20 @@ from goalreel.datasets.writing.files import data_files
 from goalreel.datasets.writing.layout import TOLERANCE_S
 from goalreel.errors import DatasetError
 
+_RATE_SLACK = 0.02
+"""Share by which the rate of an unsteady video may be off its dataset's before it is called another rate."""
+_DRIFT = 0.25
+"""Frames that a steady video may be off at its end; its time base rounds each to a hundredth or less."""
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
+type _Cause = Literal["video_times", "video_start", "video_end", "video_frames"]
+_CAUSES: dict[_Cause, str] = {
+    "video_times": "the timestamps of {episodes} jump or begin late, and the video has a frame for each row: "
+    "write frame_index / fps",
+    "video_start": "the video begins after {episodes}: if no frame is missing, goalreel check --fix corrects "
+    f"from_timestamp, else {_DELETE}",
+    "video_end": f"the video ends before {{episodes}}: {_DELETE}",
+    "video_frames": f"the video does not have all frames of {{episodes}}: {_DELETE}",
+}
 
 
 def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
@@ -67,7 +81,7 @@ def _file_issues(
         text = f"{str(e).removesuffix(': copy the dataset again')} ({spell(starts)}): {_DELETE}"
         yield issue("broken" if concerned else "warning", "video_file", text, concerned or starts)
         return
-    yield from _frame_issues(source.fps, rows, concerned, video)
+    yield from _frame_issues(source.fps, rows, concerned, camera, video)
     if video.size:
         yield from _size_issues(source, camera, video.size, path)
 
@@ -82,10 +96,10 @@ def _size_issues(source: Source, camera: str, size: tuple[int, int], where: Path
 
 
 def _frame_issues(
-    fps: float, rows: FrameRows, starts: dict[int, float], video: VideoIndex
+    fps: float, rows: FrameRows, starts: dict[int, float], camera: str, video: VideoIndex
 ) -> Iterator[HealthIssue]:
     """Look for each row's frame where lerobot looks for it."""
-    missing, off = list[int](), dict[int, float]()
+    missing, off = defaultdict[_Cause, list[int]](list), dict[int, float]()
     read = list[tuple[float, float, int]]()
     for episode, start in starts.items():
         times = rows.time[rows.of_episode[episode]] if episode in rows.of_episode else np.zeros(0)
@@ -94,15 +108,17 @@ def _frame_issues(
         sought = start + times
         distance = _distance(video, sought).max()
         if distance > 0.5 / fps:
-            missing.append(episode)
+            missing[_cause(video, start, times, fps)].append(episode)
         elif distance >= TOLERANCE_S:
             off[episode] = float(distance)
         read.append((sought.min(), sought.max(), episode))
-    if missing:
-        text = f"{video.path}: not all frames of {spell(missing)} are there at their timestamps"
-        rates = f"{video.rate() or fps:.4g} frames a second, and {fps:g} in meta/info.json"
-        advice = "check --fix corrects from_timestamp if none is missing; else write frame_index / fps, or"
-        yield broken("video_frames", f"{text} ({rates}): {advice} {_DELETE}", missing)
+    if missing and (rate := _other_rate(video, fps)):
+        episodes = sorted(itertools.chain(*missing.values()))
+        text = f"{video.path}: {rate:.4g} frames a second ({spell(episodes)}), and {fps:g} in meta/info.json"
+        yield broken("video_rate", f"{text}: encode it at {fps:g}, or remove {camera}", episodes)
+        missing, off = {}, {}
+    for cause, episodes in missing.items():
+        yield broken(cause, f"{video.path}: {_CAUSES[cause].format(episodes=spell(episodes))}", episodes)
     if off:
         worst = max(off.values())
         text = f"{video.path}: {spell(off)}: frames are up to {1000 * worst:.3g} ms off their timestamps"
@@ -113,6 +129,30 @@ def _frame_issues(
         text = f"{video.path}: {spell(leaked)}: frames of the neighbouring episode leak in"
         advice = "correct from_timestamp in meta/episodes, or timestamp"
         yield warning("leaked_frames", f"{text}: {advice}", leaked)
+
+
+def _other_rate(video: VideoIndex, fps: float) -> float | None:
+    """The frames a second of a video at another rate; None at the dataset's, or if frames are missing.
+
+    Of steady frames none is missing in between.
+    """
+    gaps = np.diff(video.times)
+    if len(gaps) and gaps.max() < 1.5 * np.median(gaps):
+        seconds = float(gaps.sum())
+        return len(gaps) / seconds if abs(seconds * fps - len(gaps)) > _DRIFT else None
+    rate = video.rate() or fps
+    return rate if abs(rate / fps - 1) > _RATE_SLACK else None
+
+
+def _cause(video: VideoIndex, start: float, times: NDArray[np.float64], fps: float) -> _Cause:
+    """Tell why frames of an episode are not where its timestamps say: the clock, or the video."""
+    near, sought = 0.5 / fps, start + times
+    if _distance(video, start + np.arange(len(times)) / fps).max() <= near:
+        return "video_times"
+    lost = sought[_distance(video, sought) > near]
+    if lost.max() < video.times[0]:
+        return "video_start"
+    return "video_end" if lost.min() > video.times[-1] else "video_frames"
 
 
 def _distance(video: VideoIndex, sought: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -201,13 +201,13 @@ CASES: dict[str, Case] = {
     ),  # float32 holds no tenths of a second there
     "a clock that jumps by hours": Case(times(lambda t: t + 3e4), "time_span broken fails"),
     "a camera's file is missing": Case(unlink(video(WRIST)), "video_file broken fails"),
-    "a camera's file is cut off": Case(truncate(video(WRIST)), "video_frames broken fails"),
+    "a camera's file is cut off": Case(truncate(video(WRIST)), "video_end broken fails"),
     "a clock that jumps beyond the video": Case(
         column(DATA, "timestamp", lambda old: [*old[:-5], *(t + 0.5 for t in old[-5:])]),
-        "video_frames broken fails",
+        "video_times broken fails",
     ),
     "a video that begins late": Case(
-        reshow(video(WRIST), lambda i: i / 10 + 0.3, lambda i: i + 3), "video_frames broken fails"
+        reshow(video(WRIST), lambda i: i / 10 + 0.3, lambda i: i + 3), "video_start broken fails"
     ),
     "a video with a hole": Case(
         reshow(video(WRIST), lambda i: i / 10 + 0.3 * (i >= 15)), "video_frames broken fails"
@@ -217,10 +217,10 @@ CASES: dict[str, Case] = {
     ),
     "no path of videos": Case(totals(video_path=None), "video_file broken fails"),
     "a video at half the rate": Case(
-        reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_frames broken fails"
+        reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"
     ),
     "a video at a rate a little off": Case(
-        reshow(video(WRIST), lambda i: i / 9.9 + 0.024), "video_frames broken fails"
+        reshow(video(WRIST), lambda i: i / 9.9 + 0.024), "video_rate broken fails"
     ),
     "a video a little beside its clock": Case(
         reshow(video(WRIST), lambda i: i / 10 + 0.004), "video_clock warning fails"
