@@ -75,13 +75,6 @@ app = typer.Typer(
 )
 
 
-_UNSCORED = {
-    "critic": "the records hold no scores",
-    "simulator": "the simulator knows storyboards called tabletop-SEED alone",
-}
-"""Scorer -> why it left attempts without scores."""
-
-
 @app.callback()
 def main() -> None:
     """Make training data for planner, editor and critic."""
@@ -184,8 +177,8 @@ def _summarize(report: "CorpusReport", out: Path) -> None:
     typer.echo(f"rows: {rows}, of {report.storyboards} storyboards", err=True)
     if not report.critic_rows:
         typer.echo(f"no rows for the Critic; most were dropped for: {report.worst() or 'nothing'}", err=True)
-        if report.scorer in _UNSCORED and "unscored" in report.dropped.get("scores", {}):
-            typer.echo(f"{_UNSCORED[report.scorer]}: name a judge, --scorer openai:MODEL@URL", err=True)
+        if "unscored" in report.dropped.get("scores", {}):
+            typer.echo(f"{report.scorer} scored none: name a judge, --scorer openai:MODEL@URL", err=True)
     elif not report.rows["sft"]:
         reason = "steps that vary little hold no rejected attempt to balance with"
         typer.echo(f"no sft row: {reason}; --rl-variance 25 gives every step to sft", err=True)

@@ -43,8 +43,31 @@ def record(
 ) -> None:
     """Record the scripted expert as a LeRobot v3.0 dataset."""
     with one_line_errors("interrupted; nothing was written: run the same command again"):
-        chosen = seeds(split, episodes, first)
-        _record(out, chosen, [c.strip() for c in cameras.split(",")], size, json_output)
+        from goalreel.cli.console import progress_bars
+        from goalreel.cli.corpus import show_result
+        from goalreel.tabletop.record import check_request, quiet
+        from goalreel.tabletop.record import record as work
+
+        chosen, views = seeds(split, episodes, first), [c.strip() for c in cameras.split(",")]
+        check_request(chosen, views, size)
+        quiet()
+        with progress_bars() as bars:
+            truth = work(
+                out,
+                chosen,
+                cameras=views,
+                size=size,
+                progress=lambda done, total: bars("recording", done, total),
+            )
+        results = {
+            "out": str(out),
+            "episodes": len(truth.episodes),
+            "successful": sum(e.success for e in truth.episodes),
+            "subtasks": sum(len(e.segments) for e in truth.episodes),
+            "frames": sum(e.segments[-1].end for e in truth.episodes),
+        }
+        told = "{episodes} episodes ({successful} successful), {subtasks} sub-tasks, {frames} frames: {out}"
+        show_result(results, told.format(**results), json_output)
 
 
 @app.command(epilog="Example: `goalreel tabletop scene --seed 900301 --out scene.png`")
@@ -71,37 +94,3 @@ def scene(
             print_json({"out": str(out), "instruction": episode.instruction})
         else:
             typer.echo(episode.instruction)
-
-
-def _record(out: Path, chosen: range, cameras: list[str], size: int, json_output: bool) -> None:
-    from goalreel.cli.console import print_json, progress_bars
-    from goalreel.tabletop.record import check_request, quiet
-    from goalreel.tabletop.record import record as work
-
-    check_request(chosen, cameras, size)
-    quiet()
-    with progress_bars() as progress:
-        truth = work(
-            out,
-            chosen,
-            cameras=cameras,
-            size=size,
-            progress=lambda done, total: progress("recording", done, total),
-        )
-    results = {
-        "out": str(out),
-        "episodes": len(truth.episodes),
-        "successful": sum(e.success for e in truth.episodes),
-        "subtasks": sum(len(e.segments) for e in truth.episodes),
-        "frames": sum(e.segments[-1].end for e in truth.episodes),
-    }
-    if json_output:
-        print_json(results)
-        return
-    typer.echo(
-        "{episodes} episodes ({successful} successful), {subtasks} sub-tasks, {frames} frames: {out}".format(
-            **results
-        ),
-        err=True,
-    )
-    typer.echo(str(out))

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from types import FrameType
-from typing import Annotated, Literal, Protocol, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from fastapi import APIRouter, FastAPI
 from pydantic import Field
@@ -140,26 +140,18 @@ async def health(service: Here) -> JSONResponse:
     return JSONResponse(Health(status=status, models=models), 200 if status == "Healthy" else 503)
 
 
-class BoardKeeper(Protocol):
-    """The keeper of a server's storyboards."""
-
-    @property
-    def busy(self) -> bool: ...
-    async def close(self) -> None: ...
-
-
 def create_app(
     models: Models,
     settings: ServeSettings,
     *,
-    keep: Callable[[Service], BoardKeeper] | None = None,
+    keep: Callable[[Service], Any] | None = None,
     routers: Sequence[APIRouter] = (),
     admits: Callable[[Headers], bool] | None = None,
 ) -> FastAPI:
     """Build the application and start one worker thread a model; they stop when the application does.
 
-    `keep` makes what has the storyboards, if there are any, and `routers` are their routes. `admits` says
-    which requests are authorized, as `Gate` has it.
+    `keep` makes what has the storyboards, if there are any: it tells whether it is `busy`, and has `close()`.
+    `routers` are their routes. `admits` says which requests are authorized, as `Gate` has it.
 
     Raises:
         DatasetError: as `keep`.

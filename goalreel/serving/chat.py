@@ -233,7 +233,7 @@ async def complete(request: Request, body: ChatBody, service: Here) -> dict[str,
     """Continue a conversation."""
     steers = body.model == STEER
     batcher = service.chat("planner" if steers else body.model)
-    batcher.check_room(client_of(request))
+    batcher.check_room()
     conversation = await _conversation(body.messages, service.settings.max_pixels)
     if steers and (asked := SteeringQuestion.read(conversation)):
         decision = request.app.state.steering.answer(asked, client_of(request) or "")

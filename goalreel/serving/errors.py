@@ -95,14 +95,6 @@ def unanswered(message: str, *, refused: bool) -> HTTPException:
     return HTTPException(422 if refused else UNANSWERED, message)
 
 
-def error_body(status: int, message: str, param: str | None = None, code: str | None = None) -> bytes:
-    """The error as JSON. ASCII only: a message may quote what the client sent."""
-    ours = status >= 500 or status == UNANSWERED
-    kind = "server_error" if ours else "invalid_request_error"
-    error = {"message": message, "type": kind, "param": param, "code": code or _CODES.get(status)}
-    return json.dumps({"error": error}).encode("ascii")
-
-
 def error_response(
     status: int,
     message: str,
@@ -111,8 +103,11 @@ def error_response(
     param: str | None = None,
     code: str | None = None,
 ) -> Response:
-    """The reply itself."""
-    body = error_body(status, message, param, code)
+    """Make the reply. ASCII only: a message may quote what the client sent."""
+    ours = status >= 500 or status == UNANSWERED
+    kind = "server_error" if ours else "invalid_request_error"
+    error = {"message": message, "type": kind, "param": param, "code": code or _CODES.get(status)}
+    body = json.dumps({"error": error}).encode("ascii")
     return Response(body, status, headers, media_type="application/json")
 
 

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from goalreel.errors import InputError
 from goalreel.image import Image, open_picture
 from goalreel.serving.errors import ModelOwn, Stream, Wording, responses, unanswered
-from goalreel.serving.service import Here, Service, ask_while_connected, client_of
+from goalreel.serving.service import Here, Service, ask_while_connected
 from goalreel.types import Edit, Failure
 
 FORMATS = ("PNG", "JPEG", "WEBP")
@@ -161,7 +161,7 @@ async def edits(
 
     Of several images the first is edited, and the others are shown to an editor that takes several.
     """
-    service.editor().check_room(client_of(request))
+    service.editor().check_room()
     sent = [*([form.image] if form.image else []), *form.image_list]
     if not sent or form.mask is not None:
         raise HTTPException(400, "send an image, and no mask")
@@ -176,14 +176,14 @@ async def edits(
 )
 async def generations(request: Request, body: ImageOptions, service: Here) -> ImagesAnswer:
     """Make an image from text alone."""
-    service.editor().check_room(client_of(request))
+    service.editor().check_room()
     return await _answer(request, service, (), body)
 
 
 @router.post("/edit", tags=["InterleaveThinker"], responses=responses(404, 424))
 async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> InterleaveThinkerAnswer:
     """Edit an image, or make one: the protocol of InterleaveThinker's edit servers."""
-    service.editor().check_room(client_of(request))
+    service.editor().check_room()
     started = time.monotonic()
     sent = [] if body.image is None else [from_base64(body.image)]
     sources = await decode_all(sent, service.settings.max_pixels)

@@ -107,23 +107,20 @@ class Batcher[Q, A]:
         """Seconds that requests wait for the model's next answer."""
         return time.monotonic() - self._moved if self._under_way else 0.0
 
-    def check_room(self, client: Hashable = None) -> None:
+    def check_room(self) -> None:
         """Refuse early, before a request is decoded.
 
         Raises:
-            QueueFull: no room, and no other client has more requests in the queue.
+            QueueFull: no more requests may wait.
             WorkerDead: nobody will answer.
         """
         if self._closing:
             raise WorkerDead(f"the {self.name} model is not running")
-        waits = self._waiting_of_clients()
-        if waits.total() >= self._bounds.queue and max(waits.values(), default=0) <= waits[client] + 1:
+        if self.waiting >= self._bounds.queue:
             raise QueueFull(f"too many requests wait for the {self.name}: try again")
 
     def put(self, request: Q, *, client: Hashable = None, bounded: bool = True) -> Future[A]:
         """Queue a request; cancelling the future takes it back.
-
-        Where the queue is full, the last request of the client with most of them is refused instead.
 
         Raises:
             QueueFull: `bounded` and no room.
@@ -132,11 +129,7 @@ class Batcher[Q, A]:
         work: _Work[Q, A] = _Work(request, client)
         with self._changed:
             if bounded or self._closing:
-                self.check_room(client)
-            if bounded and self.waiting >= self._bounds.queue:
-                [(busiest, _)] = self._waiting_of_clients().most_common(1)
-                last = next(w for w in reversed(self._queue) if w.client == busiest and not w.future.done())
-                last.answer(QueueFull(f"too many requests of yours wait for the {self.name}: try again"))
+                self.check_room()
             self._queue.append(work)
             self._changed.notify()
         return work.future
@@ -201,9 +194,6 @@ class Batcher[Q, A]:
                     return batch
                 self._changed.wait(remaining)
         return []
-
-    def _waiting_of_clients(self) -> Counter[Hashable]:
-        return Counter(work.client for work in list(self._queue) if not work.future.done())
 
     def _in_turn(self) -> list[_Work[Q, A]]:
         """Order the queue by the requests of the client before each, then by the client's last turn."""

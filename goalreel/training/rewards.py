@@ -14,7 +14,6 @@ import asyncio
 import inspect
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
@@ -34,8 +33,6 @@ log = logging.getLogger(__name__)
 
 _SEMANTICS = 0.75
 """The share in the step, 0.6 of 0.8; the rest is quality's."""
-KEPT = 8192
-"""Scores of re-edits that are remembered."""
 _OUT = Failure(stage="edit", message="the editor failed")
 _STRICT = re.compile(r"\s*(?:<think>)?.+?</think>\s*<answer>.*</answer>\s*", re.DOTALL)
 _PROMPT = re.compile(r"""["']refine_prompt["']\s*:\s*["']""")
@@ -133,7 +130,7 @@ class CriticReward:
     ) -> None:
         self._editor, self._scorer, self._form = editor, scorer, FORMS[form]
         self._local, self._repeats, self._fits = local, repeats, fits
-        self._known: OrderedDict[_Key, PictureScores | None] = OrderedDict()
+        self._known: dict[_Key, PictureScores | None] = {}
 
     async def marks(self, rows: Sequence[CritiqueRow], replies: Sequence[str]) -> list[Marks | None]:
         """Marks i are what reply i about row i earns; None where editor or scorer could not tell."""
@@ -200,8 +197,6 @@ class CriticReward:
         found |= {key: score for (key, _, _), score in scored if score is not None}
         found |= {key: self._known[key] for key in rows_by_key if key in self._known}
         self._known |= found
-        while len(self._known) > KEPT:
-            self._known.popitem(last=False)
         return found
 
     def _refused(self, answer: Image | Failure) -> bool:
