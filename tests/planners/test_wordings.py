@@ -22,127 +22,74 @@ def labels(text):
 
 UNREAD = """
 put the red cup on the blue plate next to the green one
-move the red cube next to the green one = move the red cube next to the green cube
 pick up the red block and put it on the blue one = stack the red block on the blue block
 pon la taza en la caja
-place la taza en la mesa
-move o copo to the box
 Pick la tasse and place it in the box
-mets la tasse sur la table
-lege den roten Block in die Schale
-положи чашку в коробку
 抓起杯子
 move gelas ke kiri
 1. pick up the cup 2. put it in the box
-- pick up the cup\\n- put it in the box
 put the "red cup" in the box
 put the {object} in the {container}
 put the cup in the box v2
-put the 🍎 in the bowl
 if the cup is red, put it in the box
 do not pick up the cup
-put neither cup in the box
 Pick up the cup. It is red.
-put the cup in the box! Quickly!
-put the cup, um, the mug in the box
 put teh cup in teh box
 put the cup cup in the box
 put the the cup in the box
 In: What action should the robot take to pick up the cup?\\nOut:
-where is the cup?
-put the cup in the box twice
 put the cup 5 cm to the left of the plate
-move the cup 10cm left
 take care of the cup
-take a picture of the cup
-take turns
 move the arm to the cup
 put everything in the box
-stack the cup on itself
 put half of the cups in the box
-get the cup ready
-pick up the red
-put the cup in the box failed
-pick up the cup left
-place the cup upright
-open the drawer halfway
 turn the knob clockwise
 pick up the cup filled with water
-put the cup in 5 seconds
 put red block blue bowl
-put all blocks except cubes in the box
 pick-place-v2
-PnPBottleToCabinetClose
 pick up the food with the fork
 open the box with the red lid
 put both the soup and the sauce in the basket
-raise the volume
 move left
-move the cup up
 set the table
 load the dishwasher
 grasp the handle
 move the lever to the left
 put a cup on each plate
-put a pair of socks in the drawer
 reach into the box twice and take the cup
 reach for the cup
 fold the towel into a square
-sort the socks into pairs
-take the cup out of sight
 put the cup somewhere in the box
-put the book flat on the table
 put the towel folded on the shelf
 pick up the second cup from the left
 pick up the cup closest to the plate
-pick up the closest cup to the plate
 put the cup in the box 00042
-put the cup in the box ep12
-put it in the box
 put the cup in the box and close it
 take the milk out of the fridge and close it
-put the cup on the plate and push it to the left
 pick up the cup, open the drawer and put it in the drawer
 pull the handle to open the drawer and close it
 cut the apple with the knife and put it in the bowl
 take the lid off the pot and put the spoon in it
 pick up the cup and put them in the box
 put the cup between the plate and the fork on the table
-put the cup next to the knife and fork on the table
 Put the cup in the box, then go back.
-go home
-go home, then put the cup in the box
 put the potato in the pot and hold it
-put the cup where the plate was
 put the cup in the box without touching the plate
-put the cup in the box, then the fork in the drawer
 USB stick: take it out
-I want the cup in the box
-screw the lid on the jar
-plug in the charger
 give me the cup
-make room on the table
 go to the table and put it on the plate
 reach for the handle and open it
 reach into the box and take it
 move the cup from the box on the table
 put the milk from the fridge on the table on the counter
-take the cup that is in the box on the table
-take the cup off the rack inside the box
 remove the cup from the plate next to the box
 put the cup from the left on the right
 cutting board in the sink
 hold the door open
 hold the cup under the tap
 leave the cup on the table
-release the clamp
-lower the blinds
-return the cup
-unload the dishwasher
 approach the cup
 put the cup in the box with the left hand closed
-press the button with the gripper tip
-close the gripper
 pick up the cup with both hands
 """.strip().split("\n")
 
