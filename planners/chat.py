@@ -19,16 +19,11 @@ class ChatPlanner:
     """Plans with any chat model, which gives at most `replies` replies to a task (see `goalreel.chat.ask`).
 
     A reply with more than `max_steps` steps is rejected.
-
-    Raises:
-        ValueError: `replies` or `max_steps` is less than 1.
     """
 
     def __init__(
         self, chat: Chat, *, replies: int = 3, dialect: Dialect = OWN, max_steps: int = MAX_STEPS
     ) -> None:
-        if replies < 1 or max_steps < 1:
-            raise ValueError(f"replies and max_steps must be at least 1, got {replies} and {max_steps}")
         self._chat = chat
         self._replies = replies
         self._dialect = dialect

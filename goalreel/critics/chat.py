@@ -27,7 +27,6 @@ class ChatCritic:
     tells no probability, its word counts.
 
     Raises:
-        ValueError: `replies` is less than 1.
         InputError: there is no such mode, the dialect has no scores or no probability, or `threshold` is
             not between 0 and 1.
     """
@@ -42,8 +41,6 @@ class ChatCritic:
         replies: int = 3,
         dialect: Dialect = OWN,
     ) -> None:
-        if replies < 1:
-            raise ValueError(f"replies must be at least 1, got {replies}")
         if mode not in ("strict", "fast"):
             raise InputError(f"no mode {mode!r}: use strict or fast")
         if scores and not dialect.scored:

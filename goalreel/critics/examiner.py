@@ -31,7 +31,6 @@ from goalreel.types import (
     Ask,
     Candidate,
     Critic,
-    Failure,
     Plan,
     Request,
     Stage,
@@ -377,9 +376,15 @@ class Examiner:
                     self._accepted.append(request)
 
     def ask_due(self, ask: Ask) -> None:
-        """Ask the control questions that are due, and keep the answers."""
-        if controls := self.due():
-            self.record(controls, _tried(ask, controls))
+        """Ask the control questions that are due, and keep the answers; what goes wrong costs nothing."""
+        if not (controls := self.due()):
+            return
+        answers: Sequence[Answer] = ()
+        try:
+            answers = ask("judge", [control.candidate for control in controls])
+        except Exception as e:  # noqa: BLE001  (a control is no part of the run)
+            log.info("control questions were not answered: %s: %s", type(e).__name__, e)
+        self.record(controls, answers)
 
     def due(self) -> list["Control"]:
         """The control questions that are to be asked now; each is handed out once."""
@@ -394,10 +399,11 @@ class Examiner:
         return [*controls, *iter(self._next_true, None)]
 
     def record(self, controls: Sequence["Control"], answers: Sequence[Answer]) -> None:
-        """Keep the answers to control questions; no readable answer is neither yes nor no."""
+        """Keep the answers to control questions; one that is missing or unreadable is neither yes nor no."""
         words = [("yes" if a.success else "no") if isinstance(a, Verdict) else "none" for a in answers]
+        words += ["none"] * (len(controls) - len(words))
         with self._lock:
-            self._put({c.key: (c.kind, word) for c, word in zip(controls, words, strict=True)})
+            self._put({c.key: (c.kind, word) for c, word in zip(controls, words, strict=False)})
             blind = "" if self._warned else self.examination.blind
             self._warned |= bool(blind)
         if blind:
@@ -491,19 +497,6 @@ def read_examination(folder: Path, critic: str | None = None) -> Examination | N
     found = _read(folder)
     name = critic or next(reversed(found), None)
     return None if name is None or name not in found else _examination(name, found[name])
-
-
-def _tried(ask: Ask, controls: Sequence["Control"]) -> Sequence[Answer]:
-    """Ask control questions. Whatever goes wrong costs the run nothing."""
-    try:
-        answers = ask("judge", [control.candidate for control in controls])
-        if len(answers) == len(controls):
-            return answers
-        problem = f"{len(controls)} questions but {len(answers)} answers"
-    except Exception as e:  # noqa: BLE001  (a control is no part of the run)
-        problem = f"{type(e).__name__}: {e}"
-    log.info("control questions were not answered: %s", problem)
-    return [Failure(stage="judge", message=problem)] * len(controls)
 
 
 def _examination(critic: str, answers: dict[str, tuple[str, str]]) -> Examination:

@@ -39,15 +39,9 @@ class _Look(_Marks):
 
 
 class VieScore:
-    """Scores pictures with any chat model, with two questions on each: on the prompt, then on the look.
-
-    Raises:
-        ValueError: `replies` is less than 1.
-    """
+    """Scores pictures with any chat model, with two questions on each: on the prompt, then on the look."""
 
     def __init__(self, chat: Chat, *, replies: int = 3) -> None:
-        if replies < 1:
-            raise ValueError(f"replies must be at least 1, got {replies}")
         self._chat = chat
         self._replies = replies
 

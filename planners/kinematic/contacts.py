@@ -203,11 +203,10 @@ def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
 
 def in_the_air(cycle: Cycle, motion: ArmMotion) -> bool:
     """Tell whether the hand opens up where it has risen to; False without a height."""
-    if motion.height is None or cycle.release is None:
-        return False
-    heights = motion.height[cycle.contact : cycle.release + 1]
+    heights = motion.heights[cycle.contact : motion.release(cycle) + 1]
     rise, sinks = heights.max() - heights[0], heights.max() - heights[-1]
-    return bool(rise > _TAKES_OFF * motion.height_range and sinks < _IN_THE_AIR * rise)
+    is_up = rise > _TAKES_OFF * motion.height_range and sinks < _IN_THE_AIR * rise
+    return cycle.release is not None and bool(is_up)
 
 
 def _explain(
@@ -300,9 +299,7 @@ def _find_turn(clause: Clause, motion: ArmMotion) -> Touch | None:
 
 def _turns_upwards(motion: ArmMotion) -> int | None:
     """The frame at which the hand has come down to a thing, and first turns upwards."""
-    if motion.height is None:
-        return None
-    heights, least = motion.height, 2 * _RISEN * motion.height_range
+    heights, least = motion.heights, 2 * _RISEN * motion.height_range
     rises = heights - np.minimum.accumulate(heights) > least
     turn = int(heights[: int(rises.argmax())].argmin()) if rises.any() else 0
     came_down = heights[: turn + 1].max() - heights[turn] > least
@@ -425,44 +422,35 @@ def _turns(motion: ArmMotion, near: int) -> NDArray[np.float64]:
 
 
 def _comes_from_below(motion: ArmMotion, start: int, frame: int) -> bool:
-    if motion.height is None:
-        return False
-    heights = motion.height[max(start, frame - round(_APART_S * motion.fps)) : frame + 1]
-    return bool(motion.height[frame] - heights.min() > _RISEN * motion.height_range)
+    heights = motion.heights[max(start, frame - round(_APART_S * motion.fps)) : frame + 1]
+    return bool(heights[-1] - heights.min() > _RISEN * motion.height_range)
 
 
 def _rises(motion: ArmMotion, start: int, end: int) -> bool:
     """Tell whether the arm goes up and down again between two frames."""
-    if motion.height is None:
-        return False
-    heights = motion.height[start : end + 1]
+    heights = motion.heights[start : end + 1]
     return bool(heights.max() - max(heights[0], heights[-1]) > 2 * _RISEN * motion.height_range)
 
 
 def _is_at_a_thing(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
     """Tell whether the hand is as low as it goes to work, and no longer on its way down."""
-    if motion.height is None:
-        return False
-    height, span = motion.height[frame], round(_APART_S * motion.fps)
-    came = motion.height[max(0, frame - span) : frame + 1].max() - height
-    goes = height - motion.height[frame : min(end, frame + span + 1)].min()
+    heights, span = motion.heights, round(_APART_S * motion.fps)
+    came = heights[max(0, frame - span) : frame + 1].max() - heights[frame]
+    goes = heights[frame] - heights[frame : min(end, frame + span + 1)].min()
     comes_down = goes > max(_RISEN * motion.height_range, _STILL_DOWN * came)
     return not comes_down and _is_low(motion, frame, start, end)
 
 
 def _is_low(motion: ArmMotion, frame: int, start: int, end: int) -> bool:
-    """Tell whether the hand is among the lowest places of [start, end)."""
-    if motion.height is None:
-        return False
-    heights = motion.height[start:end]
-    return bool(motion.height[frame] - heights.min() <= _LOW * np.ptp(heights))
+    """Tell whether the hand is among the lowest places of [start, end); False without a height."""
+    heights = motion.heights[start:end]
+    is_low = motion.heights[frame] - heights.min() <= _LOW * np.ptp(heights)
+    return motion.height is not None and bool(is_low)
 
 
 def _leaves(motion: ArmMotion, frame: int, end: int) -> bool:
     """Tell whether the arm goes up from a frame until `end`, more than along."""
-    if motion.height is None:
-        return False
-    rises = motion.height[frame:end] - motion.height[frame]
+    rises = motion.heights[frame:end] - motion.heights[frame]
     top = frame + int((rises >= 0.9 * rises.max()).argmax())
     way = float(np.linalg.norm(motion.path[top] - motion.path[frame]))
     return bool(rises.max() > max(_RISEN * motion.height_range, 0.5 * way))

@@ -97,9 +97,14 @@ class ArmMotion:
         return float(np.linalg.norm(np.ptp(self.path, axis=0))) if self.path.shape[1] else 0.0
 
     @property
+    def heights(self) -> Curve:
+        """The height in each frame; 0 throughout without one."""
+        return np.zeros(len(self)) if self.height is None else self.height
+
+    @property
     def height_range(self) -> float:
         """The difference between the highest and the lowest frame; 0 without a height."""
-        return 0.0 if self.height is None else float(np.ptp(self.height))
+        return float(np.ptp(self.heights))
 
     @property
     def usual_speed(self) -> float:
@@ -244,10 +249,8 @@ class ArmMotion:
 
         False without a height.
         """
-        if self.height is None:
-            return False
-        heights = self.height[cycle.contact : cycle.release]
-        return bool(heights.max() - heights[0] <= share * self.height_range)
+        heights = self.heights[cycle.contact : cycle.release]
+        return self.height is not None and bool(heights.max() - heights[0] <= share * self.height_range)
 
     def strains(self, start: int) -> bool:
         """Tell whether the arm is told to go on as usual, from `start` to the end, where it stands."""

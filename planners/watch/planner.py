@@ -58,7 +58,7 @@ class WatchPlanner:
     `examples`. With `details` it is asked once more about each step (`watch.reply`).
 
     Raises:
-        ValueError: there is no camera, or `replies` is less than 1.
+        ValueError: there is no camera.
     """
 
     def __init__(
@@ -71,8 +71,8 @@ class WatchPlanner:
         examples: Sequence[Example] = (),
         details: Collection[DetailName] = (),
     ) -> None:
-        if replies < 1 or not cameras:
-            raise ValueError(f"a watching planner needs cameras and replies, got {cameras} and {replies}")
+        if not cameras:
+            raise ValueError("a watching planner needs cameras")
         self._recordings = recordings
         self._chat = chat
         self._cameras = tuple(cameras)

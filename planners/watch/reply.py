@@ -76,10 +76,10 @@ def parse_watch_reply(reply: str, span: Segment, instruction: str) -> Plan | Pro
     if isinstance(edges, Problem):
         return edges
     for number, reply_segment in enumerate(replies):
-        if not reply_segment.agrees and reply_segment.seen is None:
-            return Problem(f'segments.{number}: "agrees" is false, but "seen" does not say what was seen')
-        if reply_segment.agrees and reply_segment.seen is not None:
-            return Problem(f'segments.{number}: "agrees" is true, but "seen" says what was seen instead')
+        if reply_segment.agrees == (reply_segment.seen is not None):
+            return Problem(
+                f'segments.{number}: "seen" says what was seen where "agrees" is false, and only there'
+            )
         name = reply_segment.name.casefold().strip(". ")
         if not reply_segment.agrees and name == instruction.casefold().strip(". "):
             return Problem(

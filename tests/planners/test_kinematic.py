@@ -138,19 +138,6 @@ def test_several_things_in_one_clause_are_counted():
     assert p.steps[0].instruction.startswith("1 of 3 things done")
 
 
-def test_grasping_the_same_thing_again_is_no_new_sub_task():
-    state, _ = places(1)
-    again = state.copy()
-    middle = int(np.argmax(state[:, 2] > 0.17)) + 25  # carried: let go, take it again, go on
-    drop = np.repeat(state[middle : middle + 1], 20, 0)
-    drop[5:12, 3] = 1.0
-    again = np.concatenate([state[:middle], drop, state[middle:]])
-    second, _ = places(1, seed=5)
-    p = plan(fake("put the cup in the box, then put the lid in the sink", np.concatenate([again, second])))
-    assert names(p) == ["put the cup in the box", "put the lid in the sink"]
-    assert abs(starts(p)[1] - len(again)) <= 5
-
-
 def test_fewer_grasps_than_clauses_are_cut_at_pauses():
     one, _ = places(1)
     push = np.array([[0.3 + 0.2 * np.sin(t), 0.0, 0.3, 1.0] for t in np.linspace(0, np.pi, 40)])

@@ -8,14 +8,12 @@ import json
 from dataclasses import replace
 from functools import cache
 
-import numpy as np
 import pytest
 from support.places import DATA, SHARED
 
 from goalreel.datasets.source import Source
 from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.description import proposals
-from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import read_motion
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.types import Plan, Task
@@ -112,14 +110,6 @@ def test_a_sweep_with_an_open_hand_begins_where_the_hand_is_at_the_towel():
     assert all(step.doubts for step in plan.steps)
 
 
-def test_a_camera_changes_nothing_where_the_words_name_the_thing(real_dataset):
-    source = opened(real_dataset)
-    for granularity in ("event", "subtask", "phase"):
-        blind = plans(source, granularity)
-        seeing = plans(source, granularity, camera=source.camera(None))
-        assert [p for _, p in seeing] == [p for _, p in blind]
-
-
 # Where a boundary may be: what models that look at recordings choose their cuts from.
 
 
@@ -139,15 +129,6 @@ def test_nearly_every_true_boundary_is_proposed(real_motions):
         hit += sum(min(abs(e.frame - f) for f in frames) <= 0.5 * source.fps for e in episode.events)
     assert hit >= 0.85 * true
     assert proposed <= 1.5 * sum(e.frames for e in labels.episodes) / source.fps
-
-
-def test_a_layout_is_followed_and_one_that_does_not_fit_is_refused(real_motions):
-    episode = opened(real_motions).episode(0)
-    still = int(np.ptp(episode.state, axis=0).argmin())
-    other = proposals(episode, Layout(gripper=(still,)))
-    assert other != proposals(episode)
-    with pytest.raises(Unsegmentable, match="dimension 99"):
-        proposals(episode, Layout(gripper=(99,)))
 
 
 def test_the_planners_own_cuts_are_proposed_but_for_slips(real_motions):

@@ -164,14 +164,6 @@ def test_what_is_lifted_is_met_where_the_hand_turns_upwards():
     assert len(Arm().go(A + UP, 1, 1).plan("lift the handle").steps) == 1
 
 
-def test_one_grasp_explains_a_pull_or_a_fold():
-    arm = Arm().take(A).put(B).home()
-    for instruction in ("fold the towel", "pull the tissue out of the box"):
-        assert not any(step.doubts for step in arm.plan(instruction).steps)
-    twice = Arm().take(A).put(B).take(A).put(B).home()
-    assert all(step.doubts for step in twice.plan("fold the towel").steps)
-
-
 ALONG = np.array([0.15, 0, 0])
 
 

@@ -260,30 +260,6 @@ def test_one_hand_of_two_at_work_is_enough_and_is_named():
     assert not any(step.doubts for step in found.steps)
 
 
-def test_two_hands_at_once_leave_the_words_in_doubt():
-    recordings = two_arms(ALOHA)
-    half = len(recordings[0].state) // 2
-    at_once = [
-        replace(
-            r,
-            state=np.concatenate([r.state[:half, :7], r.state[half : 2 * half, 7:]], axis=1),
-            commands=np.concatenate([r.action[:half, :7], r.action[half : 2 * half, 7:]], axis=1),
-        )
-        for r in recordings
-    ]
-    for step in plan(at_once, TWO).steps:
-        assert any("two hands hold something at once" in doubt for doubt in step.doubts)
-    assert not plan(at_once, TWO, with_phases=True).phases
-
-
-def test_an_idle_second_hand_is_no_hand():
-    recordings = [
-        replace(r, state=np.column_stack([r.state[:, :13], 0.9 + 0.01 * r.state[:, 13]]).astype(np.float32))
-        for r in two_arms(ALOHA)
-    ]
-    assert [hand.gripper for hand in infer_robot(recordings).hands] == [(6,)]
-
-
 def test_the_two_fingers_of_one_gripper_are_one_hand():
     names = (*(f"joint_{i}" for i in range(5)), "left_finger", "right_finger")
     recordings = [
@@ -517,15 +493,6 @@ def test_of_a_pose_without_names_one_number_rises_with_things_and_of_joints_seve
     assert height is None or layout.position == (0, 1, 2)
 
 
-def test_of_a_hand_with_fingers_the_closed_end_is_asked_for_and_not_which_hand_it_is():
-    """Fingers do not all go between two levels. Neither end is told by one motion like a carry in five."""
-    source = Source.open(DATA / "real/g1_inspire")
-    recordings = [*map(source.episode, source.indices)]
-    bare = [made_by(r.state, r.state[:, :0], r.state_names, (), r.fps) for r in recordings]
-    assert [f.field for f in infer_robot(bare).unknown] == ["closed"]
-    assert [f.field for f in infer_robot(scaled(recordings)).unknown] == ["right closed", "left closed"]
-
-
 def test_quaternions_that_change_their_sign_do_not_jump():
     half = 1.2 + 0.4 * np.sin(np.arange(80) / 12)
     turns = np.stack([np.sin(half), 0 * half, 0 * half, np.cos(half)], axis=1)
@@ -540,44 +507,12 @@ def test_quaternions_that_change_their_sign_do_not_jump():
     assert infer_robot(recordings).layout.gripper == (3,)
 
 
-def test_speeds_beside_their_places_are_no_part_of_the_arm():
-    both = [made(np.hstack([v, np.gradient(v, axis=0)])) for v in (joints(w[:, :3]) for w in ways())]
-    assert infer_robot(both).layout.position == tuple(range(5))
-    names = ("x_vel", "y_vel", "z_vel", "gripper", "status")
-    rates = [
-        made(np.hstack([changes(w[:, :3]), w[:, 3:4], np.ones((len(w), 1))]), names=names) for w in ways()
-    ]
-    assert infer_robot(rates).layout.position == (0, 1, 2)
-
-
-def test_a_joint_that_moves_beside_a_still_number_is_asked_for_and_not_taken():
-    """The gripper, the last number without a name, never moves: which end is closed has no answer."""
-    there = np.clip(3 * np.sin(np.arange(90) / 15), -1, 1)
-    slow = np.column_stack([there, np.sin(np.arange(90) / 11), np.cos(np.arange(90) / 13), np.full(90, 0.4)])
-    robot = infer_robot([made(slow) for _ in range(4)])
-    (finding,) = robot.unknown
-    assert (finding.field, robot.layout.gripper) == ("gripper", ())
-    assert {"gripper=3", "gripper=none"} <= {*finding.answers}
-
-
 def test_a_person_says_that_there_is_no_gripper():
     robot = infer_robot([made(joints(w[:, :3])) for w in ways()], Layout.parse("gripper=none"))
     assert not robot.layout.gripper
     assert not robot.unknown
     assert Layout.parse("gripper=none").handless
     assert str(Layout.parse("gripper=none,summed=0:3")) == "summed=0:3,gripper=none"
-
-
-def test_steps_of_an_action_are_summed():
-    names = (*XYZ, "gripper")
-    recordings = [
-        made(w[:, :0], np.hstack([changes(w[:, :3]), w[:, 4:5] < 0.9]), names_of_action=names) for w in ways()
-    ]
-    robot = infer_robot(recordings)
-    assert (robot.layout.position, robot.layout.summed) == ((0, 1, 2), (0, 1, 2))
-    places = [made(w[:, :0], w[:, :4], names_of_action=names) for w in ways()]
-    assert infer_robot(places).layout.position == (0, 1, 2)
-    assert not infer_robot(places).layout.summed
 
 
 def test_two_robots_in_one_dataset_are_asked_for():
