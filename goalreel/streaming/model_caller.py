@@ -276,8 +276,6 @@ class Probes:
 
     def __init__(self, model_set: ModelSet, names: ModelNames) -> None:
         self._model_set, self._names = model_set, names
-        self.answers: dict[Role, str] = {}
-        """The answer of each server; without those of models that ask no server."""
         self.remarks: list[str] = []
         """Things to look at although a server answered."""
         self._problems: dict[Role, str] = {}
@@ -304,9 +302,8 @@ class Probes:
     async def _probe(self, role: Role, late: float) -> None:
         queue, ask = ModelQueue(f"goalreel-probe-{role}"), partial(probe, getattr(self._model_set, role))
         while True:
-            began = time.monotonic()
             try:
-                remark = await queue.call(ask, max(PAUSE_S, late - began))
+                remark = await queue.call(ask, max(PAUSE_S, late - time.monotonic()))
                 break
             except (UserError, TimeoutError) as e:
                 self._problems[role] = str(e) or "no answer in time"
@@ -314,8 +311,6 @@ class Probes:
                     return
             await asyncio.sleep(PAUSE_S)
         self._problems.pop(role, None)
-        if remark is not None:
-            self.answers[role] = f"answered in {time.monotonic() - began:.3f} s"
         if remark:
             self.remarks.append(f"the {role}: {remark}")
 

@@ -134,7 +134,6 @@ def test_servers_are_waited_for_as_long_as_is_said(slow, engine, outcomes, secon
             engine.probe(seconds)
         return
     assert engine.probe(seconds)
-    assert engine.probes.answers.keys() == {"planner", "critic"}
     assert sorted(engine.probes.remarks) == ["the critic: odd", "the planner: odd"]
 
 

@@ -1,6 +1,6 @@
 """The content of /diagnostics: one status each for camera, models and task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import Header
@@ -8,7 +8,6 @@ from std_msgs.msg import Header
 from goalreel.critics.examiner import Examination
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.model_caller import Loading, Probes
 from goalreel.streaming.request import excerpt
 
 OK, WARN, ERROR = DiagnosticStatus.OK, DiagnosticStatus.WARN, DiagnosticStatus.ERROR
@@ -24,7 +23,7 @@ def diagnose(
     `refusal` is why the last instruction was refused, or empty; `rivals` says that other nodes have its name.
     """
     progress = engine.progress()
-    of_models = models(*engine.loading, progress.board.degraded, engine.probes, engine.waits)
+    of_models = models(engine, progress.board.degraded)
     of_task = task(progress, refusal, engine.cue_state, engine.examination)
     if rivals:
         level, text, values = of_task
@@ -45,22 +44,19 @@ def diagnose(
     )
 
 
-def models(
-    loading: Loading, reason: str, degraded: str, probes: Probes | None = None, waits: Sequence[str] = ()
-) -> Diagnosis:
+def models(engine: Engine, degraded: str) -> Diagnosis:
     """Diagnose the models: whether they are loaded, which one is being loaded, or why one cannot be.
 
-    `degraded` says which of them failed in the present task, and `probes` how their servers answered when the
-    node was activated. `waits` says what is waited for.
+    `degraded` says which of them failed in the present task.
     """
-    values: dict[str, object] = {"state": loading, "waiting for": "; ".join(waits)}
+    loading, reason = engine.loading
+    values = {"state": loading, "waiting for": "; ".join(engine.waits)}
     if loading == "failed":
         return ERROR, f"cannot be loaded: {reason}", values
-    if probes is not None:
-        values |= {f"{role} server": answer for role, answer in probes.answers.items()}
-        if problem := probes.describe():
+    if engine.probes is not None:
+        if problem := engine.probes.describe():
             return ERROR, problem, values
-        degraded = degraded or "; ".join(probes.remarks)
+        degraded = degraded or "; ".join(engine.probes.remarks)
     return (WARN, degraded, values) if degraded else (OK, reason or loading, values)
 
 
