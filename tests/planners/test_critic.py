@@ -47,24 +47,6 @@ def test_judges_a_batch_in_one_call_from_both_images():
     assert "the bowl is full" in words(chat.calls[0][1])
 
 
-def test_modes_and_scores_ask_differently():
-    def system(**settings) -> str:
-        chat = ScriptedChat([NO])
-        ChatCritic(chat, **settings).judge([candidate()])
-        return words(chat.calls[0][0][:1])
-
-    strict, fast, scored = system(mode="strict"), system(mode="fast"), system(scores=True)
-    assert len({strict, fast, scored}) == 3
-    assert "one by one" in strict
-    assert "Decide quickly" in fast
-    for name in ("success", "over_editing", "naturalness", "artefacts"):
-        assert f'"{name}"' in scored
-        assert f'"{name}"' not in strict
-    for text in (strict, fast, scored):
-        assert '"previous_step_success"' in text
-        assert '"refine_prompt"' in text
-
-
 def test_scores_come_with_the_verdict_but_are_not_required():
     chat = ScriptedChat([(REPLIES / "verdict-yes-scores.txt").read_text(), NO])
     scored, plain = ChatCritic(chat, scores=True).judge([candidate(), candidate()])
