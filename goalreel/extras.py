@@ -36,8 +36,7 @@ EXTRAS = {
     "bags": Extra("ROS 2 bags, with no ROS installed", ("apsw", "backports", "rosbags")),
     "rerun": Extra("recordings for the Rerun viewer", ("rerun",)),
     "serve": Extra(
-        "serve models over HTTP, and the pages review and studio",
-        ("fastapi", "starlette", "uvicorn"),
+        "serve models over HTTP, and the pages review and studio", ("fastapi", "starlette", "uvicorn")
     ),
     "ray": Extra("spread annotate and plan over a Ray cluster", ("ray",)),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),

@@ -118,10 +118,7 @@ def _numbers(dtype: str, names: Sequence[str]) -> dict[str, Any]:
 
 
 def _record_episode(
-    dataset: LeRobotDataset,
-    episode: TabletopEpisode,
-    cameras: Sequence[str],
-    size: int,
+    dataset: LeRobotDataset, episode: TabletopEpisode, cameras: Sequence[str], size: int
 ) -> TrueEpisode:
     ticks: list[ControlStep] = []
     held_after: list[bool] = []

@@ -13,12 +13,7 @@ from support.steady import Steady, contents
 
 from goalreel import Edit, Failure, ModelSet, Plan, Step, Task, Verdict, annotate
 from goalreel.annotator.annotate import build_records
-from goalreel.annotator.guards import (
-    REFUSED_IN_A_ROW,
-    CircuitBreaker,
-    ModelUnavailableError,
-    spoiled,
-)
+from goalreel.annotator.guards import REFUSED_IN_A_ROW, CircuitBreaker, ModelUnavailableError, spoiled
 from goalreel.annotator.job import Summary
 from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
 from goalreel.errors import BackendError
@@ -238,10 +233,7 @@ class Buggy(Steady):
 
 @pytest.mark.parametrize(
     ("stage", "bug"),
-    [
-        ("edit", "IndexError: list index out of range"),
-        ("judge", "ValueError: 1 requests but 0 answers"),
-    ],
+    [("edit", "IndexError: list index out of range"), ("judge", "ValueError: 1 requests but 0 answers")],
 )
 def test_a_bug_costs_one_episode_and_shows_itself(stage, bug, video_dataset, tmp_path, caplog):
     with caplog.at_level(logging.ERROR):

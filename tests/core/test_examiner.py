@@ -6,14 +6,7 @@ import logging
 import numpy as np
 import pytest
 
-from goalreel.critics.examiner import (
-    Answers,
-    Examination,
-    Examiner,
-    examine,
-    quota,
-    read_examination,
-)
+from goalreel.critics.examiner import Answers, Examination, Examiner, examine, quota, read_examination
 from goalreel.drivers import run_trajectory
 from goalreel.image import Image
 from goalreel.loop import storyboard

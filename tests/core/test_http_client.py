@@ -130,11 +130,7 @@ def test_the_servers_own_words(body, text):
 
 @pytest.mark.parametrize(
     ("body", "status"),
-    [
-        ({"error": {"code": "503"}}, 503),
-        ({"error": {"code": "rate_limit"}}, 200),
-        ({"error": "text"}, 200),
-    ],
+    [({"error": {"code": "503"}}, 503), ({"error": {"code": "rate_limit"}}, 200), ({"error": "text"}, 200)],
 )
 def test_the_status_that_an_error_sent_as_200_means(body, status):
     assert true_status(200, json.dumps(body).encode()) == status

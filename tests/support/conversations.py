@@ -6,11 +6,7 @@ from goalreel.chat.conversation import Message
 from goalreel.image import Image
 from support import tiny
 
-BUILDERS = {
-    "qwen3-vl": tiny.tiny_vlm,
-    "idefics3": tiny.tiny_idefics3,
-    "llava": tiny.tiny_llava,
-}
+BUILDERS = {"qwen3-vl": tiny.tiny_vlm, "idefics3": tiny.tiny_idefics3, "llava": tiny.tiny_llava}
 
 
 def picture(width: int, height: int, seed: int = 0) -> Image:

@@ -111,11 +111,7 @@ class Handler(StubHandler):
 
     def on_xet_read_token(self, name: str, folder: Path, rest: list[str], _: bytes) -> None:
         address = self.server.storage_address
-        headers = {
-            "X_Xet_Cas_Url": address,
-            "X_Xet_Access_Token": "token",
-            "X_Xet_Token_Expiration": 2**33,
-        }
+        headers = {"X_Xet_Cas_Url": address, "X_Xet_Access_Token": "token", "X_Xet_Token_Expiration": 2**33}
         self.answer(self.server.storage, {"casUrl": address, "accessToken": "token", "exp": 2**33}, **headers)
 
     def on_resolve(self, name: str, folder: Path, rest: list[str], _: bytes) -> None:

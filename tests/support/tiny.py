@@ -42,25 +42,6 @@ def tokenizer(
     return made
 
 
-ROPE = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5]}
-PATCHES = {"patch_size": 8, "spatial_merge_size": 2, "temporal_patch_size": 2, "out_hidden_size": 128}
-"""Of Qwen's towers, whose pictures have any size."""
-
-
-def _qwen_parts() -> dict:
-    made = tokenizer(image=PICTURE)
-    still = {
-        "patch_size": 8,
-        "merge_size": 2,
-        "temporal_patch_size": 2,
-        "size": {"shortest_edge": 32**2, "longest_edge": 160**2},
-        "image_mean": [0.5] * 3,
-        "image_std": [0.5] * 3,
-    }
-    image_processor = hf.Qwen2VLImageProcessor(**still)
-    return {"tokenizer": made, "image_processor": image_processor, "chat_template": made.chat_template}
-
-
 def _save(model: hf.PreTrainedModel, processor: hf.ProcessorMixin, path: Path) -> Path:
     tokens = processor.tokenizer
     model.generation_config = hf.GenerationConfig(
@@ -79,16 +60,6 @@ def _save(model: hf.PreTrainedModel, processor: hf.ProcessorMixin, path: Path) -
     model.save_pretrained(path)
     processor.save_pretrained(path)
     return path
-
-
-def qwen_ids(made: hf.TokenizersBackend) -> dict[str, int]:
-    names = {
-        "image_token_id": "<|image_pad|>",
-        "video_token_id": "<|video_pad|>",
-        "vision_start_token_id": "<|vision_start|>",
-        "vision_end_token_id": "<|vision_end|>",
-    }
-    return {name: made.convert_tokens_to_ids(token) for name, token in names.items()}
 
 
 def _text(vocabulary: int, **more: object) -> dict:
@@ -110,15 +81,29 @@ def _text(vocabulary: int, **more: object) -> dict:
 def tiny_vlm(path: Path, *, seed: int = 0) -> Path:
     """A `Qwen3VLForConditionalGeneration` of about a million parameters, the published agents' class."""
     torch.manual_seed(seed)
-    parts = _qwen_parts()
-    made = parts["tokenizer"]
-    rope = {**ROPE, "mrope_interleaved": True}
-    vision = {"depth": 3, "hidden_size": 96, "intermediate_size": 192, "num_heads": 3, **PATCHES}
+    made = tokenizer(image=PICTURE)
+    marks = {"image_token_id": "<|image_pad|>", "video_token_id": "<|video_pad|>"}
+    marks |= {"vision_start_token_id": "<|vision_start|>", "vision_end_token_id": "<|vision_end|>"}
+    vision = {"depth": 3, "hidden_size": 96, "intermediate_size": 192, "num_heads": 3, "out_hidden_size": 128}
+    vision |= {"patch_size": 8, "spatial_merge_size": 2, "temporal_patch_size": 2}
     vision |= {"num_position_embeddings": 400, "deepstack_visual_indexes": [1]}
-    text = _text(len(made), head_dim=32, rope_parameters=rope)
-    config = hf.Qwen3VLConfig(text_config=text, vision_config=vision, **qwen_ids(made))
-    video = hf.Qwen3VLVideoProcessor(patch_size=8, merge_size=2, temporal_patch_size=2)
-    processor = hf.Qwen3VLProcessor(**parts, video_processor=video)
+    rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [6, 5, 5]}
+    text = _text(len(made), head_dim=32, rope_parameters=rope | {"mrope_interleaved": True})
+    ids = {name: made.convert_tokens_to_ids(token) for name, token in marks.items()}
+    config = hf.Qwen3VLConfig(text_config=text, vision_config=vision, **ids)
+    processor = hf.Qwen3VLProcessor(
+        tokenizer=made,
+        image_processor=hf.Qwen2VLImageProcessor(
+            patch_size=8,
+            merge_size=2,
+            temporal_patch_size=2,
+            size={"shortest_edge": 32**2, "longest_edge": 160**2},
+            image_mean=[0.5] * 3,
+            image_std=[0.5] * 3,
+        ),
+        chat_template=made.chat_template,
+        video_processor=hf.Qwen3VLVideoProcessor(patch_size=8, merge_size=2),
+    )
     return _save(hf.Qwen3VLForConditionalGeneration(config), processor, path)
 
 

@@ -67,11 +67,7 @@ def clip_text() -> transformers.CLIPTextModel:
     tokenizer = clip_tokenizer()
     return transformers.CLIPTextModel(
         transformers.CLIPTextConfig(
-            vocab_size=len(tokenizer),
-            **TINY,
-            bos_token_id=0,
-            eos_token_id=1,
-            pad_token_id=1,
+            vocab_size=len(tokenizer), **TINY, bos_token_id=0, eos_token_id=1, pad_token_id=1
         )
     )
 
