@@ -242,6 +242,7 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
         kinds = {**(language_types() if job.text.language else {}), job.pad_key: pa.bool_()}
         fields = [pa.field(name, kind) for name, kind in kinds.items()]
         schema = with_fields(read_schema(original), fields, set(language_types()) - set(kinds))
+        schema = schema.with_metadata(schema.metadata or {})  # None would be other bytes than before
         if job.tasks:
             kinds["task_index"] = schema.field("task_index").type
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
