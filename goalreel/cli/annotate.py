@@ -38,7 +38,7 @@ EPILOG = (
         *("episodes", "retry", "json_output"),
     ),
     models=PresetOptions("hindsight"),
-    options=FieldOptions(Options, without=("labelled",)),
+    options=FieldOptions(Options),
     run=FieldOptions(RunOptions, without=("in_flight", "workers")),
     cluster=FieldOptions(WorkerOptions),
     topics=FieldOptions(TopicRequest, without=("subgoal_topic", "storyboard_topic")),

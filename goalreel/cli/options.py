@@ -95,13 +95,11 @@ class PresetOptions:
 
 @dataclass(frozen=True)
 class FieldOptions:
-    """An option for each field of a class of settings; the command gets an instance."""
+    """An option for each described field of a class of settings; the command gets an instance."""
 
     settings: type[Settings]
-    only: Sequence[str] = ()
-    """The fields that are options of the command; empty: all."""
     without: Sequence[str] = ()
-    """The fields that are not."""
+    """The fields that are no options of the command."""
     defaults: Mapping[str, object] = field(default_factory=dict)
     """The command's values where they differ from the class's defaults."""
     panel: str | None = None
@@ -112,7 +110,7 @@ class FieldOptions:
         return [
             _option(name, info, self.defaults.get(name, info.default), panel=self.panel)
             for name, info in self.settings.model_fields.items()
-            if name not in self.without and (not self.only or name in self.only)
+            if info.description and name not in self.without
         ]
 
     def make(self, values: Mapping[str, Any]) -> object:

@@ -32,10 +32,7 @@ EPILOG = (
         defaults={"max_attempts": 3},
         panel="Storyboards",
     ),
-    settings=FieldOptions(
-        ServeSettings,
-        only=("port", "batch_size", "batch_wait_ms", "queue_size", "stuck_seconds", "drain_seconds"),
-    ),
+    settings=FieldOptions(ServeSettings),
 )
 def serve(
     loop: LoopOptions,

@@ -51,10 +51,6 @@ class Models:
         """The models' names by their roles."""
         return {"planner": self.planner_name, "critic": self.critic_name, "editor": self.editor_name}
 
-    def __post_init__(self) -> None:
-        if self.planner is None and self.critic is None and self.editor is None:
-            raise ValueError("nothing to serve: name a planner, a critic or an editor")
-
 
 class ServeSettings(Settings):
     """Limits of one server process.

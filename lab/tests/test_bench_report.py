@@ -89,7 +89,6 @@ def test_new_weights_are_another_model(tmp_path):
         (["--parts", "foo"], "no part 'foo': choose from plan, edit"),
         (["--preset", "hindsight", "--parts", "plan"], "only reads recordings"),
         (["--look", "unseen", "--parts", "annotate"], "plain scenes from the front"),
-        (["--camera", "left", "--parts", "plan,annotate"], "plain scenes from the front"),
         (["--preset", "klein", "--planner", "foo", "--parts", "plan"], "no planner called 'foo'"),
     ],
 )

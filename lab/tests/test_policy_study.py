@@ -226,7 +226,6 @@ def test_differently_trained_policies_are_compared_over_tasks_and_training_seeds
         ("--policy a --arms guess", "no arm 'guess': choose from instruction, text"),
         ("--policy a --arms placebo --episodes 1", "it needs two tasks at least"),
         ("--policy true=here --arms text,true", "no --policy for the arm text"),
-        ("--policy a --policy b --arms text,true", "given twice"),
         ("--policy a --policy black=b --arms text,true", "that arm is not among --arms"),
         ("--policy nowhere --arms text,true", "nowhere holds no LeRobot policy"),
     ],

@@ -31,9 +31,7 @@ def test_a_file_gives_options_and_the_command_line_goes_first(config, video_data
         ("max_atempts: 2\n", "max_atempts: goalreel annotate has no such option"),
         ("dataset: x\n", "dataset: goalreel annotate has no such option"),
         ("config: x\n", "config: goalreel annotate has no such option"),
-        ("1: x\n", "1: goalreel annotate has no such option"),
         ("max-attempts: many\n", "max-attempts: Input should be a valid integer"),
-        ("max-attempts: 2.5\n", "max-attempts: Input should be a valid integer"),
         ("critic-threshold: 1.5\n", "critic-threshold: Input should be less than or equal to 1"),
         ("granularity: coarse\n", "granularity: 'coarse' is not one of"),
         ("language: perhaps\n", "language: true or false, not 'perhaps'"),
@@ -41,7 +39,6 @@ def test_a_file_gives_options_and_the_command_line_goes_first(config, video_data
         ("preset: [a, b]\n", "preset: ['a', 'b'] is no value of this option"),
         ("preset:\n", "preset: None is no value of this option"),
         ("- preset\n", "write one `option: value` a line"),
-        ("preset: [\n", "line 2: no YAML"),
         ("preset: !!python/object/apply:os.system ['touch hacked']\n", "line 1: no YAML"),
     ],
 )

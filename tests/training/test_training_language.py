@@ -314,12 +314,9 @@ def test_lora_trains_adapters_alone_and_saves_a_plain_checkpoint(nano, tmp_path,
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"learning_rate": "fast"}, "learning_rate: Input should be a valid number"),
         ({"learning_rate": -1}, "learning_rate: Input should be greater than 0"),
-        ({"dataloader_num_workers": "two"}, "dataloader_num_workers: Input should be a valid integer"),
         ({"num_train_epochs": 1}, "give either max_steps or num_train_epochs"),
         ({"lr_scheduler_type": "warmup_stable_decay"}, "needs lr_scheduler_kwargs"),
-        ({"seed": -1}, "seed: Input should be greater than or equal to 0"),
         ({"larning_rate": 1}, "larning_rate: no such setting, of goalreel or of TRL's SFTConfig"),
         ({"phrase_weights": {"(": 2}}, "phrase_weights.(.[key]: Input should be a valid regular expression"),
         ({"role": "planner"}, "trains a planner, not a critic"),
