@@ -49,8 +49,8 @@ class ImageFormat:
         """Build the request that asks for `edit`, without the fields that were `refused`."""
         raise NotImplementedError
 
-    def picture(self, body: bytes) -> Image | str:
-        """Read the picture in a reply of status 200, or the address where the server stores it.
+    def picture(self, body: bytes) -> Image:
+        """Read the picture in a reply of status 200.
 
         Raises:
             Refusal: the model will not draw it.
@@ -130,8 +130,8 @@ class OpenAIImages(ImageFormat):
             return SIZES[0]
         return nearest_aspect(edit.image.size, SIZES)
 
-    def picture(self, body: bytes) -> Image | str:
-        """Read the first picture of a reply's `data`."""
+    def picture(self, body: bytes) -> Image:
+        """Read the first picture of a reply's `data`; none is fetched from an address."""
         reply = _read_object(body)
         if reply.get("error"):
             raise ValueError(error_text(body))
@@ -139,10 +139,8 @@ class OpenAIImages(ImageFormat):
         first = _mapping(data[0]) if isinstance(data, list) and data else {}
         if first.get("error"):
             raise ValueError(error_text(json.dumps(first).encode()))
-        address = "" if first.get("b64_json") else str(first.get("url"))
-        if address.startswith(("http://", "https://")):
-            return address
-        return _read_picture(first, "url" if address.startswith("data:") else "b64_json")
+        is_data = str(first.get("url")).startswith("data:") and not first.get("b64_json")
+        return _read_picture(first, "url" if is_data else "b64_json")
 
 
 class InterleaveThinkerImages(ImageFormat):

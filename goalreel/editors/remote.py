@@ -29,8 +29,7 @@ class RemoteEditor:
     """Sends edits concurrently; each has its own tries, so that one bad edit costs only itself.
 
     An optional field that a server refuses (`ImageFormat.optional`) is not sent again. A late reply is not
-    asked for again: it may have cost money. A picture that the server stores is fetched from the server's own
-    host and port alone.
+    asked for again: it may have cost money.
     """
 
     def __init__(
@@ -43,9 +42,7 @@ class RemoteEditor:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._format = form
-        self._client = HttpClient(
-            endpoint, timeout_s=timeout_s, retries=retries, retry_late=False, home_only=True
-        )
+        self._client = HttpClient(endpoint, timeout_s=timeout_s, retries=retries, retry_late=False)
         self._refused: set[str] = set()
         self._free = asyncio.Semaphore(concurrency)
 
@@ -73,8 +70,6 @@ class RemoteEditor:
             try:
                 reply, refused = await self._ask(edit)
                 picture = await asyncio.to_thread(self._format.picture, reply.body)
-                if isinstance(picture, str):
-                    picture = await self._fetch(picture)
                 if _is_blank(picture) and (edit.image is None or not _is_blank(edit.image)):
                     return self._failure("its picture has one colour alone: try another seed or prompt")
                 return await asyncio.to_thread(self._format.fitted, picture, edit, refused)
@@ -105,20 +100,6 @@ class RemoteEditor:
         reply = await self._client.send_accepted(build, refused, find)
         self._refused |= refused
         return reply, refused
-
-    async def _fetch(self, address: str) -> Image:
-        """Get a picture that the server stores; the key stays here."""
-        try:
-            request = httpx2.Request("GET", address)
-        except httpx2.InvalidURL as e:
-            raise ValueError(f"its picture has no valid address: {e}") from e
-        try:
-            reply = await self._client.send(request)
-        except HttpError as e:
-            raise ValueError(
-                f"its picture cannot be fetched from {request.url.netloc.decode()}: {e.__cause__ or e}"
-            ) from e
-        return await asyncio.to_thread(Image.decode, reply.body)
 
 
 def _is_blank(image: Image) -> bool:

@@ -105,7 +105,7 @@ class HttpClient:
     """Sends requests to one endpoint; its key goes to no other host.
 
     Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses; with
-    `retry_late`, so is a reply that is late. With `home_only`, no request and no redirect leads elsewhere.
+    `retry_late`, so is a reply that is late.
 
     Raises:
         InputError: a proxy of the environment cannot be used.
@@ -118,19 +118,15 @@ class HttpClient:
         timeout_s: float,
         retries: int,
         retry_late: bool = True,
-        home_only: bool = False,
     ) -> None:
         self.endpoint, self.timeout_s = endpoint, timeout_s
         self._retries, self._retry_late, self._said = retries, retry_late, set[str]()
 
         async def guard(request: httpx2.Request) -> None:
-            """Check each request and redirect."""
-            if endpoint.is_home(request.url):
-                return
-            if home_only:
-                raise ValueError(f"it points to {request.url.netloc.decode()}, which is another server")
-            for name in ("Authorization", *endpoint.headers):
-                request.headers.pop(name, None)
+            """Keep the key from a redirect to another server."""
+            if not endpoint.is_home(request.url):
+                for name in ("Authorization", *endpoint.headers):
+                    request.headers.pop(name, None)
 
         try:
             self._client = httpx2.AsyncClient(
@@ -166,7 +162,6 @@ class HttpClient:
 
         Raises:
             HttpError: there is no reply after all retries, or it has not the status of success.
-            ValueError: it leads to another host, and may not.
         """
 
         def is_worth_another(error: BaseException) -> bool:
@@ -203,7 +198,7 @@ class HttpClient:
         `find` names the field that a reply of status 400, 403 or 422 is about; it is added to `refused`.
 
         Raises:
-            HttpError, ValueError: as `send`.
+            HttpError: as `send`.
         """
         while True:
             request = await asyncio.to_thread(build)

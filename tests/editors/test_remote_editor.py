@@ -296,49 +296,25 @@ def test_a_server_that_chooses_or_refuses_the_size_stretches_nothing(server):
     assert openai(server).edit([edit(image=picture(64, 48))]) == [picture(64, 48)]
 
 
-def test_a_picture_that_the_server_stores_is_fetched_from_its_own_host(server):
-    server.reply = lambda path, fields: (200, {"data": [{"b64_json": None, "url": f"{server.url}/x"}]}, {})
-    server.stored = picture(1024, 1024).png()
-    (drawn,) = openai(server).edit([edit()])
-    assert drawn == picture(1024, 1024)
-    posted, fetched = server.requests
-    assert posted[2]["Authorization"] == f"Bearer {KEY}"
-    assert fetched[2]["Authorization"] is None
-
-
-NO_ADDRESS = "the server's reply is unusable: no b64_json in it"
-
-
-@pytest.mark.parametrize(
-    ("address", "said"),
-    [
-        *((f"http://{host}/x", "it points to") for host in ("169.254.169.254", "[::1]:9", "localhost:9")),
-        *((url, NO_ADDRESS) for url in ("file:///etc/passwd", "ftp://127.0.0.1/x", "//127.0.0.1/x")),
-        ("http://h:none/x", "its picture has no valid address"),
-        ("http://127.0.0.1:1/x", "it points to 127.0.0.1:1, which is another server"),
-    ],
-)
-def test_a_picture_is_fetched_by_http_and_from_the_servers_own_host_alone(server, address, said):
+@pytest.mark.parametrize("address", ["http://169.254.169.254/x", "file:///etc/passwd", "//127.0.0.1/x"])
+def test_no_picture_is_fetched_from_an_address(server, address):
     server.reply = lambda path, fields: (200, {"data": [{"url": address}]}, {})
-    assert said in message(openai(server))
+    assert message(openai(server)) == "the server's reply is unusable: no b64_json in it"
     assert len(server.requests) == 1
 
 
-def test_a_reply_or_a_stored_picture_too_large_is_not_read_to_its_end(server, monkeypatch):
+def test_a_reply_too_large_is_not_read_to_its_end(server, monkeypatch):
     monkeypatch.setattr(client, "MAX_REPLY_BYTES", 2**20)
     server.reply = lambda path, fields: (200, b" " * 2**21, {})
     assert message(openai(server)) == f"no whole reply from {server.url}/v1: more than 1 MiB"
-    server.stored = b"x" * 2**21
-    server.reply = lambda path, fields: (200, {"data": [{"url": f"{server.url}/x"}]}, {})
-    assert "more than 1 MiB" in message(openai(server))
 
 
-def test_no_redirect_leads_to_another_host(server):
-    """A key in a header would go with it."""
+def test_a_key_does_not_follow_a_redirect_to_another_host(server):
     target = {"Location": f"{server.url.replace('127.0.0.1', 'localhost')}/v1/moved"}
-    server.reply = lambda path, fields: (307, b"", target)
-    assert "points to localhost" in message(openai(server))
-    assert len(server.requests) == 1
+    server.reply = lambda path, fields: echo(path, fields) if path == "/v1/moved" else (307, b"", target)
+    (drawn,) = openai(server).edit([edit()])
+    assert isinstance(drawn, Image)
+    assert [headers["Authorization"] for _, _, headers in server.requests] == [f"Bearer {KEY}", None]
 
 
 def test_one_bad_item_fails_alone_and_answers_stay_in_order_several_at_once(server):
@@ -400,7 +376,6 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(tmp_path):
         (b"[1]", "not a JSON object"),
         (b"[" * 100_000, "not JSON"),
         ({"data": []}, "no b64_json"),
-        ({"data": [{"url": "http://elsewhere/x.png"}]}, "which is another server"),
         ({"error": {"message": "Provider returned error"}}, "Provider returned error"),
         ({"error": {"message": "half of it is lost"}, "data": [{"b64_json": "x"}]}, "half of it is lost"),
         ({"data": "x"}, "no b64_json"),

@@ -26,19 +26,10 @@ class Server(StubServer):
         super().__init__(Handler)
         self.requests: list[tuple[str, dict, Message]] = []
         self.reply: Callable[[str, dict], Reply] = lambda path, fields: (404, {}, {})
-        self.stored = b""
-        """What a GET is answered with."""
-        self.connections = 0
-        """How many were made."""
 
 
 class Handler(StubHandler):
     server: Server
-
-    def setup(self) -> None:
-        super().setup()
-        with self.server.lock:
-            self.server.connections += 1
 
     def do_POST(self) -> None:
         with self.server.call():
@@ -46,10 +37,6 @@ class Handler(StubHandler):
             self.server.requests.append((self.path, fields, self.headers))
             status, body, headers = self.server.reply(self.path, fields)
         self.send(status, body if isinstance(body, bytes) else json.dumps(body).encode(), headers)
-
-    def do_GET(self) -> None:
-        self.server.requests.append((self.path, {}, self.headers))
-        self.send(200, self.server.stored)
 
     def _fields(self, body: bytes) -> dict:
         if self.headers["Content-Type"] == "application/json":
