@@ -74,12 +74,9 @@ def read_steps(value: Any) -> Steps | None:
         raise InputError(f"{where}: {_FORM}")
     steps: Steps = {}
     for instruction, listed in given.items():
-        if not isinstance(instruction, str) or not isinstance(listed, list | tuple | None):
+        texts: tuple[Any, ...] = tuple(listed or ()) if isinstance(listed, list | tuple | None) else (None,)
+        if not all(isinstance(text, str) and text.strip() for text in (instruction, *texts)):
             raise InputError(f"{where}: {instruction}: {_FORM}")
-        texts = tuple(listed or ())
-        for text in texts:
-            if not isinstance(text, str) or not text.strip():
-                raise InputError(f"{where}: {instruction}: a step is text, not {text!r}")
         clauses = _clauses(", then ".join(texts))
         if texts and not _is_read(clauses):
             wrong = next((c.name for c in clauses if not c.understood or c.unordered), texts[0])

@@ -170,7 +170,7 @@ def test_each_instruction_is_shown_as_it_is_read_and_its_owner_may_give_its_step
         ("put it: 3", "put it: write an instruction and its steps"),
         ("grasp_cube: [pick up the cube]\ngrasp_cube: []", "'grasp_cube' is there twice"),
         ("- pick up the cube", "write an instruction and its steps"),
-        ("grasp_cube: [1]", "grasp_cube: a step is text, not 1"),
+        ("grasp_cube: [1]", "grasp_cube: write an instruction and its steps"),
         ("grasp_cube: [put the cup and the spoon in the box]", "no rule reads"),
         ("grasp_cube: [pick up the cube", "no YAML"),
         ("another: [pick up the cube]", 'no episode has the instruction "another"'),
