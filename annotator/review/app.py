@@ -22,7 +22,7 @@ from goalreel.annotator.review.acts import Act, Acts
 from goalreel.annotator.review.queue import ListQuery
 from goalreel.annotator.review.session import Json, ReviewSession
 from goalreel.annotator.web import mount_page
-from goalreel.annotator.web.auth import Access, AuthMiddleware, LoginMiddleware
+from goalreel.annotator.web.auth import Access, PageMiddleware
 from goalreel.boards.log import ConflictError
 from goalreel.boards.step import Who
 from goalreel.datasets.corrections import events
@@ -55,8 +55,7 @@ def create_review(session: ReviewSession, access: Access) -> FastAPI:
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(UserError)(_failed)
     app.exception_handler(OSError)(_failed)
-    app.add_middleware(AuthMiddleware, access=access)
-    app.add_middleware(LoginMiddleware, access=access)
+    app.add_middleware(PageMiddleware, access=access, guards=True)
     return app
 
 

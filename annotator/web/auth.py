@@ -72,11 +72,14 @@ class Access:
         return any(hmac.compare_digest(value.encode(), self.cookie.encode()) for value in values)
 
 
-class LoginMiddleware:
-    """ASGI middleware that logs a browser in by `?token=`, and adds security headers to every answer."""
+class PageMiddleware:
+    """ASGI middleware that logs a browser in by `?token=`, and adds security headers to every answer.
 
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app, self._access = app, access
+    With `guards` it also refuses requests that do not come from the page; else the application does.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access, *, guards: bool) -> None:
+        self._app, self._access, self._guards = app, access, guards
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -97,27 +100,13 @@ class LoginMiddleware:
             to = "/" + scope["path"].lstrip("/") + (f"?{urlencode(query)}" if query else "")
             app = RedirectResponse(to, 303)
             app.set_cookie(access.cookie_name, access.cookie, httponly=True, samesite="strict", path="/")
+        elif self._guards:
+            if refusal := self._refusal(scope["method"], Headers(scope=scope)):
+                status, detail = refusal
+                app = JSONResponse({"detail": detail}, status)
+            # A body that is too long ends as if the browser had gone.
+            receive = limit_body(receive, MAX_BODY, lambda: {"type": "http.disconnect"})
         await app(scope, receive, send_guarded)
-
-
-class AuthMiddleware:
-    """ASGI middleware that refuses requests, behind a `LoginMiddleware`."""
-
-    def __init__(self, app: ASGIApp, access: Access) -> None:
-        self._app, self._access = app, access
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        refusal = self._refusal(scope["method"], Headers(scope=scope))
-        if refusal is not None:
-            status, detail = refusal
-            await JSONResponse({"detail": detail}, status)(scope, receive, send)
-            return
-        # A body that is too long ends as if the browser had gone.
-        limited = limit_body(receive, MAX_BODY, lambda: {"type": "http.disconnect"})
-        await self._app(scope, limited, send)
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
         if not self._access.admits(headers):

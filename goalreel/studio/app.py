@@ -19,7 +19,7 @@ from starlette.responses import FileResponse, StreamingResponse
 from goalreel import __version__
 from goalreel.annotator.plan import make_task
 from goalreel.annotator.web import mount_page
-from goalreel.annotator.web.auth import Access, LoginMiddleware
+from goalreel.annotator.web.auth import Access, PageMiddleware
 from goalreel.boards.log import ConflictError
 from goalreel.boards.step import Who
 from goalreel.datasets.corrections.events import LOOK_S
@@ -323,7 +323,7 @@ def create_board_app(
     app.exception_handler(ModuleNotFoundError)(_missing)
     if page_access is not None:
         mount_page(app, "studio", STATIC)
-        app.add_middleware(LoginMiddleware, access=page_access)
+        app.add_middleware(PageMiddleware, access=page_access, guards=False)
     return app
 
 

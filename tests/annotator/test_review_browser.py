@@ -597,7 +597,7 @@ def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driv
         page.press("r")
         page.sees("#saving", "Not saved")
         page.sees("#banner", "the server does not answer")
-        page.sees("#banner", "the verdict “reject”")
+        page.sees("#banner", "verdict “reject”")
         page.sees(".title", "rejected by ann")
         page.click("[data-act=again]")
         page.sees("#saving", "Not saved")

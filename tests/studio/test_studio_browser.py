@@ -376,7 +376,7 @@ def test_two_browsers_see_each_other_and_lose_nothing(page, studio, tmp_path):
         other.click("form[data-form=words] [value=save]")  # on words that are there no more
         other.sees("#banner", "Somebody was first.")
         other.sees("#banner", "a change by Ada came first")
-        other.sees("#banner", "Yours is kept here: other words of a step")
+        other.sees("#banner", "Yours is kept here: change “Bob's name”")
         other.click("[data-act=again]")
         page.sees(".reel", "Bob's name")
         other.eventually(lambda other=other: other.text("#banner"), "")
@@ -418,7 +418,7 @@ def test_a_killed_server_loses_nothing(driver, tmp_path):
         page.sees("#banner", "The server does not answer.")
         page.press("1")
         page.sees("#banner", "Not saved: the server does not answer.")
-        page.sees("#banner", "attempt 1 as the goal image")
+        page.sees("#banner", "Yours is kept here: choose attempt 1")
         server.start()
         page.click("[data-act=again]")
         page.settled("rejected", "stale")
