@@ -237,15 +237,6 @@ def _call(ask: Ask, stage: Stage, requests: list[Request]) -> Sequence[Answer]:
     return answers
 
 
-def run_trajectory[Result](trajectory: Trajectory[Result], ask: Ask) -> Result:
-    """Run one trajectory of the loop to its end, one request at a time. What `ask` raises is raised here."""
-    request, result = _send(trajectory, None)
-    while request is not None:
-        (answer,) = ask(stage_of(request), [request])
-        request, result = _send(trajectory, answer)
-    return cast("Result", result)
-
-
 def as_failure(stage: Stage, error: BackendError) -> Failure:
     """Turn the error of a model that could not be called into the answer that its request gets."""
     return Failure(stage=stage, message=str(error) or type(error).__name__)

@@ -1,4 +1,4 @@
-"""Small helpers for torch: memory, threads, quantization, plain data. None of them imports it early."""
+"""Small helpers for torch: memory, threads, quantization. None of them imports it early."""
 
 import gc
 import importlib.util
@@ -6,11 +6,9 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
-from goalreel.errors import InputError, first_line
-from goalreel.files import check_file
+from goalreel.errors import InputError
 
 if TYPE_CHECKING:
     from torch import nn
@@ -90,18 +88,3 @@ def require_package(package: str, wanted_by: str) -> None:
     """
     if importlib.util.find_spec(package) is None:
         raise InputError(f"{wanted_by} needs {package}: pip install {package}")
-
-
-def read_plain_data(path: Path) -> Any:
-    """Read the data; no object of a class is made, and no code in the file runs.
-
-    Raises:
-        InputError: the file is damaged, or holds more than plain data.
-    """
-    import torch
-
-    try:
-        return torch.load(check_file(path), map_location="cpu", weights_only=True)
-    except Exception as e:  # a damaged pickle may raise anything
-        reason = first_line(e)[:200]
-        raise InputError(f"{path}: not a file of plain data ({reason}): download it again") from e

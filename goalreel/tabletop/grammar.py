@@ -190,12 +190,9 @@ class _Draft:
         tower = self.stack(goal.target)
         height = self.layout[goal.target][2]
         if goal.kind == "on":
-            return tower[-1] == goal.target and len(tower) < TALLEST and not _in_bowl(self, goal.target)
+            in_bowl = any(goal.target in self.content(bowl) for bowl in self.bowls)
+            return tower[-1] == goal.target and len(tower) < TALLEST and not in_bowl
         return abs(height - HALF) < 0.001
-
-
-def _in_bowl(draft: _Draft, block: str) -> bool:
-    return any(block in draft.content(bowl) for bowl in draft.bowls)
 
 
 def sample_missions(

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 from goalreel.critics.examiner import Answers, Examination, Examiner, examine, quota, read_examination
-from goalreel.drivers import run_trajectory
+from goalreel.drivers import Limits, run
 from goalreel.image import Image
-from goalreel.loop import storyboard
-from goalreel.middleware import ask_models
+from goalreel.middleware import AskAdapter, ask_models
 from goalreel.types import Candidate, Plan, Step, Task, Verdict
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "black": (10, 10, 10)}
@@ -62,9 +61,9 @@ class World:
 
 
 def work(world, examiner=lambda ask: ask, storyboards=5):
-    ask = examiner(ask_models(world, world, world))
+    models = [AskAdapter(examiner(ask_models(world, world, world)))] * 3
     tasks = [Task(id=f"t{i}", instruction="tidy up", image=scene(0)) for i in range(storyboards)]
-    return [run_trajectory(storyboard(task, max_attempts=1), ask) for task in tasks]
+    return list(run(tasks, *models, max_attempts=1, limits=Limits(1, 1)))
 
 
 def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
-from goalreel.drivers import advance, run_trajectory
+from goalreel.drivers import advance, run
 from goalreel.image import Image
 from goalreel.loop import MAX_REFERENCES, attempt_seed, choose_references, storyboard
 from goalreel.middleware import AskAdapter, Middleware, ask_models, compose
@@ -289,10 +289,11 @@ def noted(calls: list[str], name: str) -> Middleware:
     return wrap
 
 
-def test_a_trajectory_runs_by_one_function_around_which_the_innermost_middleware_is_put_first():
+def test_a_task_runs_by_one_function_around_which_the_innermost_middleware_is_put_first():
     calls: list[str] = []
     ask = compose(ask_models(Models(), Models(), Models()), [noted(calls, "inner"), noted(calls, "outer")])
-    assert run_trajectory(storyboard(TASK, max_attempts=2), ask).complete
+    (board,) = run([TASK], *[AskAdapter(ask)] * 3, max_attempts=2)
+    assert board.complete
     assert calls == [f"{name} {stage}" for stage in ("plan", "edit", "judge") for name in ("outer", "inner")]
     assert AskAdapter(ask).judge([]) == []
 
