@@ -66,11 +66,6 @@ class EpisodeRows:
                 raise DatasetError(f"{root}: meta/episodes: {name} is empty in {empty} row(s): fill it")
         return cls(sort_rows(table, "episode_index"))
 
-    @property
-    def names(self) -> list[str]:
-        """Names of the columns."""
-        return self._table.column_names
-
     def __len__(self) -> int:
         return len(self._table)
 
