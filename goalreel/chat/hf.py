@@ -138,15 +138,43 @@ class HfChat(Chat):
             InputError: transformers cannot load the checkpoint with safetensors and without its own code.
         """
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        model, loaded_processor = load_checkpoint(
-            repo_or_dir,
-            device=device,
-            dtype=dtype,
-            processor=processor,
-            quantize=quantize,
-        )
-        chat = cls(model, loaded_processor, **options)
-        chat.template.world = World.of(Path(repo_or_dir).expanduser())
+        path = check_folder(Path(repo_or_dir).expanduser())
+        on_gpu = device != "cpu" and torch.cuda.is_available()
+        dtype = dtype or ("bfloat16" if on_gpu else "float32")
+        more: dict[str, Any] = {}
+        if quantize:
+            more["quantization_config"] = quantization_config(quantize, "transformers", dtype)
+        flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
+        try:
+            AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
+            loaded_processor = _processor(path, processor)
+            with without_loading_bars(str(path), transformers_logging):
+                model, info = AutoModelForImageTextToText.from_pretrained(
+                    path,
+                    dtype=dtype,
+                    device_map=device,
+                    use_safetensors=True,
+                    trust_remote_code=False,
+                    attn_implementation="flash_attention_2" if flash else "sdpa",
+                    output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
+                    **more,
+                )
+        except InputError:
+            raise
+        except torch.OutOfMemoryError as e:
+            raise InputError(f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8") from e
+        except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
+            raise InputError(
+                f"cannot load {repo_or_dir} as an image-text-to-text model: {first_line(e)[:300]}"
+            ) from e
+        if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
+            raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
+        tokens = {getattr(part, "image_token_id", None) for part in (loaded_processor, model.config)}
+        if processor is not None and len(tokens) > 1:
+            raise InputError(f"{processor} is the processor of another model than {repo_or_dir}")
+        log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
+        chat = cls(model.eval(), loaded_processor, **options)
+        chat.template.world = World.of(path)
         return chat
 
     def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
@@ -279,57 +307,6 @@ def _pieces(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int]) -> Iterato
         yield text[len(prefix) :] if whole else ""
         if whole:
             start, at = at, end
-
-
-def load_checkpoint(
-    repo_or_dir: str | Path,
-    *,
-    device: str,
-    dtype: str | None,
-    processor: str | Path | None,
-    quantize: "Quantize | None",
-) -> "tuple[PreTrainedModel, ProcessorMixin]":
-    """Load a model, ready to answer, and its processor; the arguments are those of `HfChat.load`.
-
-    Raises:
-        InputError: as `HfChat.load`.
-    """
-    path = check_folder(Path(repo_or_dir).expanduser())
-    on_gpu = device != "cpu" and torch.cuda.is_available()
-    dtype = dtype or ("bfloat16" if on_gpu else "float32")
-    more: dict[str, Any] = {}
-    if quantize:
-        more["quantization_config"] = quantization_config(quantize, "transformers", dtype)
-    flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
-    try:
-        AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
-        loaded_processor = _processor(path, processor)
-        with without_loading_bars(str(path), transformers_logging):
-            model, info = AutoModelForImageTextToText.from_pretrained(
-                path,
-                dtype=dtype,
-                device_map=device,
-                use_safetensors=True,
-                trust_remote_code=False,
-                attn_implementation="flash_attention_2" if flash else "sdpa",
-                output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
-                **more,
-            )
-    except InputError:
-        raise
-    except torch.OutOfMemoryError as e:
-        raise InputError(f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8") from e
-    except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
-        raise InputError(
-            f"cannot load {repo_or_dir} as an image-text-to-text model: {first_line(e)[:300]}"
-        ) from e
-    if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
-        raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
-    tokens = {getattr(part, "image_token_id", None) for part in (loaded_processor, model.config)}
-    if processor is not None and len(tokens) > 1:
-        raise InputError(f"{processor} is the processor of another model than {repo_or_dir}")
-    log.info("loaded %s: %s on %s as %s", repo_or_dir, type(model).__name__, device, dtype)
-    return model.eval(), loaded_processor
 
 
 def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
