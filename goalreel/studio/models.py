@@ -63,13 +63,16 @@ class StudioPreset:
 
 def studio_presets(started: Preset, started_models: Models) -> list[StudioPreset]:
     """List the presets that come with goalreel; that of the start has the start's models."""
+
+    def build_started() -> tuple[Models, LoopOptions]:
+        return started_models, started
+
     offered: list[StudioPreset] = []
     for name in presets.names():
         preset = presets.read(name)
         models = {role: preset.model_name(role) for role in ROLES}
         shown = {role: model.plain() if model.nameless else model.brief() for role, model in models.items()}
-        is_started = preset == started
-        build = partial(lambda: (started_models, started)) if is_started else partial(_build, name, started)
+        build = build_started if preset == started else partial(_build, name, started)
         offered.append(StudioPreset(name, build, shown))
     return offered
 
