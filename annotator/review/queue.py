@@ -11,7 +11,8 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import pairwise
 from statistics import median
 from threading import Lock
 from types import MappingProxyType
@@ -30,6 +31,8 @@ from goalreel.settings import Frozen
 from goalreel.types import Segment, Storyboard, StoryboardStep, Word
 
 NAMES = 200
+BREAK = timedelta(minutes=10)
+"""A longer time without a change is a break, and not spent on the review."""
 ENOUGH = 8
 """A name with fewer lengths has no unusual ones."""
 UNUSUAL = 3.5
@@ -111,6 +114,8 @@ class QueueRow:
     """The act on many episodes that its last change was part of."""
     undone: OfAct | None = None
     """The one that was taken back last, where nothing was changed since."""
+    times: tuple[datetime, ...] = ()
+    """The times of people's own changes."""
     own: Mapping[str, dict[str, dict[str, Any] | None]] = MappingProxyType({})
     """The change that each person would take back here, and the one they would make again."""
     moved: tuple[int, ...] = ()
@@ -272,7 +277,7 @@ class ReviewQueue:
         return [name for name, _ in counts.most_common(NAMES)]
 
     def progress(self) -> dict[str, int]:
-        """Count the episodes with a verdict, with looking and without, and those in doubt."""
+        """Count the episodes with a verdict, with and without looking, and in doubt; and seconds spent."""
         rows = self.rows()
         unseen = sum(row.unseen for row in rows)
         given = sum(row.verdict is not None for row in rows)
@@ -280,7 +285,14 @@ class ReviewQueue:
             "reviewed": given - unseen,
             "unseen": unseen,
             "in_doubt": sum(row.in_doubt for row in rows),
+            "spent_s": round(spent(time for row in rows for time in row.times).total_seconds()),
         }
+
+
+def spent(times: Iterable[datetime]) -> timedelta:
+    """Sum the time between changes, without breaks."""
+    gaps = (later - earlier for earlier, later in pairwise(sorted(times)))
+    return sum((gap for gap in gaps if gap <= BREAK), timedelta())
 
 
 def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
@@ -307,6 +319,7 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         carried=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
         act=_of_act(done[-1], done[-1]) if done else None,
         undone=_of_act(back, last) if last and back else None,
+        times=tuple(e.at for e in reviewed.replay.lines if e.person and not _of_act(e, e)),
         own={by: reviewed.steps_back(by) for by in {e.by for e in (*done, *reviewed.replay.undone)}},
         moved=tuple(moved),
     )

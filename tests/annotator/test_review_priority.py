@@ -1,9 +1,11 @@
-"""Which episodes a person is to look at first."""
+"""Which episodes a person is to look at first, and how long that took."""
+
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from support.recordings import storyboard
 
-from goalreel.annotator.review.queue import ENOUGH, EpisodeFacts, facts, priorities, unmoved
+from goalreel.annotator.review.queue import ENOUGH, EpisodeFacts, facts, priorities, spent, unmoved
 from goalreel.types import Alignment, Failure, Storyboard, StoryboardStep, Task, Verdict
 
 
@@ -69,3 +71,10 @@ def test_a_cut_that_is_missing_comes_before_one_that_is_too_many():
     shifted = priorities({0: facts(storyboard(12), 1)})[0]
     assert found[97].value == pytest.approx(7 * found[98].value)
     assert found[97].value == pytest.approx(7 * shifted.value)
+
+
+def test_the_time_of_a_person_is_without_breaks():
+    start = datetime(2026, 1, 1, tzinfo=UTC)
+    times = [start + timedelta(minutes=m) for m in (3, 0, 5, 45, 47)]
+    assert spent(times) == timedelta(minutes=7)
+    assert spent([]) == timedelta()

@@ -5,7 +5,7 @@ import { commandOf, searches } from "/common/page.js";
 import { Rows, badge, count, say, turnedBack } from "/common/parts.js";
 import { ask, attempt, post } from "/common/server.js";
 import { Tasks } from "./tasks.js";
-import { UNSEEN, VERDICT, doubt, frameUrl } from "./words.js";
+import { UNSEEN, VERDICT, doubt, frameUrl, minutes } from "./words.js";
 
 const PAGE = 24;
 const ORDERS = { doubt: "most in doubt first", index: "by number" };
@@ -81,11 +81,11 @@ export class ListView {
     return Number(this.query.get("offset") ?? 0);
   }
 
-  #show({ total, reviewed, unseen, in_doubt: doubted, rows }) {
+  #show({ total, reviewed, unseen, in_doubt: doubted, spent_s: spent, rows }) {
     const { dataset, holder, offset, query } = this;
     // What was on this page has been reviewed, and is not of this list any more.
     if (!rows.length && offset > 0) return this.#page(Math.floor((total - 1) / PAGE) * PAGE);
-    const others = [doubted > 0 && `${doubted} in doubt`, unseen > 0 && `${unseen}${UNSEEN}`].filter(Boolean);
+    const others = [doubted > 0 && `${doubted} in doubt`, unseen > 0 && `${unseen}${UNSEEN}`, spent > 0 && `${minutes(spent)} spent`].filter(Boolean);
     fill(find("#progress", holder), [`${reviewed} of ${dataset.episodes} reviewed`, ...others].join(", "));
     find("#done", holder).value = reviewed;
     fill(find("#count", holder), count(total, "episode"));

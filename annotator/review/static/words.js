@@ -12,6 +12,7 @@ export const ISSUE = {
 export const STEP_ISSUES = ["wrong_object", "wrong_time", "extra", "wrong_picture"];
 
 export const seconds = (frame, fps) => `${(frame / fps).toFixed(2)} s`;
+export const minutes = (s) => `${Math.max(1, Math.round(s / 60))} min`;
 export const span = (step, fps) => `${(step.start / fps).toFixed(1)}–${(step.end / fps).toFixed(1)} s`;
 // The address of an exact frame, at most `width` pixels wide.
 export const frameUrl = (index, key, number, width) => `/frames/${index}/${encodeURIComponent(key)}/${number}.jpg?width=${width}`;
