@@ -45,4 +45,4 @@ def test_right_and_wrong_are_what_the_pictures_show(told, tmp_path):
     result = invoke(*order[:2], tmp_path / "other", *order[3:], "--out", tmp_path / "none")
     assert result.exit_code == 0
     assert "most were dropped for: unscored (2)" in result.stderr, "a storyboard of no known scene"
-    assert "tabletop-SEED" in result.stderr
+    assert "simulator scored none: name a judge" in result.stderr

@@ -71,7 +71,7 @@ def test_pictures_at_their_marks(files, models, planner, tmp_path):
         (["a.png", "b.png", "only <image>"], "pictures: 2, <image> marks in the instruction: 1"),
         (["only <image>"], "pictures: 0, <image> marks in the instruction: 1"),
         (["none.png", "tidy up"], "none.png: cannot be read"),
-        (["a.png", "broken.png", "<image> <image>"], "broken.png: not a readable image: of no known format"),
+        (["a.png", "broken.png", "<image> <image>"], "broken.png: not a readable image: send one of"),
         ([" "], "there is no instruction"),
         ([], "the instruction is missing: goalreel plan"),
     ],
