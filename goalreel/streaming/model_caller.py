@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from goalreel.critics.examiner import Examiner
-from goalreel.errors import BackendError, InputError, UserError, first_line
+from goalreel.errors import BackendError, first_line
 from goalreel.extras import absent
 from goalreel.http.calls import Abort
 from goalreel.http.probe import probe
@@ -287,7 +287,12 @@ class Probes:
             UserError: one does not answer, or the address, the key or the model's name is wrong.
         """
         late = time.monotonic() + timeout
-        await asyncio.gather(*(self._probe(role, late) for role in ROLES))
+        tasks = [asyncio.create_task(self._probe(role, timeout, late)) for role in ROLES]
+        try:
+            await asyncio.gather(*tasks)
+        finally:  # an InputError, as of a key, ends the others too
+            for task in tasks:
+                task.cancel()
         if problem := self.describe():
             raise BackendError(problem)
 
@@ -299,15 +304,15 @@ class Probes:
                 names.setdefault(problem, []).append(f"{role} ({getattr(self._names, role)})")
         return "; ".join(f"{', '.join(each)}: {problem}" for problem, each in names.items())
 
-    async def _probe(self, role: Role, late: float) -> None:
+    async def _probe(self, role: Role, timeout: float, late: float) -> None:
         queue, ask = ModelQueue(f"goalreel-probe-{role}"), partial(probe, getattr(self._model_set, role))
         while True:
             try:
                 remark = await queue.call(ask, max(PAUSE_S, late - time.monotonic()))
                 break
-            except (UserError, TimeoutError) as e:
-                self._problems[role] = str(e) or "no answer in time"
-                if isinstance(e, InputError) or time.monotonic() + PAUSE_S > late:
+            except (BackendError, TimeoutError) as e:
+                self._problems[role] = str(e) or f"no answer within {timeout:g} s"
+                if time.monotonic() + PAUSE_S > late:
                     return
             await asyncio.sleep(PAUSE_S)
         self._problems.pop(role, None)

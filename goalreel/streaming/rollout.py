@@ -250,9 +250,10 @@ def _camera_name(context: RolloutContext, request: RolloutRequest) -> str:
     cameras = [name for name, shape in features.items() if isinstance(shape, tuple)]
     others = [name for name in cameras if name != request.subgoal_camera]
     chosen = [name for name in others if request.camera in (None, name)]
-    if len(chosen) != 1:
-        raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: name one with --camera")
-    return chosen[0]
+    if len(chosen) == 1:
+        return chosen[0]
+    problem = "name one with --camera" if request.camera is None else f"{request.camera!r} is none of them"
+    raise InputError(f"the robot's cameras are {', '.join(others) or 'none'}: {problem}")
 
 
 def _with_goals(

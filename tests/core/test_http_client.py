@@ -11,7 +11,7 @@ from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.http import client
-from goalreel.http.client import HttpClient, HttpError, error_text, true_status
+from goalreel.http.client import HttpClient, HttpError, error_text, refused_field, true_status
 from goalreel.http.endpoint import Endpoint, openai_endpoint, split_model
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "GOALREEL_API_KEY")
@@ -126,6 +126,12 @@ def test_a_models_own_name_may_hold_an_at_sign(name, model, url):
 )
 def test_the_servers_own_words(body, text):
     assert error_text(body if isinstance(body, bytes) else json.dumps(body).encode()) == text
+
+
+def test_a_field_is_refused_by_its_whole_name():
+    sent = ("size", "n", "logprobs")
+    assert refused_field("Unknown parameter: 'n'.", sent) == "n"
+    assert refused_field("the editor gave no image, don't resize", sent) is None
 
 
 @pytest.mark.parametrize(

@@ -105,6 +105,7 @@ def test_without_rclpy_it_names_the_other_way(monkeypatch):
         ({"width": 64, "height": -1}, "got 64x-1"),
         ({**SIZE, "topic": ""}, "`topic` cannot be empty"),
         ({**SIZE, "topic": OWN, "refuse_degraded": True}, f"need one in /image/compressed: got {OWN}"),
+        ({**SIZE, "timeout_s": -1.0}, "cannot be negative"),
         ({**SIZE, "color_mode": "grey"}, "`color_mode` is expected to be in"),
     ],
 )
@@ -146,6 +147,8 @@ def test_it_keeps_to_the_conventions_of_lerobots_own_camera(publisher):
         assert picture.flags.c_contiguous
     camera.disconnect()
     assert not camera.is_connected
+    with pytest.raises(DeviceNotConnectedError):
+        camera.read_latest()
 
 
 @pytest.mark.process

@@ -17,8 +17,6 @@ from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import SubGoal
 from goalreel_interfaces.srv import Command
 
-pytestmark = pytest.mark.process
-
 SECONDS = float(os.environ.get("GOALREEL_SOAK_SECONDS", "600"))
 LIMITS = {"memory": 32.0, "threads": 8, "handles": 4}
 """Growth that is no leak: MiB, and numbers, from the second quarter of the samples to the last."""
@@ -76,6 +74,7 @@ def robot():
     robot.close()
 
 
+@pytest.mark.process
 @pytest.mark.slow
 def test_nothing_grows_while_task_follows_task(served, robot):
     with node(url=served[1]) as process:
@@ -86,3 +85,9 @@ def test_nothing_grows_while_task_follows_task(served, robot):
         quarters = [median(values[i * quarter : (i + 1) * quarter]) for i in range(4)]
         print(f"{name}: medians {quarters} of the quarters of {len(samples)} tasks, at most {max(values)}")  # noqa: T201
     assert not grown(samples)
+
+
+def test_what_grows_is_found():
+    grows = [{name: limit * number / 8 for name, limit in LIMITS.items()} for number in range(32)]
+    assert grown(grows).keys() == LIMITS.keys()
+    assert not grown(grows[:1] * 32)

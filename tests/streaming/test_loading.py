@@ -137,6 +137,14 @@ def test_servers_are_waited_for_as_long_as_is_said(slow, engine, outcomes, secon
     assert sorted(engine.probes.remarks) == ["the critic: odd", "the planner: odd"]
 
 
+def test_a_wrong_model_is_said_though_another_server_never_answers(slow, engine):
+    slow.probed = {"planner": [InputError("no such model")], "critic": [BackendError("out of reach")]}
+    for gate in slow.gates.values():
+        gate.set()
+    with pytest.raises(InputError, match="no such model"):
+        engine.probe(1e6)
+
+
 def test_it_takes_no_task_before_it_is_started_and_keeps_its_models_after_one(slow, engine):
     for gate in slow.gates.values():
         gate.set()

@@ -31,7 +31,13 @@ from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal, StepPanel
 from goalreel.streaming.cue import ExamplesCue
 from goalreel.streaming.rollout import add_camera, read_options
-from goalreel.streaming.subgoalcamera import GoalGatedEngine, NewestGoal, SubgoalCamera, SubgoalCameraConfig
+from goalreel.streaming.subgoalcamera import (
+    GoalGatedEngine,
+    NewestGoal,
+    SubgoalCamera,
+    SubgoalCameraConfig,
+    SubgoalTaskStep,
+)
 from goalreel.subgoal_camera import in_form
 from goalreel.tabletop.env import HOME_TIP
 from goalreel.tabletop.grammar import sample_episode
@@ -301,7 +307,7 @@ def test_what_ends_otherwise_is_one_line(bench):
         (("--preset=hindsight", "--planner=kinematic"), (), "only reads recordings"),
         ((), ("--robot.remote=true",), "a tabletop does not open its cameras here"),
         (("--subgoal-form=beside",), (), "--subgoal-form beside shows the live frame too"),
-        (("--camera=wrist",), (), "the robot's cameras are front: name one with --camera"),
+        (("--camera=wrist",), (), "the robot's cameras are front: 'wrist' is none of them"),
     ],
 )
 def test_what_does_not_fit_is_one_line(bench, more, robot, message):
@@ -370,6 +376,14 @@ def test_a_new_goal_drops_what_was_imagined_and_none_holds_the_robot():
     goals.on_goal(goal_of("green", active=False))
     assert [following.get_action({}) for _ in range(2)] == [None, None]
     assert following.subtask is None
+
+
+def test_the_words_stand_in_for_the_task_alone():
+    words = iter(["red", "red", None])
+    step = SubgoalTaskStep(lambda: next(words))
+    assert step.complementary_data({"task": "all", "index": 1}) == {"task": "red", "index": 1}
+    assert step.complementary_data({"task": ["all"]}) == {"task": ["red"]}
+    assert step.complementary_data({"task": "all"}) == {"task": "all"}
 
 
 def test_a_robot_without_cameras_of_lerobots_is_refused(policies):

@@ -88,6 +88,17 @@ def test_a_message_that_is_sent_again_is_no_new_frame(value, stamp, is_new):
     assert slot.counts().repeated == (not is_new)
 
 
+def test_a_frame_that_two_threads_read_at_once_is_counted_once():
+    both = threading.Barrier(2)
+    slot = FrameSlot(lambda raw: (both.wait(60), grey(raw))[1])
+    slot.put(1, stamp=1, frame_id="")
+    other = threading.Thread(target=slot.newest)
+    other.start()
+    slot.newest()
+    other.join()
+    assert slot.counts().read == 1
+
+
 def test_writing_never_waits_for_a_slow_reader():
     started, go = threading.Event(), threading.Event()
 

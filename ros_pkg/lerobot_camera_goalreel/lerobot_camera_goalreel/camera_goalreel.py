@@ -10,7 +10,8 @@ import cv2
 import numpy as np
 from lerobot.cameras.camera import Camera
 from lerobot.cameras.configs import CameraConfig, ColorMode
-from lerobot.utils.decorators import check_if_already_connected, check_if_not_connected
+from lerobot.utils.decorators import check_if_already_connected
+from lerobot.utils.errors import DeviceNotConnectedError
 from numpy.typing import NDArray
 
 LOG = logging.getLogger(__name__)
@@ -46,6 +47,10 @@ class GoalreelCameraConfig(CameraConfig):
             raise ValueError(
                 f"`topic` cannot be empty; `require_verified` and `refuse_degraded` need one in {IMAGE}: "
                 f"got {self.topic}"
+            )
+        if min(self.timeout_s, self.warmup_s) < 0:
+            raise ValueError(
+                f"`timeout_s` and `warmup_s` cannot be negative: got {self.timeout_s}, {self.warmup_s}"
             )
 
     @property
@@ -233,7 +238,6 @@ class GoalreelCamera(Camera):
             )
         self._subscriber = subscriber
 
-    @check_if_not_connected
     def read_latest(self, max_age_ms: int = 500) -> NDArray[np.uint8]:
         """Give the present frame at once.
 
@@ -242,14 +246,14 @@ class GoalreelCamera(Camera):
             TimeoutError: the node has not been alive for more than `max_age_ms`, LEASE included.
             RuntimeError: the goal image cannot be read.
         """
-        assert self._subscriber is not None
-        age_ms = self._subscriber.absent * 1e3
+        subscriber = self._require_subscriber()
+        age_ms = subscriber.absent * 1e3
         if age_ms > max_age_ms:
             raise TimeoutError(
                 f"{self} latest frame is too old: {age_ms:.1f} ms (max allowed: {max_age_ms} ms): "
                 "the goalreel node is gone or hangs."
             )
-        data = self._subscriber.data
+        data = subscriber.data
         if self._cache is None or self._cache[0] is not data:
             bgr = decode(data, self._size)
             self._cache = data, bgr if self.color_mode == ColorMode.BGR else bgr[:, :, ::-1]
@@ -263,16 +267,19 @@ class GoalreelCamera(Camera):
         """Do the same as `read_latest`."""
         return self.read_latest()
 
-    @check_if_not_connected
     def disconnect(self) -> None:
         """Unsubscribe.
 
         Raises:
             DeviceNotConnectedError: it is not connected.
         """
-        assert self._subscriber is not None
-        self._subscriber.close()
+        self._require_subscriber().close()
         self._subscriber = None
+
+    def _require_subscriber(self) -> Subscriber:
+        if self._subscriber is None:
+            raise DeviceNotConnectedError(f"{self} is not connected. Run `.connect()` first.")
+        return self._subscriber
 
 
 def decode(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
