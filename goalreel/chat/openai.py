@@ -32,6 +32,7 @@ from goalreel.chat.conversation import (
     refuses_system,
     token_reply,
 )
+from goalreel.chat.json_reply import RepeatedKeyError, make_dict
 from goalreel.errors import BackendError
 from goalreel.http.client import (
     REFUSED,
@@ -208,7 +209,7 @@ class OpenAIChat(Chat):
 
         reply = await self._client.send_accepted(build, refused, find)
         self._remember(refused)
-        return self._read(reply.body)
+        return self._read(reply.body, self._limit(asked))
 
     def _remember(self, refused: set[str]) -> None:
         """Send no more what the server refused, and say so of what somebody asked for."""
@@ -218,11 +219,14 @@ class OpenAIChat(Chat):
             log.log(level, "%s refuses %s: it goes without from now on", self._client.endpoint.shown, name)
         self._refused |= refused
 
+    def _limit(self, asked: ChatRequest) -> int:
+        return min(self.max_tokens, asked.max_tokens or self.max_tokens)
+
     def _arguments(self, asked: ChatRequest, refused: set[str]) -> dict[str, Any]:
         """The arguments that a server may refuse, without those that it does."""
         schema = {"name": "answer", "schema": dict(asked.schema or {})}
         arguments = {
-            **dict.fromkeys(LIMITS, min(self.max_tokens, asked.max_tokens or self.max_tokens)),
+            **dict.fromkeys(LIMITS, self._limit(asked)),
             "temperature": None if self.temperature == "checkpoint" else self.temperature,
             "top_p": self.top_p,
             "top_k": self.top_k,
@@ -236,10 +240,10 @@ class OpenAIChat(Chat):
             del arguments[LIMITS[1]]  # one of the two at a time
         return {name: value for name, value in arguments.items() if value is not None and name not in refused}
 
-    def _read(self, body: bytes) -> TokenReply | NoReply:
+    def _read(self, body: bytes, limit: int) -> TokenReply | NoReply:
         hide_key = self._client.endpoint.hide_key
         try:
-            reply = parse_completion(body, self.max_tokens)
+            reply = parse_completion(body, limit)
         except ValueError as e:
             self.spent["calls"] += 1
             return NoReply(hide_key(str(e)))
@@ -253,11 +257,13 @@ class _Message(BaseModel):
     reasoning: Any = None
     reasoning_content: Any = None
     tool_calls: Any = None
+    function_call: Any = None
 
     def parts(self, *kinds: str) -> str:
         """Join the texts of a content in typed parts, which some servers send, thoughts among them."""
         parts = [p for p in self.content or () if isinstance(p, dict) and p.get("type") in kinds]
-        return "".join(str(part.get("refusal") or part.get("text") or "") for part in parts)
+        texts = [part.get("refusal") or part.get("text") for part in parts]
+        return "".join(text for text in texts if isinstance(text, str))
 
     @property
     def text(self) -> str:
@@ -320,15 +326,17 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
     """Read the answer in the body of a reply, with its tokens where the server gave readable ones.
 
     A reply that did not end by itself is a NoReply: its text may be a draft. So is one that calls a tool or
-    refuses, whatever else it says. Where a server does not say why a reply ended, one of `max_tokens` or more
-    was cut off.
+    refuses, whatever else it says, and one of several that differ, where one was asked for. Where a server
+    does not say why a reply ended, one of `max_tokens` or more was cut off.
 
     Raises:
         ValueError: the body is no chat completion, tells an error, or has no text; the message quotes the
             server.
     """
     try:
-        completion = _Completion.model_validate(json.loads(body))
+        completion = _Completion.model_validate(json.loads(body, object_pairs_hook=make_dict))
+    except RepeatedKeyError as e:
+        raise ValueError(f"not a chat completion: it has the key {str(e)[:40]!r} twice") from None
     except (ValueError, RecursionError):
         message = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
         raise ValueError(f"not a chat completion: {message}") from None
@@ -336,6 +344,9 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
     if error := completion.error or choice.error:
         raise ValueError(f"an error came with it: {error_text(json.dumps({'error': error}).encode())}")
     counted = Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
+    if len({(c.message.text, c.finish_reason) for c in completion.choices}) > 1:
+        differ = f"{len(completion.choices)} replies came where one was asked for, and they differ"
+        return NoReply(differ, cut_off=choice.message.text, usage=counted)
     was_cut_off = max_tokens is not None and counted.reply >= max_tokens
     reason = choice.finish_reason or ("length" if was_cut_off else "stop")
     return replace(_reply_of(choice, reason), usage=counted)
@@ -355,9 +366,9 @@ def _reply_of(choice: _Choice, reason: str) -> TokenReply | NoReply:
             return NoReply(f"it did not end by itself (finish_reason {reason[:40]!r})", cut_off=text)
     if refusal and text:
         return NoReply(f"the model refused: {refusal}", refused=True)
-    if message.tool_calls:
+    if message.tool_calls or message.function_call:
         return NoReply("the model called a tool, and there is none: ask another model", cut_off=text or None)
-    if not text and (message.reasoning or message.reasoning_content):
+    if not text and not refusal and (message.reasoning or message.reasoning_content):
         raise ValueError(
             "the model wrote thoughts alone: turn thinking off (?extra=), or the server's parser on"
         )

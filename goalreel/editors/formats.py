@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any
 
+from goalreel.chat.json_reply import RepeatedKeyError, make_dict
 from goalreel.editors.sizes import Size, from_canvas, nearest_aspect, on_canvas
 from goalreel.http.client import error_text
 from goalreel.http.endpoint import Endpoint
@@ -247,7 +248,9 @@ def _mapping(value: object) -> Mapping[str, Any]:
 def _read_object(body: bytes) -> dict[str, Any]:
     """Read a reply that is one JSON object."""
     try:
-        reply = json.loads(body)
+        reply = json.loads(body, object_pairs_hook=make_dict)
+    except RepeatedKeyError as e:
+        raise ValueError(f"it has the key {str(e)[:40]!r} twice") from e
     except (ValueError, RecursionError) as e:
         raise ValueError("not JSON") from e
     if not isinstance(reply, dict):

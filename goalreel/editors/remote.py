@@ -29,7 +29,7 @@ class RemoteEditor:
     """Sends edits concurrently; each has its own tries, so that one bad edit costs only itself.
 
     An optional field that a server refuses (`ImageFormat.optional`) is not sent again. A late reply is not
-    asked for again: it may have cost money.
+    asked for again: it may have cost money. The pictures follow no redirect to another server.
     """
 
     def __init__(
@@ -42,7 +42,9 @@ class RemoteEditor:
         timeout_s: float = TIMEOUT_S,
     ) -> None:
         self._format = form
-        self._client = HttpClient(endpoint, timeout_s=timeout_s, retries=retries, retry_late=False)
+        self._client = HttpClient(
+            endpoint, timeout_s=timeout_s, retries=retries, retry_late=False, leave=False
+        )
         self._refused: set[str] = set()
         self._free = asyncio.Semaphore(concurrency)
 

@@ -105,7 +105,7 @@ class HttpClient:
     """Sends requests to one endpoint; its key goes to no other host.
 
     Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses; with
-    `retry_late`, so is a reply that is late.
+    `retry_late`, so is a reply that is late. Without `leave`, no redirect to another server is followed.
 
     Raises:
         InputError: a proxy of the environment cannot be used.
@@ -118,13 +118,17 @@ class HttpClient:
         timeout_s: float,
         retries: int,
         retry_late: bool = True,
+        leave: bool = True,
     ) -> None:
         self.endpoint, self.timeout_s = endpoint, timeout_s
         self._retries, self._retry_late, self._said = retries, retry_late, set[str]()
 
         async def guard(request: httpx2.Request) -> None:
-            """Keep the key from a redirect to another server."""
+            """Keep the key, and what may not `leave`, from a redirect to another server."""
             if not endpoint.is_home(request.url):
+                if not leave:
+                    place = request.url.netloc.decode()
+                    raise ValueError(f"{endpoint.shown} points to {place}: give that address")
                 for name in ("Authorization", *endpoint.headers):
                     request.headers.pop(name, None)
 
@@ -162,13 +166,16 @@ class HttpClient:
 
         Raises:
             HttpError: there is no reply after all retries, or it has not the status of success.
+            ValueError: it leads to another server, and may not.
         """
 
         def is_worth_another(error: BaseException) -> bool:
             if not isinstance(error, HttpError):
                 return False
             if error.reply is not None:
-                return is_transient(error.reply.status) and error.pause_s <= _LONGEST_ASKED_S
+                told = error.reply.headers.get("x-should-retry")
+                soon = told == "true" if told in ("true", "false") else is_transient(error.reply.status)
+                return soon and error.pause_s <= _LONGEST_ASKED_S
             late = isinstance(error.__cause__, httpx2.ReadTimeout | httpx2.WriteTimeout)
             final = isinstance(error.__cause__, httpx2.TooManyRedirects | httpx2.UnsupportedProtocol)
             return not final and (self._retry_late or not late)

@@ -59,7 +59,8 @@ class Endpoint:
             raise InputError(f"{self.shown!r} is not an address: write {self.example}")
         if url.userinfo or url.query:
             raise InputError(
-                "an address must hold no key: put it into the environment variable GOALREEL_API_KEY"
+                "an address must hold no key, and no query (?api-version= and the like): "
+                "a key goes into the environment variable GOALREEL_API_KEY"
             )
         _ = self.key  # a fault is told before anything is sent
 

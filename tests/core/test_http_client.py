@@ -92,6 +92,20 @@ def test_the_pause_that_a_reply_asks_for(environment, retry_pauses, value, secon
     assert retry_pauses == [seconds] if seconds else 0.5 <= retry_pauses[0] <= 0.75
 
 
+def test_a_server_says_itself_whether_to_try_again(environment, retry_pauses):
+    server = Server()
+    server.reply = lambda path, fields: (429, {}, {"x-should-retry": "false"})
+    with server, pytest.raises(HttpError):
+        HttpClient(Endpoint(server.url, ()), timeout_s=5, retries=3).call("POST", "/x", json={})
+    assert len(server.requests) == 1
+
+
+def test_the_field_that_a_refusal_names_is_a_whole_word():
+    sent = ("response_format", "logprobs", "size", "n")
+    assert refused_field("Unknown parameter: 'n'.", sent) == "n"
+    assert refused_field("the editor gave no image, don't resize", sent) is None
+
+
 @pytest.mark.parametrize(
     ("name", "model", "url"),
     [

@@ -5,6 +5,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 import numpy as np
@@ -309,12 +310,28 @@ def test_a_reply_too_large_is_not_read_to_its_end(server, monkeypatch):
     assert message(openai(server)) == f"no whole reply from {server.url}/v1: more than 1 MiB"
 
 
-def test_a_key_does_not_follow_a_redirect_to_another_host(server):
-    target = {"Location": f"{server.url.replace('127.0.0.1', 'localhost')}/v1/moved"}
-    server.reply = lambda path, fields: echo(path, fields) if path == "/v1/moved" else (307, b"", target)
-    (drawn,) = openai(server).edit([edit()])
-    assert isinstance(drawn, Image)
-    assert [headers["Authorization"] for _, _, headers in server.requests] == [f"Bearer {KEY}", None]
+def test_a_picture_follows_a_redirect_on_its_own_server_only(server):
+    with Server() as other:
+        target = {"Location": f"{server.url}/v1/moved"}
+        server.reply = lambda path, fields: echo(path, fields) if path == "/v1/moved" else (307, b"", target)
+        (drawn,) = openai(server).edit([edit()])
+        assert isinstance(drawn, Image)
+        target["Location"] = f"{other.url}/v1/moved"
+        said = f"points to {other.url.removeprefix('http://')}: give that address"
+        assert said in message(openai(server), image=picture(8, 8))
+        assert not other.requests
+
+
+def test_how_many_at_once_is_an_option_of_its_name(server):
+    together = threading.Barrier(10)
+
+    def reply(path, fields):
+        together.wait(60)
+        return 404, {}, {}
+
+    server.reply = reply
+    build_editor(f"server:{server.url}?concurrency=10").edit([edit()] * 10)
+    assert server.busiest == 10
 
 
 def test_one_bad_item_fails_alone_and_answers_stay_in_order_several_at_once(server):
@@ -386,6 +403,7 @@ def test_ctrl_c_does_not_wait_for_a_server_that_hangs(tmp_path):
         ({"data": [{"b64_json": TRUNCATED}]}, "truncated"),
         ({"data": [{"b64_json": BLACK}]}, "one colour alone"),
         ({"data": [{"b64_json": PICTURE, "error": {"message": "blocked"}}]}, "blocked"),
+        (b'{"data": [], "data": [{"b64_json": "x"}]}', "the key 'data' twice"),
     ],
 )
 def test_an_unusable_reply_is_a_failure(server, body, reason):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from support.chat_server import Reply, error, said
 
-from goalreel.chat.conversation import Message, NoReply
+from goalreel.chat.conversation import ChatRequest, Message, NoReply
 from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError, InputError
 from goalreel.http.calls import Abort
@@ -243,6 +243,15 @@ def test_the_key_goes_to_the_server_and_nowhere_else(serve, monkeypatch, caplog)
     assert KEY not in "".join(out)
 
 
+def test_the_key_does_not_follow_a_redirect_to_another_server(serve, monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", KEY)
+    other = serve(echo)
+    server = serve(lambda _: error(307, "moved", Location=f"{other.url}/chat/completions"))
+    assert OpenAIChat("m", server.url).complete(ask("a")) == ["to a"]
+    assert "authorization" in server.requests[0].headers
+    assert "authorization" not in other.requests[0].headers
+
+
 def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(serve, monkeypatch):
     server = serve(echo)
     monkeypatch.setenv("OPENAI_API_KEY", "not-for-it")
@@ -260,7 +269,7 @@ def test_a_goalreel_server_is_asked_for_the_role_and_gets_its_own_token_only(ser
         ("localhost:8000/v1", "not an address"),
         ("http://host:eight/v1", "not an address"),
         (f"http://me:{KEY}@host/v1", "an address must hold no key"),
-        (f"https://host/v1?key={KEY}", "an address must hold no key"),
+        (f"https://host/v1?key={KEY}", "an address must hold no key, and no query"),
         (None, "set OPENAI_API_KEY"),
     ],
 )
@@ -311,13 +320,18 @@ def completion(choice: dict, **more) -> Reply:
         (said(VERDICT, finish_reason="content_filter"), "content filter", True),
         *((said(VERDICT, finish_reason=end), f"'{end}'", False) for end in ("tool_calls", "abort", "error")),
         (completion({"message": DRAFT | {"tool_calls": [CALL]}}), "called a tool", False),
+        (completion({"message": DRAFT | {"function_call": CALL}}), "called a tool", False),
         (completion({"message": DRAFT | {"refusal": "I\nwon't"}}), "the model refused: I won't", True),
         (completion({"message": {"content": [TEXT, NO]}}), "refused: No.", True),
         (completion({"error": {"code": "x", "message": "lost half"}}), "lost half", False),
         (completion({}, error={"message": "lost half"}), "lost half", False),
+        (completion({}, choices=[{"message": DRAFT}, {"message": {"content": "no"}}]), "2 replies", False),
         (completion({"finish_reason": None}, usage={"completion_tokens": 100}), "length limit", False),
         (said("  \n"), "the model said nothing: stop", False),
         (said(None, message={"refusal": "I will not"}), "the model said nothing: I will not", False),
+        (said(None, message={"refusal": "No.", "reasoning": "hm"}), "the model said nothing: No.", False),
+        (said(None, message={"content": [{"type": "text", "text": {"a": 1}}]}), "said nothing", False),
+        (Reply(body=b'{"choices": [{"message": {"content": "no", "content": "yes"}}]}'), "twice", False),
         (said(None, message={"content": "", "reasoning": VERDICT}), "turn thinking off", False),
         *(
             (Reply(body=body), "not a chat completion", False)
@@ -336,6 +350,12 @@ def test_what_is_no_answer_is_one_conversations_matter_and_says_why(serve, reply
     assert bad.refused is refused
     assert good == "to good"
     assert bad.cut_off is None or bad.cut_off == VERDICT
+
+
+def test_a_reply_as_long_as_its_own_limit_was_cut_off(serve):
+    server = serve(lambda _: completion({"finish_reason": None}, usage={"completion_tokens": 20}))
+    (reply,) = OpenAIChat("m", server.url).answer([ChatRequest(ask("a")[0], max_tokens=20)])
+    assert "length limit" in reply.reason
 
 
 def test_a_server_that_fails_every_call_is_dead_after_one_wave(serve):
