@@ -54,8 +54,10 @@ def ask[T](
 
     Raises:
         BackendError: the model could not be called the first time. A later error costs no readable answer.
-        ValueError: the back end did not give one reply to each conversation.
+        ValueError: the back end did not give one reply to each conversation, or `replies` is below 1.
     """
+    if replies < 1:
+        raise ValueError(f"replies must be at least 1, got {replies}")
     unread = {i: q for i, q in enumerate(questions) if isinstance(q, Question)}
     turns = {i: q.conversation for i, q in unread.items()}
     answers: dict[int, T | Failure] = {i: q for i, q in enumerate(questions) if isinstance(q, Failure)}

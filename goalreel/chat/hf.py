@@ -91,8 +91,10 @@ class HfChat(Chat):
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
 
         Raises:
-            InputError: the processor has no chat template.
+            InputError: the processor has no chat template, or a number is below 1.
         """
+        if max_new_tokens < 1 or batch_size < 1:
+            raise InputError("max_new_tokens and batch_size start at 1")
         tokenizer = processor.tokenizer
         if not (processor.chat_template or tokenizer.chat_template):
             raise InputError("the checkpoint has no chat template: use an instruction-tuned one")

@@ -399,11 +399,15 @@ class Examiner:
         return [*controls, *iter(self._next_true, None)]
 
     def record(self, controls: Sequence["Control"], answers: Sequence[Answer]) -> None:
-        """Keep the answers to control questions; one that is missing or unreadable is neither yes nor no."""
+        """Keep the answers to control questions; an unreadable one is neither yes nor no.
+
+        So are all where there is not one to each question: nobody knows which is whose.
+        """
         words = [("yes" if a.success else "no") if isinstance(a, Verdict) else "none" for a in answers]
-        words += ["none"] * (len(controls) - len(words))
+        if len(words) != len(controls):
+            words = ["none"] * len(controls)
         with self._lock:
-            self._put({c.key: (c.kind, word) for c, word in zip(controls, words, strict=False)})
+            self._put({c.key: (c.kind, word) for c, word in zip(controls, words, strict=True)})
             blind = "" if self._warned else self.examination.blind
             self._warned |= bool(blind)
         if blind:

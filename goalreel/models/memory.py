@@ -152,7 +152,7 @@ class PresetMemory:
         """Say what is needed, and whether a GPU of `gpu_gb` holds it (None: there is none)."""
         line = f"memory: {', '.join(map(str, self.models))}"
         if published := [model.role for model in self.models if model.origin == "published"]:
-            line += f" (published sizes, as not downloaded: {', '.join(published)})"
+            line += f" (published sizes, as not downloaded: {', '.join(dict.fromkeys(published))})"
         if self.needed_gb is None or self.batched_gb is None:
             unknown = ", ".join(model.model for model in self.models if model.weights_gb is None)
             return f"{line}; download it first to know: {unknown}"
@@ -169,7 +169,7 @@ class PresetMemory:
             return f"{line}: fits in {_gb(gpu_gb)}{smaller}"
         return (
             f"{line}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or klein-48gb, "
-            "?quantize=fp8 or ?offload=model, or models on servers"
+            "?quantize=fp8, ?offload=model of the editor, or models on servers"
         )
 
     def fits(self, gpu_gb: float) -> bool:

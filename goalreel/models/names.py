@@ -12,12 +12,13 @@ A DIR is a folder, a repository OWNER/NAME, or one of the checkpoints of goalree
 """
 
 import hashlib
+import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, unquote_plus
 
 from pydantic import ConfigDict, Field, Json
 
@@ -154,6 +155,33 @@ _KIND = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
 _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
 
 
+def _shown(option: str, value: str) -> str:
+    """The value of an option to show, unless it may be a secret."""
+    if option == "extra":
+        return public_json(unquote_plus(value))
+    return value if option in PUBLIC_OPTIONS else "***"
+
+
+def public_json(text: str) -> str:
+    """Show fields of a request; a text in them may be a key.
+
+    >>> public_json('{"steps": 4, "api_key": "hunter2"}')
+    '{"steps":4,"api_key":"***"}'
+    """
+
+    def hidden(value: object) -> object:
+        if isinstance(value, dict):
+            return {key: hidden(inner) for key, inner in value.items()}
+        if isinstance(value, list):
+            return [hidden(inner) for inner in value]
+        return "***" if isinstance(value, str) else value
+
+    try:
+        return json.dumps(hidden(json.loads(text)), separators=(",", ":"))
+    except (ValueError, RecursionError):
+        return "***"
+
+
 def fingerprint_of(folder: Path) -> str:
     """Tell a folder's weights from others: goalreel's version, and its files' names, sizes and times."""
     files = [p for p in find(folder, "**/*") if p.is_file()]
@@ -255,7 +283,7 @@ class ModelName:
         if self.parts:
             return "+".join(part.public() for part in self.parts)
         pairs = (option.partition("=") for option in self.query.split("&") if option)
-        options = "&".join(f"{key}={value if key in PUBLIC_OPTIONS else '***'}" for key, _, value in pairs)
+        options = "&".join(f"{key}={_shown(key, value)}" for key, _, value in pairs)
         return f"{self.plain()}?{options}" if options else self.plain()
 
     def identity(self) -> str:

@@ -1,5 +1,6 @@
 """Critics are examined: what is printed of them holds, and blind ones verify nothing."""
 
+import gc
 import json
 import logging
 
@@ -66,15 +67,19 @@ def work(world, examiner=lambda ask: ask, storyboards=5):
     return list(run(tasks, *models, max_attempts=1, limits=Limits(1, 1)))
 
 
-def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():
-    world = World(lambda true: true)
-    examiner = Examiner("model x")
-    candidates = []
+def candidates():
+    made = []
     for i, step in enumerate(STEPS):
         shown = {"source": scene(i), "image": scene(i + 1)}
         words = {"instruction": step.instruction, "prompt": step.prompt}
-        candidates.append(Candidate(task_id="t", step=i, **shown, **words))
-    found = examine(world, "model x", candidates)
+        made.append(Candidate(task_id="t", step=i, **shown, **words))
+    return made
+
+
+def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():
+    world = World(lambda true: true)
+    examiner = Examiner("model x")
+    found = examine(world, "model x", candidates())
     assert found.on_false.yes == 0
     assert found.on_true.no == 0
     kinds = {kind for kind, answers in found.kinds.items() if answers.asked}
@@ -148,6 +153,26 @@ def test_a_control_that_cannot_be_answered_costs_nothing_and_is_no_yes():
     assert all(board.complete for board in work(Odd(lambda true: true), examiner, 5))
     assert examiner.examination.on_false.none > 0
     assert examiner.examination.on_false.yes == 0
+
+
+def test_of_answers_that_are_too_few_nobody_knows_whose_they_are():
+    examiner = Examiner("model x", control_count=lambda judged: judged)
+    for candidate in candidates():
+        examiner.note(candidate, Verdict(success=True))
+    controls = examiner.due()
+    assert len(controls) > 1
+    examiner.record(controls, [Verdict(success=True)])
+    assert examiner.examination.on_false.none == len(controls)
+
+
+def test_pictures_of_finished_tasks_are_not_kept():
+    def count():
+        gc.collect()
+        return sum(type(thing) is Image for thing in gc.get_objects())
+
+    before, examiner = count(), Examiner("model x")
+    work(World(lambda true: true), examiner, storyboards=100)
+    assert count() - before < 256
 
 
 @pytest.mark.parametrize(("on_true", "on_false"), [(1, 1), (0, 0), (0.5, 0.5), (0.9, 0.1), (0.7, 0.3)])

@@ -136,7 +136,9 @@ def test_the_second_system_of_the_paper_has_its_denoiser_on_the_gpu_at_a_time():
     """Beside the Critic; of Qwen-Image's 58 GB its denoiser has 41."""
     memory = memory_of(presets.load("qwen"))
     assert memory.needed_gb == pytest.approx(CONTEXT_GB + 17.5 + 41 + EDIT_GB, rel=0.01)
-    assert memory.line(80).endswith(": fits in 80.0 GB")
+    line = memory.line(80)
+    assert line.endswith(": fits in 80.0 GB")
+    assert "not downloaded: planner, editor, critic)" in line
 
 
 def test_a_size_that_nothing_tells_is_not_guessed(tmp_path):

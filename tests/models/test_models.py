@@ -66,6 +66,11 @@ def test_names_are_taken_apart(text, kind, target, options):
             "openai:gpt@http://h?sign=***&temperature=1",
             "gpt",
         ),
+        (
+            'openai:gpt@http://h?extra={"n":4,"key":"s3cret"}',
+            'openai:gpt@http://h?extra={"n":4,"key":"***"}',
+            "gpt",
+        ),
         ("klein?seal=s3cret+server:http://me:pw@h", "klein?seal=***+server:http://h", "klein+h"),
         ("flux2-klein-4b@/weights", "flux2-klein-4b@/weights", "flux2-klein-4b"),
     ],

@@ -238,6 +238,11 @@ def test_by_name_in_the_default_types(qwen):
     assert not chat.model.training
 
 
+def test_a_batch_holds_something(qwen):
+    with pytest.raises(InputError, match="start at 1"):
+        HfChat.load(qwen, device="cpu", batch_size=0)
+
+
 def test_no_such_checkpoint(tmp_path):
     with pytest.raises(InputError, match="nothing"):
         HfChat.load(tmp_path / "nothing")

@@ -112,6 +112,8 @@ def test_no_reply_is_asked_again_as_it_was_then_is_a_failure():
     assert failure.reply == "hm", "the last that was said"
     silent = ScriptedChat([NoReply("time limit")])
     assert ChatPlanner(silent, replies=1).plan([task()])[0].reply is None
+    with pytest.raises(ValueError, match="at least 1"):
+        ChatPlanner(silent, replies=0).plan([task()])
 
 
 def test_what_the_server_refuses_is_asked_once():
