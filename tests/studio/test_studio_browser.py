@@ -119,11 +119,23 @@ def test_the_models_of_a_preset_are_chosen_and_one_that_cannot_be_used_says_why(
     assert len(studio.models.planner.batches) == asked
 
 
-def test_small_models_give_way_to_others(page, studio, tmp_path):
-    (tmp_path / "own.png").write_bytes(png(31, 20))
+def test_words_are_shown_by_pictures_and_small_models_give_way_to_others(page, studio, tmp_path):
+    for number in (1, 2):
+        (tmp_path / f"{number}.png").write_bytes(png(30 + number, 20))
     page.start()
-    page.find("#picker input[type=file]").send_keys(str(tmp_path / "own.png"))
-    page.find("[name=instruction]").send_keys("no backend: put in there")
+    page.find("#picker input[type=file]").send_keys(str(tmp_path / "1.png"))
+    page.find("[name=instruction]").send_keys("no backend: put in ")
+    page.find("#named input").send_keys(f"{tmp_path}/1.png\n{tmp_path}/2.png")
+    page.eventually(lambda: len(page.all("#named .take")), 2)
+    page.eventually(page.focused, "instruction")
+    page.press("there")
+    page.sees("#models", "The Planner sees the pictures in the sentence; the Editor does not")
+    page.press(Keys.BACKSPACE * 7)
+    page.sees("#missing", "The sentence has 1 <image> mark for 2 pictures.")
+    page.press("> ", Keys.TAB, Keys.ENTER)
+    page.eventually(lambda: len(page.all("#named .take")), 1)
+    words = "return document.querySelector('[name=instruction]').value"
+    page.eventually(lambda: page.script(words).strip(), "no backend: put in <image>")
     page.click("[name=preset] [value=small]")
     assert page.overflow() <= 0
     page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
@@ -134,8 +146,8 @@ def test_small_models_give_way_to_others(page, studio, tmp_path):
     again = finished(studio.client, page.board, "failed")
     assert (failed["preset"], again["preset"]) == ("small", "other")
     assert again["instruction"] == failed["instruction"]
-    shown = [httpx.get(f"{studio.url}{now['image']}", timeout=60).content for now in (failed, again)]
-    assert PIL.Image.open(io.BytesIO(shown[0])).size == (31, 20)
+    shown = [httpx.get(f"{studio.url}{now['images'][0]}", timeout=60).content for now in (failed, again)]
+    assert PIL.Image.open(io.BytesIO(shown[0])).size == (32, 20)
     assert shown[0] == shown[1]
 
 
@@ -266,7 +278,7 @@ def test_the_task_is_edited_in_place_and_badges_leave_the_picture_free(page, stu
     page.sees("h1", "#by Ada")
     page.click("form[data-form=task] .primary")
     page.sees("#banner", "a change by Ada came first")
-    page.sees("#banner", "Yours is kept here: instruct “#two and #one”")
+    page.sees("#banner", "Yours is kept here: the task “#two and #one”")
     page.click("[data-act=again]")
     page.sees("h1", "#two and #one")
     page.press("z")
@@ -409,7 +421,7 @@ def test_a_killed_server_loses_nothing(driver, tmp_path):
         server.kill()
         page.sees("#banner", "The server does not answer.")
         page.press("1")
-        page.sees("#banner", "Yours is kept here: choose attempt 1")
+        page.sees("#banner", "Yours is kept here: attempt 1 as the goal image")
         server.start()
         page.click("[data-act=again]")
         page.settled("rejected", "stale")

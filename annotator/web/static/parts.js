@@ -108,11 +108,19 @@ export const undoButtons = ({ undo, redo }) => [
 
 export const alert = (name, ...lines) => h("div", { class: "note banner", role: "alert", "data-key": name }, lines);
 
-// A change that is not saved yet: its kind, and the words or the number that it is about.
-const told = ({ kind, attempt: tried, frame, ...change }) => {
-  const words = change.name ?? change.instruction ?? change.text ?? change.verdict ?? change.outcome;
-  const number = tried !== undefined ? ` attempt ${tried + 1}` : frame !== undefined ? ` at frame ${frame}` : "";
-  return `${kind}${words ? ` “${words}”` : number}`;
+// What a change that is not saved yet would do; {words} are its fields. A move is of a step, or of its edge.
+const TOLD = {
+  add: "a new step, “{name}”", blank: "a step without a goal image", change: "other words of a step", choose: "attempt {number} as the goal image",
+  copy: "the steps of episode {episode}",
+  continue: "the plan from a later picture", delete: "a step taken out", describe: "{detail}: “{text}”", draw: "a step drawn again",
+  frame: "frame {frame} as the goal image", instruct: "the task “{instruction}”", insert: "a new step at frame {start}", issue: "what is wrong", judge: "attempt {number} judged",
+  accept: "a step accepted", merge: "two steps joined", move: "a step moved", outcome: "the outcome “{outcome}”", place: "a step placed at frame {start}",
+  undo: "a change taken back", redo: "a change made again", rename: "the words “{name}”", split: "a split at frame {frame}", verdict: "the verdict “{verdict}”",
+};
+
+const told = (change) => {
+  const fields = { ...change, number: change.attempt + 1 };
+  return (TOLD[change.kind] ?? change.kind).replace(/\{(\w+)\}/g, (_, name) => fields[name]);
 };
 
 // What is not saved, and the choice that there is; null where all is.

@@ -6,6 +6,7 @@ import { fill, find, h } from "/common/dom.js";
 import { searches } from "/common/page.js";
 import { Rows, badge, count } from "/common/parts.js";
 import { attempt } from "/common/server.js";
+import { Named, marks } from "./named.js";
 import { Picker } from "./picker.js";
 import { BOARD, caution, modelNames, unavailable } from "./words.js";
 
@@ -13,7 +14,7 @@ const MAX_INSTRUCTION = 20_000;
 const MAX_ATTEMPTS = 10;
 
 // What was begun and not sent: Back finds it again.
-const draft = { picture: null, instruction: "", preset: "", max_attempts: null, seed: "0" };
+const draft = { picture: null, named: [], instruction: "", preset: "", max_attempts: null, seed: "0" };
 
 export class StartView {
   leaving = new AbortController();
@@ -28,6 +29,8 @@ export class StartView {
     const { signal } = this.leaving;
     showHistory(find("#history", holder), signal);
     this.form = find("#task", holder);
+    const { instruction: field } = this.form.elements;
+    this.named = new Named(find("#named", holder), { field, studio, pictures: draft.named, changed: () => this.#typed() });
     const on = (target, name, work) => target.addEventListener(name, work, { signal });
     for (const kind of ["input", "change"]) on(this.form, kind, () => this.#typed());
     on(this.form, "submit", (event) => this.#submit(event));
@@ -79,12 +82,12 @@ export class StartView {
     Object.assign(this, { busy: true, problem: "" });
     this.#draw();
     const task = {
-      instruction: draft.instruction.trim(), image: draft.picture.data, seed: Number(draft.seed), max_attempts: Number(draft.max_attempts),
+      instruction: draft.instruction.trim(), image: draft.picture.data, images: draft.named.map(({ data }) => data), seed: Number(draft.seed), max_attempts: Number(draft.max_attempts),
       ...(draft.preset && { preset: draft.preset }),
     };
     const begun = await attempt(() => api.submit(task), ({ message }) => (this.problem = `Not started: ${message}.`));
     if (begun) {
-      Object.assign(draft, { picture: null, instruction: "" });
+      Object.assign(draft, { picture: null, named: [], instruction: "" });
       return this.go(`#/storyboard/${begun.id}`);
     }
     this.busy = false;
@@ -95,7 +98,9 @@ export class StartView {
 function missing() {
   if (!draft.picture && !draft.instruction.trim()) return "It takes a picture and a sentence. Or start from an example.";
   if (!draft.picture) return "A picture of the scene is missing.";
-  return draft.instruction.trim() ? "" : "The sentence is missing.";
+  if (!draft.instruction.trim()) return "The sentence is missing.";
+  const [written, named] = [marks(draft.instruction), draft.named.length];
+  return written === named ? "" : `The sentence has ${count(written, "<image> mark")} for ${count(named, "picture")}.`;
 }
 
 function page({ studio, examples }) {
@@ -106,6 +111,7 @@ function page({ studio, examples }) {
         h("form", { id: "task", class: "task" },
           h("h1", {}, "What should the robot do?"),
           h("textarea", { name: "instruction", rows: 4, maxlength: MAX_INSTRUCTION, placeholder: "put the red block in the bowl", "aria-label": "Instruction", dir: "auto" }, draft.instruction),
+          h("div", { id: "named" }),
           h("p", { class: "settings" },
             studio.presets.length > 0 && h("label", {}, "Models", h("select", { name: "preset" }, presetOptions(studio.presets))),
             h("label", {}, "Attempts at each step", h("input", { name: "max_attempts", type: "number", min: 1, max: MAX_ATTEMPTS, value: draft.max_attempts, required: true })),
@@ -138,6 +144,7 @@ function chosen(studio) {
   const { models } = studio.presets.find(({ name }) => name === draft.preset) ?? studio;
   return [
     h("p", { class: "muted", "data-key": "names" }, modelNames(models)),
+    draft.named.length > 0 && h("p", { class: "muted", "data-key": "named" }, `The Planner sees the pictures in the sentence; ${!draft.preset && studio.references ? "the Editor draws with them, too" : "the Editor does not: start the studio with --references for one that takes several"}.`),
     caution(models) && h("p", { class: "muted", "data-key": "caution" }, caution(models)),
   ];
 }
