@@ -100,11 +100,12 @@
   }
 
   function listed(rows) {
+    const texts = [];
     return {
       count: rows.length,
       text(at) {
         const { title, instruction, word, facts } = rows[at];
-        return `${title} ${instruction} ${word} ${facts}`.toLowerCase();
+        return (texts[at] ??= `${title} ${instruction} ${word} ${facts}`.toLowerCase());
       },
       status: (at) => rows[at].words,
       show: (shown) => holder.replaceChildren(...shown.map((at) => line(rows[at]))),

@@ -10,7 +10,7 @@ the same during a review.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from itertools import pairwise
 from statistics import median
@@ -120,6 +120,8 @@ class QueueRow:
     """The change that each person would take back here, and the one they would make again."""
     moved: tuple[int, ...] = ()
     """Frames from each boundary that was carried over to the nearest one that a person left or made."""
+    text: str = field(init=False)
+    """The words that a search looks through, in lower case; made once, as each letter asks for all rows."""
 
     @property
     def sure(self) -> bool:
@@ -137,11 +139,9 @@ class QueueRow:
             return status == "all" or self.in_doubt
         return status == ("unseen" if self.unseen else self.verdict or "unreviewed")
 
-    @property
-    def text(self) -> str:
-        """The words that a search looks through, in lower case."""
+    def __post_init__(self) -> None:
         parts = (str(self.episode), self.instruction, *self.doubt.reasons, *self.names, self.words)
-        return " ".join([*parts, self.by or ""]).lower()
+        object.__setattr__(self, "text", " ".join([*parts, self.by or ""]).lower())
 
 
 class ReviewQueue:
@@ -243,8 +243,7 @@ class ReviewQueue:
         rows = (self._rows[episode] for episode in self._orders[query.order])
         found = [row for row in rows if row.has_status(query.status)]
         if terms := query.q.lower().split():
-            texts = ((row, row.text) for row in found)
-            found = [row for row, text in texts if all(term in text for term in terms)]
+            found = [row for row in found if all(term in row.text for term in terms)]
         return found
 
     def neighbours(self, episode: int, query: ListQuery) -> tuple[int | None, int | None]:

@@ -187,7 +187,6 @@ class ReviewSession:
         previous, following = self.queue.neighbours(index, query)
         steps = zip(review.steps, board.steps, strict=True)
         looked = review.looked
-        history = reviewed.history()
         return {
             "episode": index,
             "revision": reviewed.revision,
@@ -197,8 +196,8 @@ class ReviewSession:
             "length": row.frames,
             "doubt": row.doubt.value,
             "reasons": row.doubt.reasons,
-            "changes": len(history),
-            "history": history[-HISTORY:],
+            "changes": len(reviewed.replay.changes),
+            "history": reviewed.history(HISTORY),
             "cameras": [self._camera(index, key) for key in self.cameras],
             "curves": self._curves(index),
             "events": self._events(index),

@@ -51,9 +51,9 @@ class Reviewed:
         """Describe what `undo` and `redo` of a person would do here."""
         return self.replay.steps_back(by, partial(describe, names=self.names))
 
-    def history(self) -> list[dict[str, Any]]:
-        """List all changes in words."""
-        return self.replay.history(partial(describe, names=self.names))
+    def history(self, last: int) -> list[dict[str, Any]]:
+        """List the `last` changes in words."""
+        return self.replay.history(partial(describe, names=self.names), last)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ from goalreel.image import Image
 
 MAX_BYTES = 64_000_000
 """The limit of one log; tens of thousands of changes."""
+STATES = 500
+"""Lines whose states are kept, so that undo does not begin with the first line."""
 
 
 class Line(Protocol):
@@ -62,26 +64,31 @@ class Replay[E: Line, S]:
         self.undone: list[E] = []
         """The changes that were taken back, and can be made again, the last one last."""
         self._states: list[S] = []
-        """The state after each line."""
+        """The states after the last lines."""
 
     @property
     def state(self) -> S:
         """The state after the last line; there is at least one."""
         return self._states[-1]
 
-    def history(self, describe: Callable[[Any], str]) -> list[dict[str, Any]]:
-        """List all changes but undo and redo in the words of `describe`; those taken back are marked."""
+    @property
+    def changes(self) -> list[tuple[E, str, Any]]:
+        """All changes but undo and redo, whether they stand or not: each line with its person and change."""
+        people = ((line, *line.person) for line in self.lines if line.person)
+        return [change for change in people if not isinstance(change[2], UndoChange | RedoChange)]
+
+    def history(self, describe: Callable[[Any], str], last: int = 0) -> list[dict[str, Any]]:
+        """List the `last` changes, 0 for all, in the words of `describe`; those taken back are marked."""
         standing = {line.number for line in self.done}
         return [
             {
                 "number": line.number,
                 "at": line.at,
-                "by": line.person[0],
-                "words": describe(line.person[1]),
+                "by": by,
+                "words": describe(change),
                 "undone": line.number not in standing,
             }
-            for line in self.lines
-            if line.person and not isinstance(line.person[1], UndoChange | RedoChange)
+            for line, by, change in self.changes[-last:]
         ]
 
     def added(self, lines: Sequence[E]) -> "Replay[E, S]":
@@ -144,7 +151,12 @@ class Replay[E: Line, S]:
         if change is not None:
             self.done.append(line)
             self.undone = [other for other in self.undone if other.person and other.person[0] != by]
-        self._states.append(self._apply(self._states[-1] if self._states else None, line))
+        self._fold(line)
+
+    def _fold(self, line: E, *, stands: bool = True) -> None:
+        state = self._states[-1] if self._states else None
+        self._states.append(self._apply(state, line) if stands or state is None else state)
+        del self._states[:-STATES]
 
     def _turn(self, by: str, change: UndoChange | RedoChange) -> None:
         """Take back, or make again, a person's own change, and make the states from there on anew."""
@@ -159,12 +171,12 @@ class Replay[E: Line, S]:
         into.append(line)
         self.done.sort(key=lambda other: other.number)
         standing = {other.number for other in self.done}
-        first = line.number - 1
-        del self._states[first:]
+        kept = max(0, line.number - len(self.lines) + len(self._states))
+        first = line.number - 1 if kept else 0
+        del self._states[kept:]
         try:
             for other in self.lines[first:]:
-                stands = other.person is None or other.number in standing
-                self._states.append(self._apply(self.state, other) if stands else self.state)
+                self._fold(other, stands=other.person is None or other.number in standing)
         except InputError as e:
             raise InputError(f"later changes rest on that one: {e}") from e
 

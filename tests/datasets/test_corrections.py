@@ -299,8 +299,9 @@ def test_a_step_is_accepted_alone_until_it_is_changed(records, person, board):
     assert {s.segment for s in records.outline(0).steps} == {None}
 
 
-def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, person):
-    """By who knows the lines before, and by who does not, after each change."""
+def test_a_log_is_read_on_from_its_last_line_and_comes_to_the_same(records, person, monkeypatch):
+    """By who knows the lines before, and by who does not, after each change, with few states at hand."""
+    monkeypatch.setattr("goalreel.boards.log.STATES", 3)
     changes = [MoveBoundary(step="0", edge="end", frame=2 + n % 3) for n in range(8)]
     changes += [*[UndoChange()] * 7, *[RedoChange()] * 3, FlagIssue(step="1", issue="extra", on=True)]
     changes += [*[UndoChange()] * 5, GiveVerdict(verdict="accept"), UndoChange()]
