@@ -163,6 +163,7 @@ def _ask(question: "Question") -> "Choice":
     while True:
         word = typer.prompt(f"{' or '.join(letters)}{browser}", err=True).strip().upper()
         if word == "W" and question.picture:
-            webbrowser.open(question.picture.as_uri())
+            if not webbrowser.open(question.picture.as_uri()):
+                typer.echo(f"No browser opens here: look at {question.picture}", err=True)
         elif word in letters:
             return letters[word]

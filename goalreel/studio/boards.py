@@ -113,8 +113,9 @@ class StudioBoards:
             raise _unknown()
         # Who still holds one that is no longer among the recent must not be joined by a second of it.
         board = self._alive.get(board_id) or self._board(board_id)
-        if board not in self._recent:
-            self._recent.append(board)
+        if board in self._recent:
+            self._recent.remove(board)
+        self._recent.append(board)
         return board
 
     async def submit(self, task: Task, submitted: Submitted) -> StudioBoard:

@@ -112,11 +112,13 @@ def at_terminal(typed: bytes, *words: object, **environment: str) -> str:
 @pytest.mark.process
 def test_at_a_terminal_a_letter_answers(vague, tmp_path):
     visitor, seen, out = tmp_path / "visitor", tmp_path / "seen", tmp_path / "out"
-    visitor.write_text(f'#!/bin/sh\necho "$1" > {seen}\n')
+    visitor.write_text(f'#!/bin/sh\n[ -e {seen} ] && exit 1\necho "$1" > {seen}\n')
     visitor.chmod(0o755)
-    said = at_terminal(b"x\nw\na\n", "annotate", vague, "--out", out, BROWSER=f"{visitor} %s")
+    alone = {"BROWSER": f"{visitor} %s", "PATH": str(tmp_path), "DISPLAY": "", "WAYLAND_DISPLAY": ""}
+    said = at_terminal(b"x\nw\nw\na\n", "annotate", vague, "--out", out, **alone)
     assert "In which row is the gripper closed" in said
     assert Image.of(seen.read_text().strip().removeprefix("file://")), "the browser shows the picture"
+    assert said.count("No browser opens here") == 1
     assert "Next time say --layout closed=low" in said
     assert Records(out / FOLDER, source="").settings()["layout"] == "closed=low"
 

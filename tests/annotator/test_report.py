@@ -9,10 +9,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import numpy as np
+import PIL.ImageFont
 import pytest
 
 from goalreel.annotator.report.cards import EpisodeView, bars, ticks
-from goalreel.annotator.report.sheet import contact_sheet
+from goalreel.annotator.report.sheet import Typeface, contact_sheet
 from goalreel.annotator.report.write import PAGE_BYTES, PAGE_EPISODES, write_report
 from goalreel.image import Image
 from goalreel.types import (
@@ -288,6 +289,17 @@ def test_a_contact_sheet_takes_any_text(text):
     assert sheet.size[1] < calm.size[1] + 300
     assert (sheet.pixels[:, -20:] == 255).all(), "text ran over the margin"
     assert (sheet.pixels[25:120, 28:-28].min(axis=2) < 100).any(), "the instruction is not there"
+
+
+def test_a_line_is_cut_where_its_font_changes(monkeypatch):
+    latin, thai = (PIL.ImageFont.load_default(size) for size in (20, 21))
+
+    def draws(font, character):  # a font of letters that lacks their marks
+        return (font is thai) == ("ก" <= character <= "ๆ")
+
+    monkeypatch.setattr("goalreel.annotator.report.sheet._draws", draws)
+    face = Typeface(latin, (thai,))
+    assert face.runs("1. ก็ได้ abc") == [(latin, "1. "), (thai, "ก็ได้"), (latin, " abc")]
 
 
 def test_a_page_about_one_storyboard_says_its_instruction_once(tmp_path):
