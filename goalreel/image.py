@@ -199,6 +199,8 @@ class Image:
 
         if isinstance(picture, PIL.Image.Image):
             with _damage_is_told():
+                if picture.format in ("EPS", "ICNS", "ICO"):
+                    raise PIL.UnidentifiedImageError
                 _check_memory(picture)
                 return cls(_pixels(picture))
         kind = f"{type(picture).__module__}.{type(picture).__qualname__}".removeprefix("builtins.")

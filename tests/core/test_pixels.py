@@ -149,5 +149,6 @@ def test_the_memory_of_a_picture_is_bounded_by_pixels_channels_and_depth():
 def test_what_runs_a_program_or_holds_another_picture_is_refused(form):
     data = io.BytesIO()
     PIL.Image.new("RGB", (32, 32)).save(data, form)
-    with pytest.raises(InputError, match="send one of PNG, JPEG"):
-        Image.decode(data.getvalue())
+    for read, file in ((Image.decode, data.getvalue()), (Image.of, PIL.Image.open(data))):
+        with pytest.raises(InputError, match="send one of PNG, JPEG"):
+            read(file)
