@@ -46,9 +46,11 @@ def threads_for(models: "Iterable[nn.Module]") -> Iterator[None]:
 
     weights = [p for model in models for p in model.parameters()]
     small = sum(p.numel() for p in weights) <= SMALL and all(p.device.type == "cpu" for p in weights)
+    if not small or "OMP_NUM_THREADS" in os.environ:
+        yield
+        return
     threads = torch.get_num_threads()
-    if small and "OMP_NUM_THREADS" not in os.environ:
-        torch.set_num_threads(1)
+    torch.set_num_threads(1)
     try:
         yield
     finally:

@@ -48,6 +48,14 @@ def test_large_models_models_elsewhere_and_a_wish_leave_torch_alone(monkeypatch)
     assert taken(nn.Linear(2, 2)) == 3
 
 
+def test_a_large_model_that_begins_beside_a_small_one_leaves_the_threads_alone():
+    small, large = (threads_for([nn.Linear(2, 2, device=device)]) for device in ("cpu", "meta"))
+    with small:
+        large.__enter__()
+    large.__exit__(None, None, None)
+    assert torch.get_num_threads() == 3
+
+
 def test_a_chat_model_and_an_editor_compute_so():
     chat = HfChat.load(NANO / "planner", device="cpu", max_new_tokens=2)
     editor = DiffusersEditor.load(NANO / "editor", device="cpu")
