@@ -58,6 +58,10 @@ class ErrorCode(IntEnum):
     NO_TASK = 18
     UNCONFIRMED = 19
 
+    @classmethod
+    def _missing_(cls, value: object) -> "ErrorCode":
+        return cls.UNKNOWN  # a newer node knows more codes
+
 
 type CodedText = tuple[ErrorCode, str]
 """The reason why something did not end well, as a code and one line; (NONE, "") when it did."""

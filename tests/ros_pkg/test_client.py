@@ -20,7 +20,7 @@ from goalreel_interfaces.action import ExecuteTask
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.client.__main__ import app
-from goalreel_ros.client.task import TaskHandle
+from goalreel_ros.client.task import TaskHandle, check
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
 from goalreel_ros.spin import BackgroundNode
@@ -122,6 +122,11 @@ def test_what_is_refused_says_why_in_one_line(client):
     assert shown.exit_code == 1
     assert "PLANNER_FAILED: " in shown.output
     assert "Traceback" not in shown.output
+
+
+def test_a_code_that_only_a_newer_node_knows_is_an_unknown_error():
+    with pytest.raises(GoalreelError, match="UNKNOWN: too hot"):
+        check(ExecuteTask.Result(error_code=99, error_msg="too hot"))
 
 
 def test_it_works_inside_another_nodes_callback(client):
