@@ -49,9 +49,10 @@ def load_storyboard(folder: Path | str) -> Storyboard:
     try:
         data = read_file(folder / "storyboard.json")
         return Storyboard.model_validate_json(data, context={"get_image": get})
+    except (FileNotFoundError, NotADirectoryError) as e:
+        raise InputError(f"{folder}: holds no storyboard.json: goalreel plan --out writes one") from e
     except OSError as e:
-        text = f"{folder}: holds no storyboard.json ({e.strerror}): goalreel plan --out writes one"
-        raise InputError(text) from e
+        raise InputError(f"{folder / 'storyboard.json'}: cannot be read ({e.strerror})") from e
     except ValidationError as e:
         first = e.errors()[0]
         where = ".".join(map(str, first["loc"]))

@@ -41,3 +41,6 @@ def test_a_folder_without_a_storyboard_is_one_line(tmp_path):
     with pytest.raises(goalreel.InputError, match=r"storyboard\.json: task\.id: Field required") as caught:
         goalreel.load_storyboard(tmp_path)
     assert "\n" not in str(caught.value)
+    (tmp_path / "odd/storyboard.json").mkdir(parents=True)
+    with pytest.raises(goalreel.InputError, match=r"storyboard\.json: cannot be read"):
+        goalreel.load_storyboard(tmp_path / "odd")
