@@ -9,6 +9,7 @@ import ssl
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -95,6 +96,15 @@ def pytest_collection() -> Iterator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def ordinary_priority() -> Iterator[None]:
+    """No module leaves a thread with real-time priority, as encoders may: what it starts inherits it."""
+    yield
+    for thread in Path("/proc/self/task").iterdir():
+        with suppress(ProcessLookupError):  # it has ended meanwhile
+            assert os.sched_getscheduler(int(thread.name)) not in (os.SCHED_FIFO, os.SCHED_RR)
 
 
 @pytest.fixture(autouse=True, scope="module")
