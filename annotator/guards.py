@@ -49,6 +49,9 @@ IN_A_ROW = 3
 """Failure waves of one model, and episodes in them, after which the model counts as unavailable."""
 REFUSED_IN_A_ROW = 20
 """The same where the server refused each request: it works, but it may be asked in a wrong way."""
+GIVEN_UP = 2 * IN_A_ROW
+"""Calls in a row about one task without a usable answer, after which a model is not asked about it again:
+more than the attempts at one step."""
 
 
 class ModelUnavailableError(UserError):
@@ -122,10 +125,11 @@ class CircuitBreaker:
     """Middleware that ends a run once a model answers no request several times in a row.
 
     It may be asked from several threads. Models in the roles `rules` are always available. In a run of fewer
-    `tasks` than it takes, all of them are enough.
+    `tasks` than it takes, all of them are enough. About one task a model is given up before: the last failure
+    is its answer from then on.
 
     With `strict`, for an evaluation, a model that cannot be called ends the run at once, and a reply that
-    cannot be read is an answer, which the model is to be scored by.
+    cannot be read is an answer, which the model is to be scored by. Nothing is given up.
     """
 
     def __init__(
@@ -134,6 +138,8 @@ class CircuitBreaker:
         self._rules = rules
         self._strict = strict
         self._tasks = tasks
+        self._failures: dict[tuple[Stage, str, int], list[Failure]] = {}
+        """Failures in a row of a model, by stage, task and editor."""
         self._health: Mapping[Stage, _Health] = {stage: _Health() for stage in ROLE_OF_STAGE}
         self._lock = Lock()
 
@@ -144,7 +150,24 @@ class CircuitBreaker:
             ModelUnavailableError: the model answers no request any more.
             UserError: with `strict`, the model cannot be called.
         """
-        return partial(self._ask, ask)
+        return use_known_answers(self._given_up)(partial(self._ask, ask))
+
+    def _given_up(self, stage: Stage, request: Request) -> Failure | None:
+        failures = self._failures.get(_about(stage, request), [])
+        return failures[-1] if len(failures) >= GIVEN_UP else None
+
+    def _note(self, stage: Stage, request: Request, answer: Answer) -> None:
+        """Count the failures in a row about a task. One that was refused tells nothing about the next."""
+        if not isinstance(answer, Failure):
+            self._failures.pop(_about(stage, request), None)
+        elif not (self._strict or answer.refused or ROLE_OF_STAGE[stage] in self._rules):
+            failures = self._failures.setdefault(_about(stage, request), [])
+            failures.append(answer)
+            if len(failures) == GIVEN_UP:
+                log.warning(
+                    "%s: the %s gave no usable answer %d times in a row (%s): it is not asked about it again",
+                    task_id_of(request), ROLE_OF_STAGE[stage], GIVEN_UP, answer.message,
+                )  # fmt: skip
 
     def _ask(self, ask: Ask, stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
         health = self._health[stage]
@@ -153,12 +176,16 @@ class CircuitBreaker:
             answers = list(ask(stage, requests))
         except BackendError as e:
             message = str(e) or type(e).__name__
+            for request in requests:
+                self._note(stage, request, as_failure(stage, e))
             self._count_failure(stage, began, requests, message, refused=False)
             if self._strict:
                 raise UserError(
                     f"{message}: finished work is kept; run the same command again to resume"
                 ) from e
             raise
+        for request, answer in zip(requests, answers, strict=False):
+            self._note(stage, request, answer)
         failures = [
             a for a in answers if isinstance(a, Failure) and not (self._strict and a.reply is not None)
         ]
@@ -197,6 +224,10 @@ class CircuitBreaker:
         """True if there are so many waves and tasks: one odd episode that is asked again is no outage."""
         tasks = set[str]().union(*(wave.tasks for wave in waves))
         return len(waves) >= minimum and len(tasks) >= min(minimum, self._tasks)
+
+
+def _about(stage: Stage, request: Request) -> tuple[Stage, str, int]:
+    return stage, task_id_of(request), getattr(request, "editor", 0)
 
 
 def report_bug(error: Exception, where: str) -> str:

@@ -252,22 +252,28 @@ class AnnotationJob:
         with ThreadPoolExecutor(THREADS, "goalreel-finish") as pool:
             under_way: list[tuple[Episode, Future[Storyboard | str | None]]] = []
             try:
-                if self._models.plans_first:
-                    self._plan_first()
-                with closing(self._tasks()) as tasks:
-                    for board in self._guarded.boards(tasks):
+                with closing(self._boards()) as boards:
+                    for board in boards:
                         episode = self._open.pop(board.task.id)
                         under_way.append((episode, pool.submit(self._finish, board, episode)))
                         self._count(under_way, limit=BEHIND)
-            except ModelUnavailableError as e:
-                self._summary.stopped = str(e)
-                log.error("%s", e)
+                self._count(under_way, limit=0)
             except KeyboardInterrupt:  # only what they have begun
                 pool.shutdown(cancel_futures=True)
                 raise
-            self._count(under_way, limit=0)
         for episode in self._open.values():
             self._fail(episode.index, f"under way when the run {self._summary.stopped}")
+
+    def _boards(self) -> Generator[Storyboard]:
+        """Yield the storyboard of each episode, until all are made or a model is out."""
+        try:
+            if self._models.plans_first:
+                self._plan_first()
+            with closing(self._tasks()) as tasks:
+                yield from self._guarded.boards(tasks)
+        except ModelUnavailableError as e:
+            self._summary.stopped = str(e)
+            log.error("%s", e)
 
     def _plan_first(self) -> None:
         """Make all plans before the other models are loaded."""

@@ -7,14 +7,23 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.provenance import named
 from support.steady import Steady, contents
 
-from goalreel import Edit, Failure, ModelSet, Plan, Step, Task, Verdict, annotate
+from goalreel import Edit, Failure, Image, ModelSet, Plan, Step, Task, Verdict, annotate
+from goalreel.annotator import job
 from goalreel.annotator.annotate import build_records
-from goalreel.annotator.guards import REFUSED_IN_A_ROW, CircuitBreaker, ModelUnavailableError, spoiled
+from goalreel.annotator.guards import (
+    GIVEN_UP,
+    REFUSED_IN_A_ROW,
+    CircuitBreaker,
+    ModelUnavailableError,
+    spoiled,
+)
 from goalreel.annotator.job import Summary
+from goalreel.annotator.plan import plan_task
 from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
 from goalreel.errors import BackendError
 from goalreel.models import presets
@@ -98,17 +107,32 @@ def test_a_server_that_refuses_everything_is_out_in_the_end():
 
 
 class Formless(Steady):
-    """Its critic never gives the form."""
+    """Its critic never gives the form, about all or about one episode."""
+
+    def __init__(self, odd: str = "") -> None:
+        super().__init__(steps=8)
+        self.odd = odd
 
     def judge(self, candidates):
         lost = Failure(stage="judge", message="no usable answer in 3 replies", reply="{}")
-        return [lost] * len(candidates)
+        answers = zip(candidates, super().judge(candidates), strict=True)
+        return [lost if self.odd in c.task_id else answer for c, answer in answers]
 
 
 @pytest.mark.parametrize("episodes", [[0], [0, 1], [0, 1, 2, 3]])
 def test_a_critic_that_never_gives_the_form_stops_the_run(episodes, sharded_dataset, tmp_path):
-    summary = work(sharded_dataset, tmp_path / "out", Formless(steps=8), episodes=episodes)
+    server = Formless()
+    summary = work(sharded_dataset, tmp_path / "out", server, episodes=episodes)
     assert summary.stopped.startswith("stopped: the critic answered none of its last")
+    assert server.asked["judge"] <= 2 * GIVEN_UP + 1
+
+
+def test_a_model_is_given_up_about_one_odd_episode_alone(sharded_dataset, tmp_path, caplog):
+    server = Formless(odd="episode_000001")
+    summary = work(sharded_dataset, tmp_path / "out", server)
+    assert (summary.annotated, list(summary.failures), summary.stopped) == (3, [1], None)
+    assert server.asked["judge"] == 3 * 8 + GIVEN_UP + summary.examination.asked
+    assert f"the critic gave no usable answer {GIVEN_UP} times in a row" in caplog.text
 
 
 def test_calls_that_one_hiccup_costs_are_no_outage():
@@ -233,14 +257,26 @@ class Buggy(Steady):
 
 @pytest.mark.parametrize(
     ("stage", "bug"),
-    [("edit", "IndexError: list index out of range"), ("judge", "ValueError: 1 requests but 0 answers")],
+    [
+        ("edit", "IndexError: list index out of range"),
+        ("judge", "ValueError: 1 requests but 0 answers"),
+        ("align", "ZeroDivisionError: division by zero"),
+    ],
 )
-def test_a_bug_costs_one_episode_and_shows_itself(stage, bug, video_dataset, tmp_path, caplog):
+def test_a_bug_costs_one_episode_and_shows_itself(stage, bug, video_dataset, tmp_path, monkeypatch, caplog):
+    align = job.align
+
+    def align_with_bug(board, episode, *more):
+        return align(board, episode, *more) if episode.index != 1 else 1 / 0
+
+    if stage == "align":
+        monkeypatch.setattr(job, "align", align_with_bug)
     with caplog.at_level(logging.ERROR):
         summary = work(video_dataset, tmp_path / "out", Buggy(stage), size=2)
     assert summary.annotated == 2
     assert summary.failures == {1: f"a bug in goalreel: {bug}"}
     assert len([r for r in caplog.records if r.exc_info]) == 1, "later requests of it are not asked"
+    monkeypatch.undo()
     assert work(video_dataset, tmp_path / "out", Steady()).annotated == 1, "it is not taken for done"
 
 
@@ -300,6 +336,14 @@ def test_all_episodes_are_planned_before_another_model_is_loaded(sharded_dataset
     memory, summary = run(tmp_path / "one", unplanned="episode_000001")
     assert memory.events == FREED, "a plan that failed does not load the planner again"
     assert list(summary.failures) == [1]
+
+
+def test_a_single_task_frees_the_planner_too(monkeypatch):
+    monkeypatch.setattr("goalreel.models.model_set.has_gpu", lambda: True)
+    memory = Memory()
+    task = Task(id="t", instruction="go", image=Image(np.zeros((48, 48, 3), np.uint8)))
+    plan_task(task, None, memory.model_set())
+    assert memory.events == FREED
 
 
 @pytest.mark.parametrize(
