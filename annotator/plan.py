@@ -39,6 +39,7 @@ from goalreel.types import ROLES, Critic, DoneStep, Editor, Planner, Role, Story
 log = logging.getLogger(__name__)
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
 """Suffixes of picture files."""
+NO_INSTRUCTION = "there is no instruction: say what the robot should do"
 
 
 def check_instruction(instruction: object) -> str:
@@ -49,7 +50,7 @@ def check_instruction(instruction: object) -> str:
         TypeError: it is no text.
     """
     if instruction is None or not str(instruction).strip():
-        raise InputError("there is no instruction: say what the robot should do")
+        raise InputError(NO_INSTRUCTION)
     if not isinstance(instruction, str):
         raise TypeError(f"an instruction is a str, not {type(instruction).__name__}")
     name = Path(instruction)
@@ -78,7 +79,9 @@ def make_task(
     Raises:
         InputError: an empty instruction, or not one picture a mark.
     """
-    for text in (check_instruction(instruction), *(step.instruction for step in done)):
+    if not instruction.strip():
+        raise InputError(NO_INSTRUCTION)
+    for text in (instruction, *(step.instruction for step in done)):
         try:
             check_controls(text)
         except ValueError as e:

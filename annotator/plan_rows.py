@@ -219,7 +219,7 @@ def _plan(
         models, journal, config.limits, config.on_rejected, len(config.rows), confirm=True, examiner=examiner
     )
 
-    def tasks() -> Iterator[Task]:
+    def tasks() -> Iterator[Task]:  # called twice where plans come first: then without rows that failed
         for row in todo.values():
             try:
                 if row.id not in summary.failures:

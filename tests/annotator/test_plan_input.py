@@ -91,3 +91,4 @@ def test_from_python(models, tmp_path):
     assert (board.task.image, board.task.images, board.task.done) == (NOW, (A,), tuple(done))
     assert load_storyboard(tmp_path / "p") == board
     assert plan(NOW, "#", tmp_path / "q", model_set).task == make_task("#", NOW)
+    assert make_task(__file__).instruction == __file__, "a server's client learns of no path"
