@@ -254,10 +254,12 @@ def as_example(
     pieces = sorted(pieces, key=lambda piece: piece[1].start)
     starts = [*(segment.start for _, segment in pieces[1:]), len(episode)]
     for (step, segment), start in zip(pieces, starts, strict=False):
+        start = min(start, len(episode))
         if segment.end > start:
+            edge = "the next step's start" if start < len(episode) else "the episode's end"
             raise DatasetError(
                 f"{where}: episode {episode.index}: {step.name!r} ends at {segment.end / episode.fps:g} s, "
-                f"after the next step's start or the episode's end at {start / episode.fps:g} s: correct it"
+                f"after {edge} at {start / episode.fps:g} s: correct it"
             )
     return Example(
         id=f"episode {episode.index}" + (f" of {episode.root.name}" if apart else ""),

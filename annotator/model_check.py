@@ -136,11 +136,17 @@ class RoleTrial:
             self.load_s = time.perf_counter() - started
             answer = ask(self.loaded)
             self.ask_s = time.perf_counter() - started - self.load_s
-        except (UserError, OSError, ModuleNotFoundError) as e:
-            self.problem = (isinstance(e, ModuleNotFoundError) and absent(e)) or first_line(e)
+        except (UserError, OSError) as e:
+            self.problem = first_line(e)
             return None
-        if self.recording and self.question:
-            self.replies = [HeardReply.of(e.reply, self.question) for e in self.recording.exchanges]
+        except ModuleNotFoundError as e:
+            self.problem = absent(e)
+            if self.problem is None:
+                raise
+            return None
+        finally:
+            if self.recording and self.question:
+                self.replies = [HeardReply.of(e.reply, self.question) for e in self.recording.exchanges]
         if isinstance(answer, Failure):
             self.problem = answer.message
             return None

@@ -158,8 +158,11 @@ def with_row(**changes: object) -> list[Row]:
 
 
 WRONG: dict[str, tuple[list[Row], str]] = {
-    "overlap": ([*rows(0), {**rows(0)[1], "name": "wink"}], "episode 0: .* ends at .* after the next step"),
-    "outside": (with_row(end_s=99.0), "episode 1: 'nimm die Tasse' ends at 99 s"),
+    "overlap": (
+        [*rows(0), {**rows(0)[1], "name": "wink"}],
+        "episode 0: .* ends at .* after the next step's start at",
+    ),
+    "outside": (with_row(end_s=99.0), "episode 1: 'nimm die Tasse' ends at 99 s, after the episode's end"),
     "backwards": (with_row(start_s=3.0, end_s=1.0), "episode 1: 'nimm die Tasse' has no frames"),
     "no place": (with_row(start_s=None), "episode 1: 'nimm die Tasse' has no frames"),
     "no frame": (

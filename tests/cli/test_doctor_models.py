@@ -121,6 +121,17 @@ def test_what_cannot_be_read_is_shown_with_why(editor, tmp_path):
     assert trial(tmp_path / "out")["planner"]["replies"][0]["problem"]
 
 
+def test_replies_before_a_server_fails_are_kept(editor, tmp_path):
+    heard = iter([said("I would rather not.")])
+    with ChatServer(lambda request: next(heard, error(404, "gone"))) as server:
+        mine = preset(tmp_path, f"openai:p@{server.url}", editor, "difference")
+        result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
+    assert "    | I would rather not." in result.stdout
+    planner = trial(tmp_path / "out")["planner"]
+    assert "gone" in planner["problem"]
+    assert [reply["file"] for reply in planner["replies"]] == ["plan-bad-p-1.txt"]
+
+
 def test_a_model_that_is_not_there_is_one_line_to_change(editor, tmp_path):
     with ChatServer(lambda request: error(404, "no such model")) as server:
         mine = preset(tmp_path, f"openai:old@{server.url}", editor, "nonsense")
