@@ -313,6 +313,8 @@ def _is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
     if rest.startswith("with "):
         is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS
         return verb.kind in ("put", "pick") or (verb.kind == "act" and not is_tool)
+    if verb.imperative.startswith("take ") and rest.startswith("by "):
+        return True
     if word in _OBJECTLESS and (not rest or rest.startswith("to ")):
         return not rest or word == "set"
     if last in FIXTURES and (word in _GRASPS or verb.kind == "put"):
@@ -411,6 +413,8 @@ def _join(earlier: Clause, clause: Clause) -> Clause | None:
         joined = clause if is_same and earlier.name.startswith(("pick up ", "take ")) else None
     elif is_same and is_carried and clause.kind == "put":
         joined = replace(clause, picked=True)
+    elif earlier.kind == clause.kind == "put" and is_same and clause.name == f"put down {clause.object}":
+        joined = earlier
     elif earlier.kind == "pick" and is_same and clause.kind in ("put", "pick"):
         joined = replace(clause, picked=clause.kind == "put")
     elif earlier.kind == "pick" and is_same and clause.kind == "act":

@@ -231,7 +231,10 @@ def _explain(
     if all(c.means == "press" for c in clauses):
         touches = _find_presses(motion, 0, len(motion))
         pokes = [g for g in motion.cycles if touches and (g.release is None or g.release >= touches[-1].end)]
-        return [*touches] if len(touches) == len(clauses) and all(g in pokes for g in grasps) else None
+        if len(touches) > len(clauses):  # an arm that stands to close its hand, with which it then presses
+            touches = [t for t in touches if not any(_closes_in(g, t, motion) for g in pokes)]
+        squeezed = all(g in pokes or any(_closes_in(g, t, motion) for t in touches) for g in grasps)
+        return [*touches] if squeezed and len(touches) == len(clauses) else None
     if sum(clause.grasps for clause in clauses) != len(grasps):
         return None
     contacts: list[Cycle | Touch] = []
@@ -260,6 +263,12 @@ def _is_worked(clause: Clause, grasp: Cycle, motion: ArmMotion) -> bool:
     if not is_one or clause.means == "press" or clause.grasps:
         return False
     return grasp.release is None or motion.height is None or in_the_air(grasp, motion)
+
+
+def _closes_in(grasp: Cycle, touch: Touch, motion: ArmMotion) -> bool:
+    """Tell whether a hand closes during a touch, or just before it."""
+    start = touch.end if touch.start is None else touch.start
+    return grasp.grasp < touch.end and start <= grasp.contact + round(_PRESS_S * motion.fps)
 
 
 def _is_plain(clause: Clause) -> bool:

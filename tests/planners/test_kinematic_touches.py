@@ -58,6 +58,12 @@ def test_a_press_is_seen_in_joints_where_the_arm_goes_back_as_it_came():
     assert press(Arm(), A).go(B, 1, 1).home().plan("press the button", dims=JOINTS).steps[0].doubts
 
 
+def test_an_arm_that_stands_to_close_its_hand_presses_with_it_then():
+    arm = Arm().go(C + UP, 1, 1).close()
+    plan = press(arm.go(C + UP, 0.5, 0.4), A, 0.4).home(0.4).plan("press the button")
+    assert said(plan) == [("reach for the button", "done"), ("press the button", "done")]
+
+
 def test_each_of_two_touches_has_its_clause():
     arm = push(push(Arm(), A, B).go(B + UP, 0.6, 1), C, C + (A - B) / 2).home()
     plan = arm.plan("open the drawer, then push the cup to the left")

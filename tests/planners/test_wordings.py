@@ -48,6 +48,7 @@ pick up the cup filled with water
 put red block blue bowl
 pick-place-v2
 pick up the food with the fork
+take the mug by its handle
 open the box with the red lid
 put both the soup and the sauce in the basket
 move left
@@ -114,6 +115,7 @@ remove lid from jar = take the lid off the jar
 remove the cup from the jar = take the cup out of the jar
 retrieve the cup from the cabinet = take the cup out of the cabinet
 take the cup from the shelf and put it on the table = put the cup on the table
+pick up the cube, place it in the bowl, release the cube = put the cube in the bowl
 put the cup down = put down the cup
 pick up the plug-in adapter = pick up the plug-in adapter
 put the thermos in the box = put the thermos in the box
