@@ -175,7 +175,6 @@ def _in_hub_cache(target: Path) -> bool:
 
 
 CONVERTERS = {
-    "lance": "lerobot 0.6 does not read it either: convert it to parquet and mp4",
     "v2.0": "first lerobot 0.3's lerobot/datasets/v21/convert_dataset_v20_to_v21.py, then "
     "python -m lerobot.scripts.convert_dataset_v21_to_v30",
     "v2.1": "python -m lerobot.scripts.convert_dataset_v21_to_v30 --repo-id=local/NAME --root=DIR "
@@ -285,11 +284,12 @@ def read_info(root: Path) -> dict[str, Any]:
     except (OSError, ValueError, TypeError) as e:
         raise DatasetError(f"{path}: damaged ({e}): copy the dataset again") from e
     version = str(info.get("codebase_version"))
-    if info.get("storage_format") == "lance":
-        version = "lance"
     if not version.removeprefix("v").startswith("3."):
         advice = CONVERTERS.get(version, "a newer goalreel may read it")
         raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
+    if info.get("storage_format") == "lance":
+        text = "stored as lance, which lerobot 0.6 does not read either: convert it to parquet and mp4"
+        raise DatasetError(f"{path}: {text}")
     try:
         paths = InfoFile.model_validate(info)
     except ValidationError as e:

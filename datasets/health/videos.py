@@ -55,14 +55,17 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
 def _starts(source: Source, camera: str) -> tuple[dict[Path, dict[int, float]], list[int]]:
     """Beginnings of the episodes in each file of a camera (s), and the episodes that have no place in any."""
     prefix, nowhere = f"videos/{camera}", list[int]()
-    starts = defaultdict[Path, dict[int, float]](dict)
-    for row in source.rows:
-        *place, start = (row.get(f"{prefix}/{n}") for n in ("chunk_index", "file_index", "from_timestamp"))
-        if None in place or start is None or not isfinite(start):
-            nowhere.append(row["episode_index"])
+    places = defaultdict[tuple[int, int], dict[int, float]](dict)  # of 100,000 episodes, in a few files
+    columns = (source.rows.column(f"{prefix}/{n}") for n in ("chunk_index", "file_index", "from_timestamp"))
+    for episode, chunk, file, start in zip(source.indices, *columns, strict=True):
+        if chunk is None or file is None or start is None or not isfinite(start):
+            nowhere.append(episode)
         else:
-            path = stored(source.root, source.info["video_path"], row, prefix, video_key=camera)
-            starts[path][row["episode_index"]] = float(start)
+            places[chunk, file][episode] = float(start)
+    starts: dict[Path, dict[int, float]] = {}
+    for (chunk, file), of_file in places.items():
+        row = {f"{prefix}/chunk_index": chunk, f"{prefix}/file_index": file}
+        starts[stored(source.root, source.info["video_path"], row, prefix, video_key=camera)] = of_file
     return starts, nowhere
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from support.cli import invoke
 
+from goalreel.datasets.health.repair import repair
 from goalreel.datasets.info_file import check_links
 from goalreel.errors import DatasetError
 
@@ -99,6 +100,13 @@ def test_check_lists_every_link_out_of_a_dataset(root, private):
     texts = [issue["text"] for issue in json.loads(done.stdout)["issues"] if issue["kind"] == "link"]
     for link, text in zip(("meta/x", "notes.txt"), texts, strict=True):
         assert text.startswith(f"{link} is a link out of the dataset, to {private}: ")
+
+
+def test_a_mended_copy_refuses_a_link_out_of_its_dataset(root, private, tmp_path):
+    (root / "notes.txt").symlink_to(private)
+    with pytest.raises(DatasetError, match=r"notes.txt is a link out of the dataset"):
+        repair(root, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
 
 
 def hub(root: Path, cache: Path) -> Path:

@@ -190,7 +190,7 @@ BROKEN: dict[str, tuple[Fault, str]] = {
 }
 """Faults of episodes."""
 REFUSED: dict[str, tuple[Fault, str]] = {
-    "lance": (sets(storage_format="lance"), r"info.json: codebase version lance, .*parquet"),
+    "lance": (sets(storage_format="lance"), r"info.json: stored as lance, .*parquet"),
     "old version": (
         sets(codebase_version="v2.1"),
         r"info.json: codebase version v2.1, .*convert_dataset_v21_to_v30",
