@@ -9,9 +9,11 @@ import os
 import re
 import shutil
 from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 from goalreel.datasets.episode_rows import EpisodeRows
@@ -107,13 +109,13 @@ def push(folder: Path, name: str) -> str:
 
 def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
     """The first of the revisions that there is, and False; True where only the cache is left to read it."""
-    from huggingface_hub import HfApi, try_to_load_from_cache
+    from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled, RevisionNotFoundError
 
     seconds, error = float(os.environ.get("HF_HUB_ETAG_TIMEOUT", _WAIT)), None
     for revision in wanted:
         try:
-            HfApi().dataset_info(name, revision=revision, timeout=seconds, expand=["sha"])
+            _ask(name, revision, seconds)
             return revision, False
         except RevisionNotFoundError as e:
             error = e
@@ -126,6 +128,26 @@ def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
             raise
     assert error is not None
     raise error
+
+
+def _ask(name: str, revision: str, seconds: float) -> None:
+    """Ask the Hub for a revision, in a thread: without a network, DNS alone takes half a minute to say so."""
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HTTPError
+
+    answer = Future[object]()
+
+    def ask() -> None:
+        try:
+            answer.set_result(HfApi().dataset_info(name, revision=revision, expand=["sha"]))
+        except BaseException as e:  # noqa: BLE001  (`result` raises it)
+            answer.set_exception(e)
+
+    Thread(target=ask, name="goalreel-hub", daemon=True).start()
+    try:
+        answer.result(seconds)
+    except TimeoutError as e:
+        raise HTTPError(f"no answer within {seconds:g} s") from e
 
 
 def _download(name: str, **options: Any) -> Path:

@@ -210,7 +210,7 @@ class Records:
             robots = [each.pop("robot", None) or {} for each in (was, now)]
             before, measured = was.pop("measured", ()), now.pop("measured", ())
             if all(robots):
-                was["layout as read"], now["layout as read"] = (robot["layout"] for robot in robots)
+                was["--layout as read"], now["--layout as read"] = (robot["layout"] for robot in robots)
             if changed := sorted(k for k in now | was if now.get(k) != was.get(k)):
                 what = ", ".join(f"{k} was {was.get(k)!r} and is now {now.get(k)!r}" for k in changed)
                 raise DatasetError(

@@ -1,6 +1,7 @@
 """The sub-goals that a goalreel node streamed while a bag was recorded: when each was shown, and as what.
 
-Sub-goals and steps are the messages of goalreel_interfaces themselves (SubGoal, StoryboardStep).
+Sub-goals and steps are the messages of goalreel_interfaces themselves (SubGoal, StoryboardStep). Those of
+older recordings lack `claims`, `degraded` and the Critic's `probability`.
 """
 
 import math
@@ -140,7 +141,7 @@ def board(shown: Sequence[StreamedSpan], moments: Stamps, storyboards: Storyboar
 
 def _shown_step(span: StreamedSpan, moments: Stamps, storyboards: Storyboards, task: Task) -> StoryboardStep:
     goal, planned, models = span.goal, storyboards.step(span), storyboards.models(span)
-    doubts = tuple(line for line in goal.degraded if line.startswith(PLANNER_FAILED))
+    doubts = tuple(line for line in getattr(goal, "degraded", ()) if line.startswith(PLANNER_FAILED))
     prompt = None if _is_worded(goal) else planned.prompt.strip() if planned else ""
     step = _step(goal, prompt, task).model_copy(update={"doubts": doubts})
     start, end = (int(i) for i in np.searchsorted(moments, (span.start, span.end)))
@@ -155,7 +156,7 @@ def _shown_step(span: StreamedSpan, moments: Stamps, storyboards: Storyboards, t
     claims = shown.claims.named(makers(dict(zip(ROLES, models or (), strict=False)).get)).model_copy(
         update={"when": None if segment is None else Claim(by=RECORDING), "came_off": None}
     )
-    told = {m.claim: m for m in goal.claims if m.claim in ("what", "looks")}
+    told = {m.claim: m for m in getattr(goal, "claims", ()) if m.claim in ("what", "looks")}
     for name, claim in claims.items():
         if m := told.get(name):
             doubts = tuple(dict.fromkeys((*claim.doubts, *m.doubts)))
@@ -191,12 +192,13 @@ def _verdict(goal: Any, planned: Any) -> Verdict | None:
     if planned is None or planned.critic.verdict != (ACCEPTED if is_accepted else REJECTED):
         return Verdict(success=True) if is_accepted else None
     critic = planned.critic
+    probability = float(getattr(critic, "probability", math.nan))
     scores = {s.criterion: float(s.score) for s in critic.scores if math.isfinite(s.score)}
     return Verdict(
         success=is_accepted,
         reasoning=critic.reasoning,
         refined_prompt=critic.refined_prompt.strip() or None,
-        probability=float(critic.probability) if 0 <= critic.probability <= 1 else None,
+        probability=probability if 0 <= probability <= 1 else None,
         semantics=scores.get("semantics"),
         quality=scores.get("quality"),
     )

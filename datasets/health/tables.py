@@ -136,7 +136,7 @@ def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
         text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
         yield warning("columns", f"{text}; remove it from features")
     counts = count_values(path)
-    for name in features.keys() & columns if not faults else ():
+    for name in [name for name in features if name in columns] if not faults else ():
         dtype = features[name]["dtype"]
         if dtype.startswith(_NO_TENSOR):
             text = f"{path}: {name} is of the dtype {dtype}, of which lerobot makes no tensor"

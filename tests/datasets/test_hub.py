@@ -216,6 +216,14 @@ def test_large_files_are_stored_elsewhere(hub, run, tmp_path):
     assert done.returncode == 0, done.stderr
 
 
+NO_DNS = """
+import socket, threading
+socket.getaddrinfo = lambda *args, **more: threading.Event().wait(60)
+del sys.argv[1:3]
+goalreel.cli.main.app()
+"""
+
+
 def test_a_hub_that_gives_no_answer(hub, run):
     words = ("check", NAME, "--layout", "gripper=3,closed=low")
     hub.silent = True
@@ -223,6 +231,7 @@ def test_a_hub_that_gives_no_answer(hub, run):
     assert "not in the cache of the Hugging Face Hub, and that is not reached" in line(
         run("show", NAME, **soon)
     )
+    assert "is not reached" in line(run("-c", NO_DNS, "show", NAME, **soon))
     hub.silent = False
     assert run(*words).returncode == 0
     hub.silent = True

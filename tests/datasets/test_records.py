@@ -145,11 +145,13 @@ def test_sigkill_releases_the_lock(out):
 
 
 def test_other_settings_are_refused_in_one_line_that_names_them(out):
-    with opened(out, {"planner": "kinematic", "seed": 0}):
+    first = {"planner": "kinematic", "seed": 0, "robot": {"layout": "closed=low", "findings": []}}
+    with opened(out, first):
         pass
-    with pytest.raises(DatasetError) as refused, opened(out, {"planner": "kinematic", "seed": 1}):
+    other = first | {"seed": 1, "robot": {"layout": "closed=high", "findings": []}}
+    with pytest.raises(DatasetError) as refused, opened(out, other):
         pass
-    assert "seed was 0 and is now 1" in str(refused.value)
+    assert "--layout as read was 'closed=low' and is now 'closed=high', seed was 0" in str(refused.value)
     assert "planner" not in str(refused.value)
     assert "\n" not in str(refused.value)
     with opened(out, {"seed": 0, "planner": "kinematic"}):

@@ -35,7 +35,7 @@ from support.recordings import lerobot_reads
 from goalreel.annotator.check import check
 from goalreel.datasets import video as reading
 from goalreel.datasets.health.inspect import refuse_broken
-from goalreel.datasets.source import Source
+from goalreel.datasets.source import Source, declares
 from goalreel.errors import DatasetError
 
 VIDEO = video(FRONT)
@@ -377,6 +377,18 @@ def test_the_subgoal_camera_has_the_size_in_which_the_camera_loads(
     subgoal = source.features["observation.images.subgoal"]
     assert (subgoal["shape"], subgoal["names"]) == ([48, 48, 3], HWC)
     assert source.episode(0).frames("observation.images.subgoal", [0])[0].size == (48, 48)
+
+
+@pytest.mark.parametrize(
+    ("shape", "names", "is_right"),
+    [
+        ([48, 64, 3], HWC, True),
+        ([3, 48, 64], ["rgb", "height", "width"], True),
+        ([48, 64, 3], ["height", "width", "rgb"], False),
+    ],
+)
+def test_shapes_are_read_as_lerobot_reads_them(shape, names, is_right):
+    assert declares({"shape": shape, "names": names}, (64, 48)) == is_right
 
 
 def test_a_relative_path_with_a_colon(video_dataset, tmp_path, monkeypatch):
