@@ -1,9 +1,11 @@
 """What happens while models work: a slow one, a dead one, cancel, changes, kills, two servers."""
 
 import asyncio
+import gc
 import json
 import re
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -249,6 +251,23 @@ def test_work_without_a_picture_on_the_disk_ends_as_failed_and_says_why(tmp_path
         (tmp_path / "kept.png").rename(scene)
         client.post(f"/v1/storyboards/{now['id']}/resume")
         assert finished(client, now["id"])["degraded"] == ""
+
+
+def test_the_storyboards_that_were_opened_last_stay_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr("goalreel.studio.boards.RECENT", 2)
+
+    async def open_again() -> None:
+        boards = StudioBoards(Service(scripted(), ServeSettings()), tmp_path)
+        often, other = weakref.ref(boards.find(ids[0])), weakref.ref(boards.find(ids[1]))
+        for board in (ids[0], ids[2]):
+            boards.find(board)
+        gc.collect()
+        assert (often() is not None, other() is not None) == (True, False)
+        await boards.close()
+
+    with studio(tmp_path) as client:
+        ids = [made(client, instruction="#one")["id"] for _ in range(3)]
+    asyncio.run(open_again())
 
 
 def test_nothing_is_written_to_a_storyboard_that_was_forgotten(tmp_path):
