@@ -170,12 +170,16 @@ def _from_scratch(
         found = PolicyInputs(policy=kind, inputs={key: key for key in keys}, arguments=arguments)
         return found, [broken("policy", text)]
     inputs = {key: key if key in sizes else None for key in read}
-    return PolicyInputs(policy=kind, inputs=inputs, unseen=unseen), _doubts(kind, len(sizes))
+    return PolicyInputs(policy=kind, inputs=inputs, unseen=unseen), _doubts(config, sizes)
 
 
-def _doubts(kind: str, cameras: int) -> list[HealthIssue]:
+def _doubts(config: "PreTrainedConfig", sizes: Mapping[str, Sequence[int]]) -> list[HealthIssue]:
     """Doubts about one camera more, though lerobot accepts it."""
-    doubts = list[str]()
+    kind, cameras, doubts = config.type, len(sizes), list[str]()
+    if kind == "fastwam" and cameras > 1:
+        height, width = config.image_size[0], config.image_size[1] // cameras
+        if any(tuple(size[1:]) != (height, width) for size in sizes.values()):
+            doubts.append(f"its {cameras} cameras share one picture, so each has {width}x{height}")
     if kind in VIEWS and cameras > 2:
         doubts.append("its world model leaves out the cameras after the second")
     if kind in ("groot", "molmoact2"):

@@ -77,14 +77,18 @@ def requirements(package: str, extra: str = "") -> "list[Requirement]":
     return [r for r in wanted if not extra or (r.marker and not r.marker.evaluate({"extra": ""}))]
 
 
-def unmet(requirements: "Iterable[Requirement]") -> Iterator[str]:
-    """Say which requirements are not met: absent, or of a wrong version."""
-    for requirement in requirements:
+def unmet(needs: "Iterable[Requirement]", seen: set[tuple[str, str]] | None = None) -> Iterator[str]:
+    """Say which requirements, or those of their extras, are not met: absent, or of a wrong version."""
+    seen = set() if seen is None else seen
+    for requirement in needs:
         installed = version(requirement.name)
         if installed is None:
             yield f"{requirement.name} is not installed"
         elif not requirement.specifier.contains(installed, prereleases=True):
             yield f"{requirement.name} {installed}, but {requirement.specifier} is needed"
+        for extra in sorted({(requirement.name, extra) for extra in requirement.extras} - seen):
+            seen.add(extra)
+            yield from unmet(requirements(*extra), seen)
 
 
 def is_installed(module: str) -> bool:

@@ -30,8 +30,8 @@ class Frozen(BaseModel):
 
 
 def setting(
-    default: Any = ...,
-    help: str | None = None,
+    default: Any,
+    help: str,
     *,
     panel: str | None = None,
     metavar: str | None = None,

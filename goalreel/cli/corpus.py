@@ -177,7 +177,7 @@ def _summarize(report: "CorpusReport", out: Path) -> None:
     typer.echo(f"rows: {rows}, of {report.storyboards} storyboards", err=True)
     if not report.critic_rows:
         typer.echo(f"no rows for the Critic; most were dropped for: {report.worst() or 'nothing'}", err=True)
-        if "unscored" in report.dropped.get("scores", {}):
+        if report.scorer in ("critic", "simulator") and not any(report.success["scored"]):
             typer.echo(f"{report.scorer} scored none: name a judge, --scorer openai:MODEL@URL", err=True)
     elif not report.rows["sft"]:
         reason = "steps that vary little hold no rejected attempt to balance with"

@@ -167,7 +167,7 @@ def _goalreel() -> Check:
 def _extra(extra: str) -> Check:
     name = f"[{extra}] {EXTRAS[extra].purpose}"
     needs = requirements("goalreel", extra)
-    problems = [*unmet(needs)]
+    problems = [*dict.fromkeys(unmet(needs))]
     if problems or not needs:
         return Check(name, "missing", "; ".join(problems) or "unknown here", install_goalreel(extra))
     packages = [requirement.name for requirement in needs if requirement.name != "goalreel"]
@@ -249,12 +249,14 @@ def _native_checks() -> list[Callable[[], Check]]:
     ours = f"source the workspace you built ros_pkg/ in, or {install_ros()}"
     reinstall = install("--force-reinstall --no-deps av")
     apt = f"{'' if os.geteuid() == 0 else 'sudo '}apt-get install"
+    if shutil.which("apt-get") is None:
+        apt = "install with your system's package manager (names of Debian):"
     fonts = f"{apt} fonts-noto-cjk fonts-noto-core fonts-symbola libfribidi0"
     gl = f"{apt} libegl1 libegl-mesa0 libgl1-mesa-dri"
     egl = {} if sys.platform != "linux" or os.environ.get("MUJOCO_GL") else {"MUJOCO_GL": "egl"}
     extra = install_goalreel
     return [
-        partial(_native, "video: PyAV", "av", PYAV, extra("annotate"), reinstall),
+        partial(_native, "video: PyAV", "av", PYAV, extra("annotate"), reinstall, SVT_LOG="1"),
         partial(_native, "fonts", "PIL", FONTS, extra(), fonts),
         partial(_native, "rendering: MuJoCo", "mujoco", MUJOCO, extra("sim"), gl, **egl),
         _gpu,
@@ -408,10 +410,22 @@ print(f"mujoco {mujoco.__version__} renders")
 """
 
 PYAV = """
+import io
 import av
+import numpy as np
 for codec in ("h264", "libsvtav1"):
-    av.CodecContext.create(codec, "w")
-    av.CodecContext.create(codec.removeprefix("libsvt"), "r")
+    file = io.BytesIO()
+    with av.open(file, "w", format="mp4") as video:
+        stream = video.add_stream(codec, rate=10)
+        stream.width, stream.height, stream.pix_fmt = 64, 64, "yuv420p"
+        for shade in range(0, 250, 50):
+            picture = av.VideoFrame.from_ndarray(np.full((64, 64, 3), shade, np.uint8), format="rgb24")
+            video.mux(stream.encode(picture))
+        video.mux(stream.encode())
+    with av.open(io.BytesIO(file.getvalue())) as video:
+        shades = [frame.to_ndarray(format="rgb24").mean() for frame in video.decode(video=0)]
+    if len(shades) != 5 or shades != sorted(shades):
+        raise SystemExit(f"{codec} does not read what it wrote")
 print(f"av {av.__version__} writes and reads h264 and libsvtav1")
 """
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from pydantic import Field
+
 from goalreel.http.access import check_token
 from goalreel.models.model_set import no_limit
 from goalreel.models.presets import LoopOptions
@@ -71,14 +73,14 @@ class ServeSettings(Settings):
     queue_size: int = setting(
         256, "Requests that may wait for a model; one more is answered 429.", ge=1, panel=_LOAD
     )
-    max_requests: int = setting(256, ge=1)
+    max_requests: int = Field(256, ge=1)
     """HTTP requests in progress at once; one more is answered 429."""
-    max_body_bytes: int = setting(32 * 2**20, ge=1)
-    max_pixels: int = setting(16_000_000, ge=1)
+    max_body_bytes: int = Field(32 * 2**20, ge=1)
+    max_pixels: int = Field(16_000_000, ge=1)
     """Pixels of all images of one request together."""
     loop: LoopOptions = LoopOptions(max_attempts=3)
     """Arguments of the loop; a request may name its own number of attempts."""
-    max_running: int = setting(16, ge=1)
+    max_running: int = Field(16, ge=1)
     """Storyboards in progress at once."""
     stuck_seconds: int = setting(
         1800, "Seconds without an answer, while at work, after which /health says Stuck.", ge=1, panel=_LOAD

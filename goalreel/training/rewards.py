@@ -33,6 +33,8 @@ log = logging.getLogger(__name__)
 
 _SEMANTICS = 0.75
 """The share in the step, 0.6 of 0.8; the rest is quality's."""
+KEPT = 8192
+"""Scores of re-edits that are remembered."""
 _OUT = Failure(stage="edit", message="the editor failed")
 _STRICT = re.compile(r"\s*(?:<think>)?.+?</think>\s*<answer>.*</answer>\s*", re.DOTALL)
 _PROMPT = re.compile(r"""["']refine_prompt["']\s*:\s*["']""")
@@ -197,6 +199,8 @@ class CriticReward:
         found |= {key: score for (key, _, _), score in scored if score is not None}
         found |= {key: self._known[key] for key in rows_by_key if key in self._known}
         self._known |= found
+        for key in list(self._known)[:-KEPT]:
+            del self._known[key]
         return found
 
     def _refused(self, answer: Image | Failure) -> bool:

@@ -297,6 +297,15 @@ def test_a_judge_over_http(tmp_path):
     assert report.success["scored"] == [8, 0]
 
 
+def test_a_judge_that_scored_none_is_not_told_to_be_named(tmp_path):
+    save_storyboard(board(step("a", attempt("x", True))), tmp_path / "in/b")
+    with ChatServer(lambda request: said("no")) as server:
+        order = ("--scorer", f"openai:m@{server.url}", "--out", tmp_path / "out")
+        told = invoke("corpus", "from-storyboards", tmp_path / "in", *order)
+    assert "most were dropped for: unscored (1)" in told.stderr
+    assert "name a judge" not in told.stderr
+
+
 def test_what_a_person_said_reaches_the_rows(tmp_path):
     boards = kept(4)
     verdict = HumanVerdict(

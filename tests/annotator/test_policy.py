@@ -5,6 +5,7 @@ import re
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 from support.cli import fails, invoke, results
 from support.faults import info
@@ -124,6 +125,12 @@ def test_one_picture_alone(one):
     assert "annotate with --subgoal-form beside" in seen(one, "vqbet")[1][0][1]
 
 
+def test_fastwam_narrows_all(tmp_path):
+    """Seven numbers of action, as it wants."""
+    seven = make_dataset(tmp_path / "seven", (6,), states=[np.zeros((6, 7))], names=list("abcdefg"))
+    assert "its 2 cameras share one picture, so each has 224x224" in seen(seven, "fastwam")[1][0][1]
+
+
 def test_evo1_takes_three(tmp_path):
     four = make_dataset(tmp_path / "four", (6,), cameras=("front", "wrist", "top", "side"))
     assert "at most 3 cameras, got 4" in seen(four, "evo1")[1][0][1]
@@ -145,6 +152,7 @@ def test_a_dataset_without_goals(video_dataset):
 
 SOURCES = {
     "evo1": ("modeling_evo1", r"len\(config.image_features\) > config.max_views"),
+    "fastwam": ("configuration_fastwam", r"total_width // len\(image_keys\)"),
     "groot": ("processor_groot", r'"video_modality_keys": self.video_modality_keys'),
     "lingbot_va": ("modeling_lingbot_va", r"for k in self.config.obs_cam_keys"),
     "molmoact2": ("processor_molmoact2", r'"image_keys": list\(self.image_keys\)'),

@@ -427,6 +427,7 @@ BODY = {"revision": 0, "by": "ann", "event": {"kind": "undo"}}
     ("headers", "status"),
     [
         ({"Host": "rebound.example"}, 403),
+        ({"Host": "127.0.0.1.example:8090"}, 403),
         ({"Host": "localhost:8090"}, 422),
         ({"Host": "[::1]:8090"}, 422),
         ({"Origin": "http://127.0.0.1:8090"}, 422),

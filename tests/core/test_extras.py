@@ -57,13 +57,17 @@ def distribution(folder: Path, name: str, version: str, *requires: str) -> None:
 
 def test_what_an_extra_lacks_is_told(tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(tmp_path)
-    extra = 'zz-mid>=2; extra == "all"', 'zz-absent; extra == "all"', 'zz-windows; sys_platform == "win31"'
+    extra = (
+        'zz-mid[video]>=2; extra == "all"',
+        'zz-absent; extra == "all"',
+        'zz-windows; sys_platform == "win31"',
+    )
     distribution(tmp_path, "zz_top", "1.0", "zz-old", *extra)
-    distribution(tmp_path, "zz_mid", "1.5")
+    distribution(tmp_path, "zz_mid", "1.5", 'zz-deep; extra == "video"', 'zz-mid[video]; extra == "video"')
     distribution(tmp_path, "zz_old", "1.5")
     assert [str(r) for r in extras.requirements("zz-top")] == ["zz-old"]
     assert list(extras.unmet(extras.requirements("zz-top"))) == []
-    lacks = ["zz-mid 1.5, but >=2 is needed", "zz-absent is not installed"]
+    lacks = ["zz-mid 1.5, but >=2 is needed", "zz-deep is not installed", "zz-absent is not installed"]
     assert list(extras.unmet(extras.requirements("zz-top", "all"))) == lacks
     assert extras.requirements("zz-nowhere") == []
 

@@ -25,7 +25,7 @@ from support.serving_models import (
 )
 from support.tiny import tiny_vlm
 
-from goalreel.chat.conversation import Message, NoReply, cut_off
+from goalreel.chat.conversation import Message, NoReply, TokenReply, cut_off
 from goalreel.chat.dialects import OwnDialect
 from goalreel.chat.hf import HfChat
 from goalreel.editors.remote import remote_editor
@@ -99,6 +99,29 @@ def test_concurrent_requests_share_calls_and_get_their_own_answers(client, model
 
 def waiting(client) -> int:
     return client.get("/health").json()["models"]["planner"]["waiting"]
+
+
+class SchemaEcho(EchoChat):
+    """Says the title of each request's schema."""
+
+    def answer(self, requests):
+        super().answer(requests)
+        return [TokenReply(r.schema["title"] if r.schema else "none") for r in requests]
+
+
+def test_each_request_of_a_call_keeps_its_own_schema():
+    chat = SchemaEcho()
+    chat.gate.clear()
+    titles = [str(i % 3) for i in range(9)]
+    forms = [{"type": "json_schema", "json_schema": {"name": "n", "schema": {"title": t}}} for t in titles]
+    with talking(Models(planner=chat, critic=None, editor=None)) as client, ThreadPoolExecutor(10) as pool:
+        first = pool.submit(say, client, "first")
+        chat.entered.acquire()
+        asked = [pool.submit(say, client, "x", response_format=form) for form in forms]
+        until(lambda: waiting(client) == 9)
+        chat.gate.set()
+        assert [content(f.result()) for f in (first, *asked)] == ["none", *titles]
+    assert len(chat.batches) == 2
 
 
 def test_a_full_queue_answers_429_with_retry_after(models):

@@ -21,6 +21,7 @@ from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.serving.settings import Models
+from goalreel.training import rewards
 from goalreel.training.config import RewardSettings
 from goalreel.training.rewards import FORMS, CriticReward, Marks, summary
 from goalreel.types import Candidate, Edit, Failure, PictureScores, Verdict
@@ -218,6 +219,16 @@ def test_a_row_has_one_seed_and_every_edit_starts_from_the_original_source():
     assert all(edit.image == (None if edit.step else row().source) for edit in painter.asked)
     marks(CriticReward(again, Ruler()), (row(), no()))
     assert again.asked[0].seed == painter.asked[0].seed
+
+
+def test_the_latest_re_edits_alone_are_remembered(monkeypatch):
+    monkeypatch.setattr(rewards, "KEPT", 2)
+    painter = Painter()
+    reward = CriticReward(painter, Ruler())
+    for order in ("First.", "Second.", "Second.", "First."):
+        marks(reward, (row(), no(order)))
+    assert Counter(edit.prompt for edit in painter.asked)["First."] == 2
+    assert Counter(edit.prompt for edit in painter.asked)["Second."] == 1
 
 
 def test_equal_completions_are_drawn_once():
