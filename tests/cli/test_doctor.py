@@ -93,6 +93,7 @@ def test_the_real_machine_is_described_and_nothing_heavy_loaded():
     assert {"GPU", "ROS 2", "fonts", "disk", "video: PyAV"} <= checks.keys()
     assert all(check.found for check in checks.values())
     assert [name for name, check in checks.items() if (check.status == "ok") != (not check.fix)] == []
+    assert checks["video: PyAV"].status == "ok"
     fonts = checks["fonts"]
     lacking = r"none for .*: contact sheets and films|no libfribidi"
     assert fonts.status == "ok" or (re.match(lacking, fonts.found) and "fonts-noto-cjk" in fonts.fix)
@@ -184,6 +185,7 @@ def test_what_is_broken_is_a_warning(machine):
     [found] = machine.look("doctor.SCARCE_GIB = 1e12")
     renders = found["rendering: MuJoCo"]
     assert (renders.status, renders.found) == ("warning", "crashed: Aborted")
+    assert "package manager" in renders.fix, "there is no apt-get"
     assert "libegl1" in renders.fix
     gpu = found["GPU"]
     assert gpu.status == "warning"
