@@ -177,9 +177,9 @@ def _doubts(config: "PreTrainedConfig", sizes: Mapping[str, Sequence[int]]) -> l
     """Doubts about one camera more, though lerobot accepts it."""
     kind, cameras, doubts = config.type, len(sizes), list[str]()
     if kind == "fastwam" and cameras > 1:
-        height, width = config.image_size[0], config.image_size[1] // cameras
-        if any(tuple(size[1:]) != (height, width) for size in sizes.values()):
-            doubts.append(f"its {cameras} cameras share one picture, so each has {width}x{height}")
+        height, width = vars(config)["image_size"]
+        if any(tuple(size[1:]) != (height, width // cameras) for size in sizes.values()):
+            doubts.append(f"its {cameras} cameras share one picture, so each has {width // cameras}x{height}")
     if kind in VIEWS and cameras > 2:
         doubts.append("its world model leaves out the cameras after the second")
     if kind in ("groot", "molmoact2"):
