@@ -72,8 +72,10 @@ def audit_labels(source: Source, selected: Sequence[int], layout: Layout) -> Aud
     if not labelled and not unread:
         unread.append("no episode has sub-task labels: there is nothing to audit")
     findings: list[LabelFinding] = []
+    indices = [*examples]
     for found in suspicions([*examples.values()], cues_of(layout)):
-        index, example = [*examples.items()][found.episode]
+        index = indices[found.episode]
+        example = examples[index]
         segment = example.segments[found.step]
         findings.append(
             LabelFinding(
