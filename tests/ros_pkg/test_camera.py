@@ -5,6 +5,7 @@ import pytest
 pytest.importorskip("rclpy")
 
 import re
+from contextlib import closing
 from itertools import pairwise
 from types import SimpleNamespace
 
@@ -23,11 +24,13 @@ from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.image import Image
+from goalreel.streaming.camera import FrameSlot
 from goalreel_ros import cameras
-from goalreel_ros.cameras import NEWEST, RAW, explain_silence, read_latency
+from goalreel_ros.cameras import NEWEST, RAW, CameraInputs, explain_silence, read_latency
 from goalreel_ros.client.once import next_frame
 from goalreel_ros.node import TaskClock
-from goalreel_ros.pictures import raw
+from goalreel_ros.parameters import NodeOptions
+from goalreel_ros.pictures import decode, raw
 from goalreel_ros.spin import BackgroundNode
 
 
@@ -58,7 +61,7 @@ def driver(context):
 @pytest.mark.parametrize(
     ("offered", "topic", "says"),
     [
-        ([], "/image", r"nobody publishes it\. Pictures there are: none: is the camera's driver running\?"),
+        ([], "/image", r"nobody publishes it, nor any other picture: is the camera's driver running\?"),
         ([("/cam/raw", RawImage)], "/image", r"there are: /cam/raw \(sensor_msgs/msg/Image\)"),
         ([("/cam/jpeg", CompressedImage)], "/cam/jpeg", r"/cam/driver \(.*\) publishes another type there"),
         ([("/off", RawImage)], "/off", r"though /cam/driver \(.*\) offers it: is the camera switched on"),
@@ -71,6 +74,16 @@ def test_silence_on_a_topic_is_explained(node, driver, offered, topic, says):
     assert re.search(
         rf"arrived on {topic} \(sensor_msgs/msg/Image\).*{says}", explain_silence(node, topic, RAW)
     )
+
+
+def test_of_many_topics_five_are_named(node, driver):
+    names = [f"/cam/p{i}" for i in range(7)]
+    for name in names:
+        driver.create_publisher(RawImage, name, 1)
+    until(lambda: all(map(node.count_publishers, names)))
+    said = explain_silence(node, "/image", RAW)
+    assert said.count("/cam/p") == 5
+    assert said.endswith(" and 2 more")
 
 
 def test_a_publisher_whose_qos_does_not_fit(node, driver):
@@ -141,6 +154,25 @@ def test_stamps_that_tell_no_latency_are_named_instead(stamp, arrival, latency, 
     assert found == latency
     assert says.startswith(problem)
     assert bool(says) == bool(problem)
+
+
+def test_one_late_frame_says_nothing_of_the_clocks(node):
+    inputs = CameraInputs(node, NodeOptions, FrameSlot(decode), lambda: None)
+    with closing(inputs._background):
+        for age in (S // 50, 60 * S):
+            now = node.get_clock().now().nanoseconds
+            inputs._on_image(raw(FRAME, Header(stamp=Time(nanoseconds=now - age).to_msg())))
+        _, text, values = inputs.diagnose(30.0)
+    assert "old on arrival" not in text
+    assert values["latency [s]"]
+
+
+def test_a_qos_policy_that_does_not_exist_is_one_line(context):
+    words = ["--ros-args", "-p", "qos_overrides./image.subscription.reliability:=perfect"]
+    node = Node("goalreel", context=context, cli_args=words, use_global_arguments=False)
+    with pytest.raises(InputError, match=r"^qos_overrides\./image\.subscription: .*reliability.*perfect"):
+        CameraInputs(node, NodeOptions, FrameSlot(decode), lambda: None)
+    node.destroy_node()
 
 
 @pytest.mark.parametrize("profile", cameras.PROFILES)

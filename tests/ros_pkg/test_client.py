@@ -1,5 +1,6 @@
 """The Python client against the real node, its models scripted behind a real server, and odd nodes."""
 
+import gc
 import threading
 import time
 from contextlib import closing
@@ -8,7 +9,7 @@ from functools import partial
 import numpy as np
 import pytest
 import rclpy
-from rclpy.action import ActionServer, CancelResponse
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.task import Future
 from std_msgs.msg import String
 from support.ros_bench import BLUE, GREEN, RED, rgb, scene, seen
@@ -195,16 +196,20 @@ def test_ctrl_c_cancels_the_task(client, monkeypatch, when):
 
 
 class OddNode:
-    """Accepts to cancel a task that it goes on with."""
+    """Accepts to cancel a task that it goes on with, and refuses one without words."""
 
     def __init__(self) -> None:
         self.beside = BackgroundNode("odd", args=[])
         node = self.beside.node
         self._end: Future = Future(executor=self.beside._executor)
         self._end.add_done_callback(lambda _: None)
-        accept = lambda _: CancelResponse.ACCEPT  # noqa: E731
         self._server = ActionServer(
-            node, ExecuteTask, "odd/execute_task", self._execute, cancel_callback=accept
+            node,
+            ExecuteTask,
+            "odd/execute_task",
+            self._execute,
+            goal_callback=lambda goal: GoalResponse.ACCEPT if goal.task else GoalResponse.REJECT,
+            cancel_callback=lambda _: CancelResponse.ACCEPT,
         )
         self._progress = node.create_publisher(StoryboardProgress, "odd/progress", LATCHED)
         self.beside.start()
@@ -219,11 +224,20 @@ class OddNode:
         return ExecuteTask.Result(error_code=ErrorCode.CANCELED, error_msg="canceled")
 
 
+def handles(client: GoalreelClient) -> list[TaskHandle]:
+    """The handles that somebody holds."""
+    gc.collect()
+    return [o for o in gc.get_objects() if type(o) is TaskHandle and o._client is client._execute]
+
+
 def test_cancelling_that_takes_too_long_says_whether_the_node_heard_and_what_it_waits_for(ros_env):
     odd = OddNode()
     with closing(odd.beside), GoalreelClient(server="odd", timeout=60, args=[]) as client:
         for call in ("send_goal", "cancel_goal", "get_result"):  # else rmw_fastrtps drops the answer
             until(lambda n=f"odd/execute_task/_action/{call}": odd.beside.node.count_clients(n))
+        with pytest.raises(GoalreelError, match="refused the task"):
+            client.execute("")
+        until(lambda: not handles(client))
         task = client.execute(RED)
         until(client.progress)
         waits = "the node says: waiting for the editor for 12 s"
@@ -238,6 +252,10 @@ def test_cancelling_that_takes_too_long_says_whether_the_node_heard_and_what_it_
         odd.stop()
         with pytest.raises(GoalreelError, match="CANCELED"):
             task.result(60)
+
+
+def test_a_code_of_a_newer_node_is_unknown():
+    assert GoalreelError(250, "new").code is ErrorCode.UNKNOWN
 
 
 def test_what_nobody_answers_is_a_timeout_that_says_so():

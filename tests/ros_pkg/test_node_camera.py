@@ -8,6 +8,7 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import ReliabilityPolicy
+from sensor_msgs.msg import CameraInfo
 from sensor_msgs.msg import Image as RawImage
 from support.ros_bench import GREEN, RED, Robot
 from support.wait import until
@@ -232,3 +233,20 @@ def test_diagnostics_tell_of_frames_that_no_task_reads(robot, reports):
     robot.film()
     until(lambda: camera(reports).level == DiagnosticStatus.OK)
     assert not camera(reports).values[-1].value, "no problem is left"
+
+
+def test_the_optical_frame_is_the_images_else_the_camera_infos(robot):
+    robot.film()
+    _, result = generate(robot, text_only=True)
+    assert result.storyboard.header.frame_id == "camera_optical"
+    infos, info = robot.node.create_publisher(CameraInfo, "camera_info", 1), CameraInfo()
+    info.header.frame_id = "info_optical"
+
+    def nameless() -> RawImage:
+        infos.publish(info)
+        frame = robot.frame()
+        frame.header.frame_id = ""
+        return frame
+
+    robot.film(nameless)
+    until(lambda: generate(robot, text_only=True)[1].storyboard.header.frame_id == "info_optical")

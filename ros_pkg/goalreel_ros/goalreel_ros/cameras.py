@@ -1,17 +1,21 @@
 """The node's inputs from the camera: the newest frame, its stamps, and what the ROS graph says of it."""
 
 import os
+from collections import deque
 from collections.abc import Callable
 from copy import copy
 from functools import partial
+from typing import Any
 
 from rclpy import get_rmw_implementation_identifier
+from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
 from rclpy.topic_endpoint_info import TopicEndpointInfo
-from sensor_msgs.msg import CompressedImage
+from sensor_msgs.msg import CameraInfo, CompressedImage
 from sensor_msgs.msg import Image as RawImage
 
+from goalreel.errors import InputError, first_line
 from goalreel.streaming.camera import FrameSlot, explain_spacing
 from goalreel_ros.convert import from_time
 from goalreel_ros.diagnostics import ERROR, OK, WARN, Diagnosis
@@ -22,6 +26,8 @@ from goalreel_ros.spin import BackgroundNode
 RAW, COMPRESSED = "sensor_msgs/msg/Image", "sensor_msgs/msg/CompressedImage"
 NEWEST = QoSProfile(depth=1, history=HistoryPolicy.KEEP_LAST, reliability=ReliabilityPolicy.BEST_EFFORT)
 """For sensor data: a deeper queue would only make frames older."""
+NAMED = 5
+"""Other topics of pictures that are named."""
 
 
 def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile = NEWEST) -> str:
@@ -32,8 +38,10 @@ def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile = NEWEST)
     start = f"no camera frame has arrived on {topic} ({kind})"
     publishers = node.get_publishers_info_by_topic(topic)
     if not publishers:
-        others = ", ".join(_image_topics(node)) or "none: is the camera's driver running?"
-        return f"{start}: nobody publishes it. Pictures there are: {others}"
+        if not (others := _image_topics(node)):
+            return f"{start}: nobody publishes it, nor any other picture: is the camera's driver running?"
+        more = f" and {len(others) - NAMED} more" if len(others) > NAMED else ""
+        return f"{start}: nobody publishes it. Pictures there are: {', '.join(others[:NAMED])}{more}"
     names = ", ".join(sorted(f"{_name(p)} ({p.topic_type})" for p in publishers))
     checks = [qos_check_compatible(p.qos_profile, qos) for p in publishers if p.topic_type == kind]
     if not checks:
@@ -59,6 +67,8 @@ def _name(publisher: TopicEndpointInfo) -> str:
     return f"{publisher.node_namespace.rstrip('/')}/{publisher.node_name}"
 
 
+FRAMES = 10
+"""Frames of which the fastest tells the latency: one that is late says nothing of the clocks."""
 AHEAD = 0.05
 """Seconds that a stamp may lie ahead of the node's clock, as between machines with synchronized clocks."""
 
@@ -105,7 +115,7 @@ def explain_size(size: int) -> str:
 
 
 class CameraInputs:
-    """Subscribes to `image`. The callback only fills the slot; its reader decodes.
+    """Subscribes to `image`, and to `camera_info` for the frame_id. The reader of the slot decodes.
 
     `on_frame` is called after every frame and must return at once. `explain_silence()` says in one line what
     the ROS graph tells of a topic on which nothing arrives.
@@ -121,8 +131,10 @@ class CameraInputs:
         self.slot = slot
         self._options, self._on_frame = options, on_frame
         self._clock, self._frame_bytes = node.get_clock(), 0
-        self._newest: tuple[int, int] | None = None
-        """The newest frame's stamp and arrival."""
+        self._newest: deque[tuple[int, int]] = deque(maxlen=FRAMES)
+        """Stamps and arrivals of the newest frames."""
+        self._info_frame = ""
+        """The frame_id of `camera_info`, for frames that have none."""
         kind, type_name, topic = RawImage, RAW, node.resolve_topic_name("image")
         if options().image_transport == "compressed":
             kind, type_name, topic = CompressedImage, COMPRESSED, _compressed_topic(node, topic)
@@ -131,16 +143,31 @@ class CameraInputs:
         given = [p for name, p in node._parameter_overrides.items() if name.startswith("qos_overrides.")]
         name = f"{node.get_name()}_camera"
         self._background = BackgroundNode(name, node, use_global_arguments=False, parameter_overrides=given)
-        qos = copy(NEWEST)  # rclpy changes it, where a parameter overrides it
-        create = self._background.node.create_subscription
-        create(kind, topic, self._on_image, qos, qos_overriding_options=OVERRIDABLE)
+        qos = self._subscribe(kind, topic, self._on_image)
+        self._subscribe(CameraInfo, node.resolve_topic_name("camera_info"), self._on_info)
         self.explain_silence = partial(explain_silence, node, topic, type_name, qos)
         self._background.start()
+
+    def _subscribe(self, kind: type[Any], topic: str, callback: Callable[[Any], None]) -> QoSProfile:
+        """Subscribe, and give the QoS as the parameters override it.
+
+        Raises:
+            InputError: a parameter names no such policy. The node is closed.
+        """
+        qos = copy(NEWEST)  # rclpy changes it
+        create = self._background.node.create_subscription
+        try:
+            create(kind, topic, callback, qos, qos_overriding_options=OVERRIDABLE)
+        except (ParameterException, RuntimeError) as e:
+            self._background.close()
+            raise InputError(f"qos_overrides.{topic}.subscription: {first_line(e)}") from e
+        return qos
 
     def diagnose(self, max_age: float) -> Diagnosis:
         """Diagnose the camera by its frames, their stamps and the graph; `max_age` is in seconds."""
         counts, names = self.slot.counts(), sorted(map(_name, self._publishers()))
-        latency, problem = ("", "") if self._newest is None else read_latency(*self._newest, max_age)
+        stamp, arrival = min(self._newest.copy(), key=lambda times: times[1] - times[0], default=(0, 0))
+        latency, problem = read_latency(stamp, arrival, max_age) if arrival else ("", "")
         warnings = [counts.problem]
         if len(names) > 1:
             warnings.append(
@@ -175,11 +202,14 @@ class CameraInputs:
         self._background.close()
 
     def _on_image(self, message: RawImage | CompressedImage) -> None:
-        frame_id = self._options().frame_id or message.header.frame_id
+        frame_id = self._options().frame_id or message.header.frame_id or self._info_frame
         stamp = from_time(message.header.stamp)
         if not self.slot.put(message, stamp, frame_id):
             return
-        self._newest = stamp, self._clock.now().nanoseconds
+        self._newest.append((stamp, self._clock.now().nanoseconds))
         if isinstance(message, RawImage):
             self._frame_bytes = message.step * message.height
         self._on_frame()
+
+    def _on_info(self, message: CameraInfo) -> None:
+        self._info_frame = message.header.frame_id

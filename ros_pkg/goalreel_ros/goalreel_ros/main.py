@@ -129,9 +129,11 @@ def _spin(spin: "Spin", clean: threading.Event, stop: threading.Event) -> None:
         while not clean.is_set():
             try:
                 spin.run()
-            except (RCLError, ValueError) as e:
-                # One message that could not be sent is no reason to stop the robot. Nor is one that holds
-                # what rclpy cannot read, such as a /clock before zero.
+            except RCLError as e:
+                # One message that could not be sent is no reason to stop the robot.
+                log.error(f"a message is left out: {first_line(e)}")
+            except ValueError as e:
+                # Nor is one that holds what rclpy cannot read, such as a /clock before zero.
                 log.error(f"a message is left out: {first_line(e)}", throttle_duration_sec=5)
             else:
                 clean.set()

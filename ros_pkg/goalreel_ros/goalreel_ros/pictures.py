@@ -54,10 +54,11 @@ class Jpegs:
         """Make a JPEG message, without data where there is no image."""
         data = array("B")
         if image is not None:
-            key = id(image), self.quality
+            quality = self.quality  # another thread may change it
+            key = id(image), quality
             if (entry := self._cache.get(key)) is None:
                 # The cache holds the image too: its id is unique only while it exists.
-                entry = self._cache[key] = image, array("B", image.jpeg(self.quality))
+                entry = self._cache[key] = image, array("B", image.jpeg(quality))
             data = entry[1]
         return CompressedImage(header=header, format="jpeg", data=data)
 

@@ -3,8 +3,10 @@
 import math
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
+from weakref import WeakMethod
 
 from action_msgs.msg import GoalStatus
 from rclpy.action.client import ActionClient, ClientGoalHandle
@@ -79,14 +81,22 @@ class TaskHandle[Result, Feedback]:
         self._outcome: Result | None = None
         self._status = GoalStatus.STATUS_UNKNOWN
         self._abandoned = False
-        send = partial(action.send_goal_async, goal, self._on_feedback)
+        take = WeakMethod(self._on_feedback)  # rclpy keeps the callback of a goal that is refused
+
+        def on_feedback(message: Any) -> None:
+            if (call := take()) is not None:
+                call(message)
+
+        send = partial(action.send_goal_async, goal, on_feedback)
         background.run(lambda: send().add_done_callback(self._on_answer))
         try:
             answer = self._wait_for_answer(timeout)
         except KeyboardInterrupt:
             # The node may have started before its answer arrives, and nobody else could stop it.
             if (answer := self._wait_for_answer(INTERRUPT_SECONDS)) is not None and answer.accepted:
-                background.run(answer.cancel_goal_async)
+                self._goal = answer
+                with suppress(TimeoutError):
+                    self.cancel()
             raise
         if answer is None:
             raise TimeoutError(f"no answer to the task within {timeout:g} s")
