@@ -1,6 +1,7 @@
 """`meta/episodes` of a dataset, kept as columns: as Python objects 100,000 rows would take 250 MB."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Self
 
@@ -21,13 +22,14 @@ from goalreel.files import find
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _WHOLE = (*_NEEDED[:2], "dataset_from_index", "dataset_to_index")
 _AT_ONCE = 1000
+_FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
 
 
 class EpisodeRows:
     """A row an episode, without its statistics, in episode order; each is made when it is asked for."""
 
-    def __init__(self, table: pa.Table) -> None:
-        self._table = table.combine_chunks()
+    def __init__(self, table: pa.Table, moved: Collection[int] = ()) -> None:
+        self._table, self.moved = table.combine_chunks(), moved
         self.indices: NDArray[np.int64] = to_numpy(self._table["episode_index"])
         """Index of each row's episode, ascending, (rows,)."""
 
@@ -66,6 +68,24 @@ class EpisodeRows:
                 raise DatasetError(f"{root}: meta/episodes: {name} is empty in {empty} row(s): fill it")
         return cls(sort_rows(table, "episode_index"))
 
+    def located(self, root: Path) -> Self:
+        """Return the rows with the data files that hold the episodes, as lerobot finds them; `moved` differ.
+
+        An episode that is nowhere, or in a file that is not readable, keeps its place.
+        """
+        places = dict(zip(self.indices.tolist(), self.places(), strict=True))
+        inside = dict[tuple[int, int], set[int]]()
+        for path in find(root / "data", "*/*.parquet"):
+            if match := _FILE.fullmatch(path.relative_to(root / "data").as_posix()):
+                inside[int(match[1]), int(match[2])] = _episodes(path)
+        held = ((e, place) for place, episodes in inside.items() for e in episodes & places.keys())
+        moved = {e: place for e, place in held if e not in inside.get(places[e], ())}
+        table = self._table
+        for part, name in enumerate(("data/chunk_index", "data/file_index") if moved else ()):
+            values = pa.array([place[part] for place in (places | moved).values()], pa.int64())
+            table = table.set_column(table.schema.get_field_index(name), name, values)
+        return type(self)(table, moved)
+
     def __len__(self) -> int:
         return len(self._table)
 
@@ -97,6 +117,13 @@ class EpisodeRows:
     def column(self, name: str) -> list[Any]:
         """One value a row; None throughout where there is no such column."""
         return self._table[name].to_pylist() if name in self._table.column_names else [None] * len(self)
+
+
+def _episodes(path: Path) -> set[int]:
+    try:
+        return set(read_table(path, ["episode_index"])["episode_index"].unique().to_pylist())
+    except (pa.ArrowException, OSError):
+        return set()
 
 
 def _with_types(root: Path, table: pa.Table) -> pa.Table:

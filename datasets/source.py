@@ -65,7 +65,8 @@ class Source:
         """Read the metadata of the dataset in the folder `root`, or of that name on the Hub, in a cache."""
         root = local_folder(Path(root))
         info = read_info(root)
-        return cls(root, info, EpisodeRows.read(root), read_texts(root / "meta" / "tasks.parquet", "task"))
+        rows = EpisodeRows.read(root).located(root)
+        return cls(root, info, rows, read_texts(root / "meta" / "tasks.parquet", "task"))
 
     @property
     def fps(self) -> float:
@@ -138,8 +139,8 @@ class Source:
         """
         missing = self._missing("data", self.info["data_path"])
         for episode in sorted(missing if episodes is None else missing.keys() & set(episodes)):
-            where, advice = f"{self.root}: episode {episode}", "copy the dataset again, or try check --fix"
-            raise DatasetError(f"{where}: {missing[episode]} is missing: {advice}")
+            path = missing[episode]
+            raise DatasetError(f"{self.root}: episode {episode}: {path} is missing: copy the dataset again")
 
     def missing_files(self) -> dict[int, Path]:
         """Map each episode that is not whole to a file of its rows, or of a camera, that is not there."""

@@ -257,9 +257,9 @@ def _numbering(
     if wrong := [e for e in chosen if not np.array_equal(rows.frame[at[e]], np.arange(len(at[e])))]:
         text = f"{spell(wrong)}: frame_index does not count 0, 1, 2, ... in the order of the rows"
         yield warning("frame_index", f"{text}: number the frames anew", wrong)
-    if misplaced := [e for e in chosen if source.data_path(e) != rows.paths[rows.file[at[e][0]]]]:
+    if misplaced := [e for e in chosen if e in source.rows.moved]:
         text = f"{spell(misplaced)}: meta/episodes names another data file than has the rows"
-        yield broken("stale_file", f"{text}: goalreel check --fix corrects it in a copy", misplaced)
+        yield warning("stale_file", f"{text}: goalreel check --fix corrects it in a copy", misplaced)
 
 
 def _names(names: Collection[str]) -> str:

@@ -168,7 +168,7 @@ CASES: dict[str, Case] = {
     "a stale frame_index": Case(every_frame, "frame_index warning reads", "frame_index: episodes 1-2"),
     "a stale file_index": Case(
         both(copy_data, table(DATA, lambda t: t[:21]), table(OTHER, lambda t: t[21:])),
-        "stale_file broken -",
+        "stale_file warning reads",
         "data/file_index written",
     ),
     "a task_index without a task": Case(start("task_index", 7), "tasks broken fails"),

@@ -329,6 +329,19 @@ def test_a_thin_camera_is_refused(kind, request, monkeypatch):
         Source.open(request.getfixturevalue(kind)).episode(0).frames(FRONT, [0])
 
 
+@pytest.mark.parametrize("stale", [lambda places: [p + 70 for p in places], lambda places: places[::-1]])
+def test_an_episode_is_where_its_rows_are(stale, sharded_dataset, tmp_path):
+    root = shutil.copytree(sharded_dataset, tmp_path / "data")
+    column(EPISODES, "data/file_index", stale)(root)
+    before, after = Source.open(sharded_dataset), Source.open(root)
+    after.check_data()
+    for index in before.indices:
+        assert np.array_equal(before.episode(index).state, after.episode(index).state)
+    assert dict(before.fingerprint().episodes) == dict(after.fingerprint().episodes), "its corrections stay"
+    (found,) = (issue for issue in check(root).issues if issue.kind == "stale_file")
+    assert set(found.episodes) == set(after.rows.moved)
+
+
 @pytest.mark.long
 def test_a_part_of_a_dataset_is_annotated_where_it_is_whole(sharded_dataset, annotated, tmp_path):
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
