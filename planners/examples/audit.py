@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
+from itertools import pairwise
 from typing import Literal, get_args
 
 import numpy as np
@@ -34,6 +35,8 @@ _TIMES = 4.0
 """A boundary is elsewhere if it is so many times further away than is usual, and by more than TOLERANCE_S."""
 _EDGE_S = 0.3
 """Seconds around a boundary in which an act of the hand may belong to either step."""
+_SAID = 0.7
+"""A word names a thing if so many of the labels with it are of instructions with it."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,8 @@ def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Su
     alone = [at for own in by_text.values() if len(own) <= _FEWEST for at in own]
     by_clauses = _by_instructions(examples)
     every = [
-        *(by_clauses or ()),
+        *(_by_things(examples) if by_clauses is None else by_clauses),
+        *_by_repeats(examples),
         *(
             one
             for text in by_text
@@ -244,6 +248,48 @@ def _by_instructions(examples: Sequence[Example]) -> list[Suspicion] | None:
         for at, found in pairs
         for step, fault, why in found
     ]
+
+
+def _by_things(examples: Sequence[Example]) -> Iterator[Suspicion]:
+    """Find words that name a thing which the instruction does not name."""
+    said, seen = Counter[str](), Counter[str]()
+    asked = [set(words(example.instruction)) for example in examples]
+    labels = [[set(words(step.name)) for step in example.steps] for example in examples]
+    every = set[str]().union(*asked)
+    for own, steps in zip(asked, labels, strict=True):
+        used = set[str]().union(*steps)
+        seen.update(used)
+        said.update(used & own)
+    for at, (own, steps) in enumerate(zip(asked, labels, strict=True)):
+        used = set[str]().union(*steps)
+        odd: dict[int, list[str]] = {}
+        for step, its in enumerate(steps):
+            for word in sorted(its - own):
+                others = seen[word] - 1
+                if said[word] >= _SAID * others if others else word in every or _closed(seen):
+                    odd.setdefault(step, []).append(word)
+        if odd and len(odd) <= max(1, len(steps) // 2):
+            for step, unsaid in odd.items():
+                why = f'says "{", ".join(unsaid)}", and the instruction does not'
+                yield Suspicion(at, step, "wrong object", why, 0.7)
+
+
+def _closed(seen: Mapping[str, int]) -> bool:
+    """Tell if nearly all words of labels are used in several episodes."""
+    return len(seen) > 0 and sum(count > 1 for count in seen.values()) >= _USUAL * len(seen)
+
+
+def _by_repeats(examples: Sequence[Example]) -> Iterator[Suspicion]:
+    """Find a step that has the name of the one before it, where this is rare."""
+    pairs = [
+        (at, i, a.name == b.name)
+        for at, e in enumerate(examples)
+        for i, (a, b) in enumerate(pairwise(e.steps))
+    ]
+    if sum(same for *_, same in pairs) <= (1 - _USUAL) * len(pairs):
+        for at, step, same in pairs:
+            if same:
+                yield Suspicion(at, step + 1, "split", "has the name of the step before it", 0.9)
 
 
 def _by_hand(examples: Sequence[Example], cues: Cues, alone: Sequence[int]) -> Iterator[Suspicion]:
