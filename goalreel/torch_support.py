@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from goalreel.errors import InputError
@@ -34,6 +35,9 @@ def free_memory() -> None:
 SMALL = 50_000_000
 """Parameters. Up to so many, a second thread gains little where a core is idle. Where none is, a call takes
 several times as long with it: a thread that waits for another keeps its core (dev/LOG.md, 2026-11-26)."""
+_BEFORE: list[int] = []
+"""Torch's threads before the first small model, once for each that is under way."""
+_LOCK = Lock()
 
 
 @contextmanager
@@ -49,12 +53,14 @@ def threads_for(models: "Iterable[nn.Module]") -> Iterator[None]:
     if not small or "OMP_NUM_THREADS" in os.environ:
         yield
         return
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
+    with _LOCK:
+        _BEFORE.append(_BEFORE[0] if _BEFORE else torch.get_num_threads())
+        torch.set_num_threads(1)
     try:
         yield
     finally:
-        torch.set_num_threads(threads)
+        with _LOCK:
+            torch.set_num_threads(_BEFORE.pop())
 
 
 Quantize = Literal["fp8", "nf4"]

@@ -148,19 +148,14 @@ class HfChat(Chat):
             more["quantization_config"] = quantization_config(quantize, "transformers", dtype)
         flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
         try:
-            AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
-            loaded_processor = _processor(path, processor)
-            with without_loading_bars(str(path), transformers_logging):
-                model, info = AutoModelForImageTextToText.from_pretrained(
-                    path,
-                    dtype=dtype,
-                    device_map=device,
-                    use_safetensors=True,
-                    trust_remote_code=False,
-                    attn_implementation="flash_attention_2" if flash else "sdpa",
-                    output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
-                    **more,
-                )
+            model, loaded_processor, info = _read(
+                path,
+                processor,
+                dtype=dtype,
+                device_map=device,
+                attn_implementation="flash_attention_2" if flash else "sdpa",
+                **more,
+            )
         except InputError:
             raise
         except torch.OutOfMemoryError as e:
@@ -309,6 +304,23 @@ def _pieces(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int]) -> Iterato
         yield text[len(prefix) :] if whole else ""
         if whole:
             start, at = at, end
+
+
+def _read(
+    path: Path, processor: str | Path | None, **arguments: Any
+) -> "tuple[PreTrainedModel, ProcessorMixin, dict[str, Any]]":
+    """Read a checkpoint by transformers: the model, its processor, and what its weights lack."""
+    AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
+    loaded_processor = _processor(path, processor)
+    with without_loading_bars(str(path), transformers_logging):
+        model, info = AutoModelForImageTextToText.from_pretrained(
+            path,
+            use_safetensors=True,
+            trust_remote_code=False,
+            output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
+            **arguments,
+        )
+    return model, loaded_processor, info
 
 
 def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
