@@ -179,9 +179,6 @@ def _annotate(
             check_edits(source, out, options.subgoal_key, overwrite=run.overwrite)
         if todo:
             log_cost_estimate(models, source, recorded, list(todo))
-        if todo and run.workers:
-            run.workers.run(records, source, options, run.limits, todo, summary, progress)
-        elif todo:
             models.prepare(roles=("planner",) if models.plans_first else ROLES)
             writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
             truth = known_true(source, recorded, records)

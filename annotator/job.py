@@ -113,18 +113,6 @@ class Summary:
         add_counts(self.details, count_details(board.steps))
         self.unaligned += sum(step.unaligned for step in board.steps)
 
-    def add(self, part: str) -> None:
-        """Count in what a worker did, as its `as_json` tells."""
-        counts = json.loads(part)
-        for name in ("annotated", "incomplete", "resumed", "doubtful", "unaligned"):
-            setattr(self, name, getattr(self, name) + counts[name])
-        for name in ("steps", "end_checked"):
-            getattr(self, name).update(counts[name])
-        for name in ("claims", "details"):
-            add_counts(getattr(self, name), counts[name])
-        self.failures |= {int(episode): why for episode, why in counts["failures"].items()}
-        self.stopped = self.stopped or counts["stopped"]
-
     @property
     def clean(self) -> bool:
         """No episode and no step failed, in this run or an earlier one, and none is left to do."""

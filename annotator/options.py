@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from goalreel.models.registry import RecordingContext
     from goalreel.planners.kinematic.layout import Layout
 
-DATASET, RUN, PROCESSES = "The new dataset", "The run", "Several processes"
+DATASET, RUN = "The new dataset", "The run"
 """Panels of options in `--help`."""
 _DIGITS = 6
 """Digits of an episode's number at most: a range is a list of numbers."""
@@ -258,11 +258,9 @@ class RunOptions(Settings):
         "Work on part i of n, beside other processes. Then run `goalreel build OUT`.",
         metavar="i/n",
         as_text=True,
-        panel=PROCESSES,
+        panel=RUN,
     )
     """A `goalreel.datasets.records.Shard`; only its records are written."""
-    workers: Any = None
-    """`goalreel.annotator.workers.Workers` that ask the models, instead of this process."""
 
     @property
     def to_watch(self) -> int:
@@ -276,18 +274,3 @@ class RunOptions(Settings):
         from goalreel.drivers import Limits
 
         return Limits(self.batch_size, self.in_flight or 4 * self.batch_size)
-
-
-class WorkerOptions(Settings):
-    """`--ray`, and how many workers where."""
-
-    ray: bool = setting(False, "Spread the work over a Ray cluster.", panel=PROCESSES)
-    workers: int = setting(
-        1, "With --ray: number of workers. Each loads its own models.", ge=1, panel=PROCESSES
-    )
-    gpus: float = setting(0.0, "With --ray: GPUs of each worker.", ge=0, panel=PROCESSES)
-    address: str | None = setting(
-        None,
-        "With --ray: address of the cluster. [default: RAY_ADDRESS, or a new one on this machine]",
-        panel=PROCESSES,
-    )

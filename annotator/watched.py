@@ -36,8 +36,8 @@ def check_watching(models: ModelSet, options: Options, run: RunOptions) -> None:
     """
     if not watches(models):
         raise InputError(f"--examples {run.to_watch}: no model watches: add --preset watch, or name LABELLED")
-    if run.shard or run.workers:
-        raise InputError(f"--examples {run.to_watch} watches in one process: leave out --shard and --ray")
+    if run.shard:
+        raise InputError(f"--examples {run.to_watch} watches in one process: leave out --shard")
     if several := {"scene", "reasoning"}.intersection(options.detail_names):
         raise InputError(f"--details {min(several)} is of one episode: leave out --examples {run.to_watch}")
 

@@ -38,7 +38,6 @@ EXTRAS = {
     "serve": Extra(
         "serve models over HTTP, and the pages review and studio", ("fastapi", "starlette", "uvicorn")
     ),
-    "ray": Extra("spread annotate and plan over a Ray cluster", ("ray",)),
     "train": Extra("train planner and critic", ("accelerate", "datasets", "tensorboard", "trl")),
     "deepspeed": Extra("train on several GPUs with ZeRO", ("deepspeed",)),
 }

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from goalreel.annotator.options import Options, RunOptions, WorkerOptions
+from goalreel.annotator.options import Options, RunOptions
 from goalreel.cli import bags
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, PresetOptions, with_options
@@ -39,8 +39,7 @@ EPILOG = (
     ),
     models=PresetOptions("hindsight"),
     options=FieldOptions(Options),
-    run=FieldOptions(RunOptions, without=("in_flight", "workers")),
-    cluster=FieldOptions(WorkerOptions),
+    run=FieldOptions(RunOptions, without=("in_flight",)),
     topics=FieldOptions(TopicRequest, without=("subgoal_topic", "storyboard_topic")),
 )
 def annotate(
@@ -52,7 +51,6 @@ def annotate(
     models: ModelChoice,
     options: Options,
     run: RunOptions,
-    cluster: WorkerOptions,
     *,
     json_output: Annotated[
         bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
@@ -82,14 +80,6 @@ def annotate(
         kinds_of(preset)  # refuses an unknown model before a bag is converted
         if (options.motion_rows or options.steps) and preset.planner != "kinematic":
             raise InputError("--motion-rows and --steps need the motion: use them with --planner kinematic")
-        if cluster.ray:
-            from goalreel.annotator.workers import Workers
-
-            if run.shard:
-                raise InputError("--shard is for processes without --ray: leave one of them out")
-            run = run.but(workers=Workers(preset=preset, **dict(cluster)))
-        elif cluster != WorkerOptions():
-            raise InputError("--workers, --gpus and --address need --ray")
         with progress_bars() as progress:
             folder = local_folder(dataset, episodes=None if push_to_hub else run.episodes)
             source = open_dataset(bags.dataset_of(folder, out, topics, progress))

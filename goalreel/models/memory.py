@@ -161,7 +161,7 @@ class PresetMemory:
         line += f"; at most {_gb(self.needed_gb)} for one request, {_gb(self.batched_gb)} in full batches"
         if self.plans_first:
             together = f"{_gb(_peak(self.models))}, {_gb(_peak(self.models, full=True))}"
-            line += f", as all plans are made first (serve, rollout and Ray: {together})"
+            line += f", as all plans are made first (serve and rollout: {together})"
         if gpu_gb is None:
             return f"{line}; there is no GPU here: name a size to compare with, as --gpu 24"
         if self.fits(gpu_gb):

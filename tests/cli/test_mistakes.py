@@ -20,7 +20,6 @@ HEAVY = (
     "rosbags",
     "httpx2",
     "fastapi",
-    "ray",
     "rclpy",
 )
 

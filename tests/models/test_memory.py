@@ -178,7 +178,7 @@ def test_doctor_says_whether_a_preset_fits_and_asks_no_model(tiny_models, monkey
     assert re.fullmatch(
         r"memory: planner \d MB, editor \d+ MB, critic \d MB; at most 0\.6 GB for one request, "
         r"0\.\d GB in full batches, as all plans are made first "
-        r"\(serve, rollout and Ray: 0\.6 GB, 0\.\d GB\): fits in 24\.0 GB\n",
+        r"\(serve and rollout: 0\.6 GB, 0\.\d GB\): fits in 24\.0 GB\n",
         fits.stdout,
     ), fits.stdout
     tiny_editor = ("--editor", f"flux2-klein-4b@{tiny_models['editor']}")

