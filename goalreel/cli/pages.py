@@ -69,7 +69,7 @@ def _show_address(address: str, access: "Access") -> None:
 STUDIO_EPILOG = (
     "Examples:\n\n"
     "- `goalreel studio boards`\n\n"
-    "- `goalreel studio boards --preset klein --datasets recordings`\n\n"
+    "- `goalreel studio boards --preset klein`\n\n"
     "- `GOALREEL_TOKEN=... goalreel studio boards --host 0.0.0.0`"
 )
 
@@ -83,10 +83,6 @@ def studio(
             metavar="[DIR]", help="Folder of the storyboards; it is made if need be.", file_okay=False
         ),
     ] = Path("storyboards"),
-    datasets: Annotated[
-        Path | None,
-        typer.Option(help="Folder of datasets whose first frames the page may take.", file_okay=False),
-    ] = None,
     host: Host = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535)] = 8095,
 ) -> None:
@@ -107,17 +103,9 @@ def studio(
         with listen(host, port) as socket:
             from goalreel.serving.app import serve_app
             from goalreel.studio.app import create_board_app
-            from goalreel.studio.models import studio_presets
 
             served = build_models(preset.planner, preset.critic, preset.editor, loading=True)
-            app = create_board_app(
-                served,
-                settings,
-                folder,
-                datasets=datasets,
-                presets=studio_presets(preset, served),
-                page_access=access,
-            )
+            app = create_board_app(served, settings, folder, page_access=access)
             _show_address(address_of(host, socket.getsockname()[1]), access)
             load_in_background((served.planner, served.editor, served.critic))
             serve_app(app, socket)

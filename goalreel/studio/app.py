@@ -4,8 +4,10 @@ docs/reference/http-api.md describes its routes.
 """
 
 import asyncio
-from collections.abc import Sequence
-from functools import partial
+import shutil
+import tempfile
+from contextlib import suppress
+from functools import cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
@@ -17,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, StreamingResponse
 
 from goalreel import __version__
-from goalreel.annotator.plan import make_task
+from goalreel.annotator.plan import make_task, write_plan
 from goalreel.annotator.web import mount_page
 from goalreel.annotator.web.auth import Access, PageMiddleware
 from goalreel.boards.log import ConflictError
@@ -25,55 +27,38 @@ from goalreel.boards.step import Who
 from goalreel.datasets.corrections.events import LOOK_S
 from goalreel.errors import InputError, UserError, first_line
 from goalreel.extras import absent
+from goalreel.files import read_mapping
 from goalreel.http.server import one_of_many
-from goalreel.image import MAX_PIXELS
+from goalreel.image import MAX_PIXELS, Image
 from goalreel.loop import OnRejected
+from goalreel.models import presets
+from goalreel.models.load import kinds_of
 from goalreel.serving.app import create_app
 from goalreel.serving.errors import EVENTS, HEADERS, Wording, error_response, responses
-from goalreel.serving.images import decode_all, from_base64
+from goalreel.serving.images import decode_all, from_base64, to_base64
 from goalreel.serving.service import Here
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.studio import scenes
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import StudioBoards
-from goalreel.studio.events import (
-    BoardEdit,
-    ContinueEdit,
-    JudgeEdit,
-    PersonsChange,
-    Submitted,
-)
-from goalreel.studio.exports import EXPORT_TYPES, ExportName, export_bytes
-from goalreel.studio.models import StudioPreset
-from goalreel.studio.scenes import dataset_ability, ros_ability, send_to_robot
+from goalreel.studio.events import BoardEdit, ContinueEdit, JudgeEdit, PersonsChange, Submitted
 from goalreel.studio.state import storyboard_of
 from goalreel.studio.views import Json, board_view, model_names
-from goalreel.types import ROLES, DoneStep, Storyboard, Task
+from goalreel.types import ROLES, Storyboard, Task
 
-STATIC = Path(str(files(__package__))) / "static"
+FOLDER = Path(str(files(__package__)))
 router = APIRouter(prefix="/v1/storyboards", tags=["storyboards"])
 about = APIRouter(prefix="/v1", tags=["studio"])
 
-MAX_PICTURES, MAX_DONE = 32, 100
-"""In one request; the bounds on its bytes and pixels count all pictures together."""
+MAX_PICTURES = 32
+"""In one sentence; the bounds on a request's bytes and pixels count all pictures together."""
 JobId = Annotated[str, PathParameter(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
-
-
-class DoneBody(BaseModel):
-    """A step that is behind us: what is true since then, and how that looks."""
-
-    model_config = ConfigDict(extra="forbid")
-
-    instruction: Wording
-    image: str | None = None
 
 
 class BoardSubmission(BaseModel):
     """A request for a storyboard. Pictures are base64 or data URLs.
 
     `image` is the scene as it is now, and without it the last picture there is; none: from text alone.
-    `images` belong to the `<image>` marks of the instruction, in order. `done`: the plan goes on after these.
-    `preset`: the name of a preset of `GET /v1/studio`; without it, the models of the start make it.
+    `images` belong to the `<image>` marks of the instruction, in order.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -81,11 +66,9 @@ class BoardSubmission(BaseModel):
     instruction: Wording
     image: str | None = None
     images: Annotated[list[str], Field(max_length=MAX_PICTURES)] = []
-    done: Annotated[list[DoneBody], Field(max_length=MAX_DONE)] = []
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_attempts: Annotated[int, Field(ge=1, le=10)] | None = None
     on_rejected: OnRejected = "continue"
-    preset: Annotated[str, Field(min_length=1, max_length=80)] | None = None
 
 
 async def submitted_task(body: BoardSubmission, max_pixels: int) -> Task:
@@ -94,14 +77,11 @@ async def submitted_task(body: BoardSubmission, max_pixels: int) -> Task:
     Raises:
         HTTPException: 400 or 413, as `decode_all`; 400, pictures and marks differ in number.
     """
-    pictures = [body.image, *body.images, *(step.image for step in body.done)]
-    decoded = iter(await decode_all([from_base64(text) for text in pictures if text is not None], max_pixels))
-    image, *others = [None if text is None else next(decoded) for text in pictures]
-    images = [picture for picture in others[: len(body.images)] if picture is not None]
-    done_pictures = zip(body.done, others[len(body.images) :], strict=True)
-    done = [DoneStep(instruction=step.instruction, image=picture) for step, picture in done_pictures]
+    scene = [] if body.image is None else [body.image]
+    pictures = await decode_all([from_base64(text) for text in [*scene, *body.images]], max_pixels)
+    image = pictures[0] if scene else None
     try:
-        return make_task(body.instruction, image, images=images, done=done, seed=body.seed)
+        return make_task(body.instruction, image, images=pictures[len(scene) :], seed=body.seed)
     except InputError as e:
         raise HTTPException(400, str(e)) from e
 
@@ -130,27 +110,14 @@ async def _board(boards: Boards, job_id: JobId) -> StudioBoard:
 type BoardHere = Annotated[StudioBoard, Depends(_board)]
 
 
-async def _record(board: BoardHere) -> Storyboard:
-    """Make the record with its pictures, which another thread reads."""
-    record = await asyncio.to_thread(storyboard_of, board.state, board.folder.load)
-    if record is None:
-        raise InputError("there is no plan yet: wait until it is there")
-    return record
-
-
-type RecordHere = Annotated[Storyboard, Depends(_record)]
-
-
 @router.post("", status_code=202, responses=responses(404))
 async def submit_board(body: BoardSubmission, boards: Boards, response: Response, service: Here) -> Json:
     """Start one; fetch it under the id that comes back."""
-    models = boards.models_of(body.preset)
     task = await submitted_task(body, service.settings.max_pixels)
     submitted = Submitted(
         task=Task(id=task.id, instruction=task.instruction),
-        max_attempts=body.max_attempts or models.settings.loop.max_attempts,
+        max_attempts=body.max_attempts or service.settings.loop.max_attempts,
         on_rejected=body.on_rejected,
-        preset=body.preset,
     )
     board = await boards.submit(task, submitted)
     response.headers["Location"] = f"/v1/storyboards/{board.id}"
@@ -160,13 +127,11 @@ async def submit_board(body: BoardSubmission, boards: Boards, response: Response
 @router.get("", responses=responses())
 async def history(
     boards: Boards,
-    q: Annotated[str, Query(max_length=200)] = "",
     limit: Annotated[int, Query(ge=1, le=200)] = 24,
     before: Annotated[str | None, Query(max_length=64)] = None,
 ) -> Json:
-    """List the newest storyboards that hold all words of `q`; `before` is an id."""
-    total, rows = boards.history(q, limit, before)
-    return {"total": total, "storyboards": rows, "damaged": boards.damaged}
+    """List the newest storyboards; `before` is an id."""
+    return {"storyboards": boards.history(limit, before), "total": len(boards), "damaged": boards.damaged}
 
 
 @router.get("/{job_id}", responses=responses(404))
@@ -177,6 +142,18 @@ async def fetch_board(board: BoardHere, record: bool = True, by: Who = "person")
         stored = await _record(board)
         view["storyboard"] = await asyncio.to_thread(partial(stored.model_dump, mode="json"))
     return view
+
+
+async def _record(board: StudioBoard) -> Storyboard:
+    """Make the record with its pictures, which another thread reads.
+
+    Raises:
+        InputError: there is no plan yet.
+    """
+    record = await asyncio.to_thread(storyboard_of, board.state, board.folder.load)
+    if record is None:
+        raise InputError("there is no plan yet: wait until it is there")
+    return record
 
 
 @router.get("/{job_id}/events", response_class=StreamingResponse, responses=responses(404) | EVENTS)
@@ -251,61 +228,72 @@ async def forget_board(board: BoardHere, boards: Boards) -> None:
     await boards.forget(board)
 
 
-@router.get("/{job_id}/export/{name}", response_class=Response, responses=responses(404))
-async def export_board(board: BoardHere, record: RecordHere, name: ExportName) -> Response:
-    """Fetch the storyboard as a file."""
-    names = model_names(board.state.models)
-    data = await asyncio.to_thread(export_bytes, record, name, names, board.examination)
-    headers = {"Content-Disposition": f'attachment; filename="{board.id}-{name}"'}
-    return Response(data, media_type=EXPORT_TYPES[name], headers=headers)
+@router.get("/{job_id}/export/storyboard.zip", response_class=Response, responses=responses(404))
+async def export_board(board: BoardHere) -> Response:
+    """Fetch the folder that `goalreel plan` writes of it."""
+
+    def zipped(record: Storyboard) -> bytes:
+        names = {str(role): name for role, name in model_names(board.state.models).items()}
+        with tempfile.TemporaryDirectory() as folder:
+            write_plan(record, Path(folder) / "storyboard", names, board.examination)
+            return Path(shutil.make_archive(f"{folder}/saved", "zip", folder, "storyboard")).read_bytes()
+
+    data = await asyncio.to_thread(zipped, await _record(board))
+    headers = {"Content-Disposition": f'attachment; filename="{board.id}-storyboard.zip"'}
+    return Response(data, media_type="application/zip", headers=headers)
 
 
-@router.post("/{job_id}/execute", responses=responses(404, 422))
-async def execute_board(record: RecordHere) -> Json:
-    """Let a running ROS node execute it, as it stands now."""
-    try:
-        await asyncio.to_thread(send_to_robot, record)
-    except TimeoutError as e:
-        raise HTTPException(503, str(e)) from e
-    return {"message": "The robot’s node executes it."}
+@cache
+def example_scenes() -> list[Json]:
+    """Read the scenes that come with goalreel: pictures of its simulated tabletop."""
+    listed = read_mapping(FOLDER / "examples" / "examples.yaml", "write one `file: instruction` a line")
+    return [
+        {
+            "name": f"Scene {number}",
+            "instruction": str(instruction),
+            "picture": f"data:image/png;base64,{to_base64(Image.of(FOLDER / 'examples' / name))}",
+        }
+        for number, (name, instruction) in enumerate(listed.items(), start=1)
+    ]
+
+
+@about.get("/examples", responses=responses())
+def examples() -> Json:
+    """List the scenes that come with goalreel."""
+    return {"scenes": example_scenes()}
+
+
+@cache
+def offered_presets() -> list[str]:
+    """Name the presets that a studio can be started with."""
+    offered: list[str] = []
+    for name in presets.names():
+        with suppress(InputError):
+            kinds_of(presets.load(name), recordings=False)
+            offered.append(name)
+    return offered
 
 
 @about.get("/studio", responses=responses())
-async def studio(request: Request, boards: Boards, service: Here) -> Json:
+async def studio(service: Here) -> Json:
     """Say what this server can do."""
     settings = service.settings
-    looks = (asyncio.to_thread(preset.view) for preset in boards.sets.presets.values())
     return {
         "version": __version__,
         "models": {role: getattr(service.models, f"{role}_name") for role in ROLES},
         "references": settings.loop.references != "none",
-        "presets": await asyncio.gather(*looks),
+        "presets": offered_presets(),
         "max_attempts": settings.loop.max_attempts,
         "max_pixels": min(settings.max_pixels, MAX_PIXELS),
-        "datasets": dataset_ability(request.app.state.datasets),
-        "ros": ros_ability(),
-        "execute": ros_ability(),
     }
 
 
 def create_board_app(
-    models: Models,
-    settings: ServeSettings,
-    folder: Path,
-    *,
-    datasets: Path | None = None,
-    presets: Sequence[StudioPreset] = (),
-    page_access: Access | None = None,
+    models: Models, settings: ServeSettings, folder: Path, *, page_access: Access | None = None
 ) -> FastAPI:
-    """Build a server that keeps its storyboards in `folder`.
+    """Build a server that keeps its storyboards in `folder`, which is made if need be.
 
-    Args:
-        models: what it serves.
-        settings: its limits.
-        folder: is made if need be.
-        datasets: the folder of the datasets whose first frames it shows; None shows none.
-        presets: what a storyboard may be made with beside `models`, by name.
-        page_access: who may use the page, which is served then; None serves no page.
+    `page_access` says who may use the page, which is served then; None serves no page.
 
     Raises:
         DatasetError: another server serves the folder, or it cannot be written.
@@ -313,26 +301,20 @@ def create_board_app(
     app = create_app(
         models,
         settings,
-        keep=lambda service: StudioBoards(service, folder, presets),
-        routers=(router, about, scenes.router),
+        keep=lambda service: StudioBoards(service, folder),
+        routers=(router, about),
         admits=None if page_access is None else page_access.admits,
     )
-    app.state.datasets = datasets
-    app.exception_handler(UserError)(_failed)
-    app.exception_handler(OSError)(_failed)
-    app.exception_handler(ModuleNotFoundError)(_missing)
+    for kind in (UserError, OSError, ModuleNotFoundError):
+        app.exception_handler(kind)(_failed)
     if page_access is not None:
-        mount_page(app, "studio", STATIC)
+        mount_page(app, "studio", FOLDER / "static")
         app.add_middleware(PageMiddleware, access=page_access, guards=False)
     return app
 
 
 async def _failed(_: Request, error: Exception) -> Response:
     """Answer what the user can mend in one line."""
+    if isinstance(error, ModuleNotFoundError):
+        return error_response(501, absent(error) or str(error))
     return error_response(422 if isinstance(error, InputError) else 500, first_line(error))
-
-
-async def _missing(_: Request, error: Exception) -> Response:
-    """Answer that a package is not installed."""
-    assert isinstance(error, ModuleNotFoundError)
-    return error_response(501, absent(error) or str(error))

@@ -1,4 +1,4 @@
-"""All storyboards in a folder: found, searched, submitted, worked on and forgotten.
+"""All storyboards in a folder: listed, submitted, worked on and forgotten.
 
 DIR/ID/        a storyboard (`goalreel.studio.board`)
 DIR/.lock      held by the server that serves the folder
@@ -10,7 +10,7 @@ import logging
 import secrets
 import shutil
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime
@@ -29,7 +29,6 @@ from goalreel.files import TMP, file_lock, is_linked
 from goalreel.serving.service import Service
 from goalreel.studio.board import BoardFolder, StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
-from goalreel.studio.models import RETRY_SECONDS, ModelSets, StudioPreset
 from goalreel.studio.state import storyboard_of, with_pictures
 from goalreel.studio.views import Json, summary_row
 from goalreel.studio.work import BoardWork
@@ -37,6 +36,7 @@ from goalreel.types import ROLES, Candidate, Plan, Task
 
 log = logging.getLogger(__name__)
 
+RETRY_SECONDS = 10
 RECENT = 64
 """Storyboards that stay in memory though nobody works on them or watches them."""
 
@@ -48,13 +48,11 @@ class StudioBoards:
         DatasetError: another server serves the folder.
     """
 
-    def __init__(self, service: Service, folder: Path, presets: Sequence[StudioPreset] = ()) -> None:
-        """Take the models of the start, and the `presets` that a request may name."""
+    def __init__(self, service: Service, folder: Path) -> None:
         self.folder, self.service = folder, service
         service.examiner_of = cache(
             partial(Examiner, folder=folder / EXAMINATION, known_true=self._accepted_by_people)
         )
-        self.sets = ModelSets(service, presets)
         self._lock = ExitStack()
         busy = f"{folder}: another goalreel server serves this folder: end it, or name another folder"
         try:
@@ -64,8 +62,8 @@ class StudioBoards:
                 raise
             log.warning("%s: you can look at it, but nothing can be saved: %s", folder, e.strerror)
         self._threads = ThreadPoolExecutor(service.settings.max_running, thread_name_prefix="goalreel-agent")
-        self._found: dict[str, tuple[str, Json]] = {}
-        """All that a search looks at, in lower case, and the line of each storyboard."""
+        self._found: dict[str, Json] = {}
+        """By id, the line of each storyboard in the history."""
         self._alive: WeakValueDictionary[str, StudioBoard] = WeakValueDictionary()
         self._recent: deque[StudioBoard] = deque(maxlen=RECENT)
         self._work: dict[str, tuple[BoardWork, asyncio.Task[None]]] = {}
@@ -79,28 +77,26 @@ class StudioBoards:
         """Models are at work; what they did is stored, so nobody is owed anything else."""
         return bool(self._work)
 
-    def models_of(self, preset: str | None) -> Service:
-        """The models of a preset, None for those of the start, which may begin another storyboard.
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def check_free(self) -> None:
+        """Check that the models may begin another storyboard.
 
         Raises:
-            UserError, ModuleNotFoundError: there is no such preset, or it cannot be used here.
             HTTPException: 404, a model is missing; 429, too much under way.
         """
-        service = self.sets.open(preset, [work.service for work, _ in self._work.values()])
         for role in ROLES:
-            if role not in service.batchers:
+            if role not in self.service.batchers:
                 raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
-        if len(self._work) >= service.settings.max_running:
+        if len(self._work) >= self.service.settings.max_running:
             message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
             raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
-        return service
 
-    def history(self, query: str, limit: int, before: str | None) -> tuple[int, list[Json]]:
-        """Count the storyboards that hold all words of a query, and list the newest `limit` before an id."""
-        terms = query.casefold().split()
-        newest = sorted(self._found.items(), reverse=True)
-        found = [(id, row) for id, (words, row) in newest if all(term in words for term in terms)]
-        return len(found), [row for id, row in found if before is None or id < before][:limit]
+    def history(self, limit: int, before: str | None) -> list[Json]:
+        """List the newest `limit` storyboards, or those before an id."""
+        ids = sorted((id for id in self._found if before is None or id < before), reverse=True)
+        return [self._found[id] for id in ids[:limit]]
 
     def find(self, board_id: str) -> StudioBoard:
         """Find a storyboard.
@@ -122,10 +118,10 @@ class StudioBoards:
         """Make a storyboard of a task, whose pictures are in memory; `submitted` has all but the task.
 
         Raises:
-            UserError, ModuleNotFoundError, HTTPException: as `models_of`.
+            HTTPException: as `check_free`.
             DatasetError: the disk is full.
         """
-        self.models_of(submitted.preset)
+        self.check_free()
         at = datetime.now(UTC)
         board_id = f"{at:%Y%m%d-%H%M%S}-{secrets.token_hex(4)}"
         folder = BoardFolder(self.folder / board_id)
@@ -141,13 +137,14 @@ class StudioBoards:
         """Let models work on a storyboard, unless they do.
 
         Raises:
-            UserError, ModuleNotFoundError, HTTPException: as `models_of`; 404, it was forgotten.
+            HTTPException: as `check_free`; 404, it was forgotten.
         """
         if board.forgotten:
             raise _unknown()
         if board.id in self._work and not self._work[board.id][1].done():
             return
-        work = BoardWork(board, self.models_of(board.state.preset), self._threads, self.sets.until_free)
+        self.check_free()
+        work = BoardWork(board, self.service, self._threads)
         task = asyncio.create_task(work.run(reopen=reopen), name=f"storyboard-{board.id}")
         self._work[board.id] = (work, task)
         task.add_done_callback(partial(self._end, board))
@@ -194,14 +191,11 @@ class StudioBoards:
         """Interrupt all work, and let go of the folder."""
         await asyncio.gather(*(self.stop(board_id, "interrupted") for board_id in list(self._work)))
         self.end_streams()
-        await self.sets.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._lock.close()
 
     def _note(self, board: StudioBoard) -> None:
-        names = [text for step in board.state.steps for text in (step.step.name, step.step.instruction)]
-        words = "\n".join([board.state.task.instruction, *names]).casefold()
-        self._found[board.id] = (words, summary_row(board))
+        self._found[board.id] = summary_row(board)
 
     def _end(self, board: StudioBoard, task: asyncio.Task[None]) -> None:
         if self._work[board.id][1] is task:

@@ -6,7 +6,7 @@ Pictures are names of files beside the log. In a `Task` or an `Attempt` a stand-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
 
 from goalreel.boards.step import ChooseAttempt, DeleteStep, Phrase, RedoChange, StepId, UndoChange
 from goalreel.claims import UNKNOWN
@@ -134,12 +134,12 @@ def describe(edit: BoardEdit) -> str:
 class Submitted(Frozen):
     """The first line: what is to be made a storyboard of."""
 
+    model_config = ConfigDict(extra="ignore")  # earlier logs name a preset here
+
     kind: Literal["submitted"] = "submitted"
     task: Task
     max_attempts: Annotated[int, Field(ge=1)]
     on_rejected: OnRejected = "continue"
-    preset: str | None = None
-    """The preset that makes it; None for the models that the server was started with."""
 
 
 class WorkBegun(Frozen):

@@ -128,19 +128,11 @@ class StudioState(EditedBoard[BoardStep]):
     """A storyboard under way."""
 
     created: datetime
-    updated_at: datetime
-    """The time of the last event that stands."""
     max_attempts: int
     on_rejected: OnRejected
-    preset: str | None
-    """The preset that makes it; None for the models that the server was started with."""
     plan_round: int
     """The event that asked for the plan."""
     status: events.BoardStatus = "running"
-    started: datetime | None = None
-    """The time at which models began to work; None while they do not."""
-    seconds: float = 0.0
-    """Time of work before."""
     models: Mapping[Role, str] = {}
     """The models of the last work."""
     end: events.EndJudged | None = None
@@ -206,20 +198,15 @@ def after(state: StudioState | None, event: events.BoardEvent) -> StudioState:
     if isinstance(what, events.Submitted) != (state is None):
         raise ValueError("the first line, and no other, says what is to be made")
     if isinstance(what, events.Submitted):
-        names = ("task", "max_attempts", "on_rejected", "preset")
-        fields = {name: getattr(what, name) for name in names}
-        return StudioState(created=event.at, updated_at=event.at, plan_round=number, **fields)
+        fields = {name: getattr(what, name) for name in ("task", "max_attempts", "on_rejected")}
+        return StudioState(created=event.at, plan_round=number, **fields)
     assert state is not None
-    last, state = state.updated_at, state.updated(updated_at=event.at)
     match what:
         case events.WorkBegun():
-            state = state.updated(status="running", started=event.at, models=what.models, trouble="")
+            state = state.updated(status="running", models=what.models, trouble="")
             return _reopened(state, number) if what.reopen else state
         case events.WorkEnded():
-            until = last if what.status == "interrupted" else event.at
-            worked = (until - state.started).total_seconds() if state.started else 0.0
-            seconds = state.seconds + worked
-            return state.updated(status=what.status, started=None, seconds=seconds, trouble=what.trouble)
+            return state.updated(status=what.status, trouble=what.trouble)
         case events.PlanMade():
             return _planned(state, what, number) if what.round == state.plan_round else state
         case events.PlanFailed():
@@ -377,7 +364,7 @@ def _drawn(state: StudioState, place: int, edit: events.DrawEdit, number: int) -
     if step.step.prompt is None:
         raise InputError(f"step {step.id} is in words alone: give it a prompt to draw it by")
     others = state.steps
-    if state.started is None:  # what was left open stays so until somebody says to go on
+    if state.status != "running":  # what was left open stays so until somebody says to go on
         others = tuple(s.updated(todo=False) for s in others)
     rest = others[place + 1 :]
     if edit.rest:

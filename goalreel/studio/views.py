@@ -1,7 +1,6 @@
 """A storyboard, and what happens to it, as the HTTP interface tells (docs/reference/http-api.md)."""
 
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, assert_never
 
 from goalreel.annotator.report.cards import claim_lines, display_name
@@ -31,7 +30,6 @@ def board_view(board: "StudioBoard", by: str = "person") -> Json:
     """Describe the state of a storyboard, without the record; undo and redo are those of the person `by`."""
     state, task, url = board.state, board.state.task, picture_url(board.id)
     record, examination = storyboard_of(state), board.examination
-    running = (datetime.now(UTC) - state.started).total_seconds() if state.started else 0.0
     waiting = None if board.waiting is None else board.waiting.data()
 
     def picture(image: Image | None) -> str | None:
@@ -42,7 +40,6 @@ def board_view(board: "StudioBoard", by: str = "person") -> Json:
         "status": board.status,
         "number": len(board.replay.lines),
         "created": state.created,
-        "seconds": round(state.seconds + running, 1),
         "instruction": task.instruction,
         "image": picture(task.image),
         "images": [picture(image) for image in task.images],
@@ -50,7 +47,6 @@ def board_view(board: "StudioBoard", by: str = "person") -> Json:
         "seed": task.seed,
         "max_attempts": state.max_attempts,
         "on_rejected": state.on_rejected,
-        "preset": state.preset,
         "models": model_names(state.models),
         "waiting": waiting,
         "failure": _failure(state.failure),

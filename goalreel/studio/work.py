@@ -57,18 +57,10 @@ from goalreel.types import (
 class BoardWork:
     """One run of the models on a storyboard. Used from the event loop only."""
 
-    def __init__(
-        self,
-        board: StudioBoard,
-        service: Service,
-        threads: ThreadPoolExecutor,
-        until_free: Callable[[], Awaitable[None]],
-    ) -> None:
-        """Take a storyboard and the models; `until_free` waits until there is memory for them."""
-        self.service = service
+    def __init__(self, board: StudioBoard, service: Service, threads: ThreadPoolExecutor) -> None:
         self.ending: BoardStatus = "interrupted"
         """The status of the storyboard if the run is cancelled."""
-        self._board, self._threads, self._until_free = board, threads, until_free
+        self._board, self._service, self._threads = board, service, threads
         self._current: tuple[object, asyncio.Task[None]] | None = None
 
     async def run(self, *, reopen: bool = False) -> None:
@@ -78,7 +70,6 @@ class BoardWork:
         trouble = "a fault in goalreel: the server's log says more"
         try:
             board.append(WorkBegun(models=dict(self._new_models().makers), reopen=reopen))
-            await self._until_free()
             while (key := self._next()) is not None:
                 await self._do(key)
             record = storyboard_of(board.state)
@@ -168,15 +159,15 @@ class BoardWork:
 
     @contextmanager
     def _waiting(self, role: Role, step: str | None = None, attempt: int | None = None) -> Iterator[None]:
-        ahead = self.service.batchers[role].waiting
-        self._board.wait_for(ModelWait(self.service, role, step, attempt, time.monotonic(), ahead))
+        ahead = self._service.batchers[role].waiting
+        self._board.wait_for(ModelWait(self._service, role, step, attempt, time.monotonic(), ahead))
         try:
             yield
         finally:
             self._board.wait_for(None)
 
     def _new_models(self) -> ServedModels:
-        return ServedModels(self.service, self._threads, self._board.id)
+        return ServedModels(self._service, self._threads, self._board.id)
 
 
 class StepWork:
@@ -248,7 +239,6 @@ class StepWork:
             answer = known.result.verdict or known.result.failure
             if answer is not None:
                 return answer
-        self._tell("judging", attempt=self._number)
         return await self._ask_model(request, self._number)
 
     async def _edit(self, request: Edit) -> Answer:
@@ -261,7 +251,6 @@ class StepWork:
             if known.result is not None and known.result.failure is not None:
                 return known.result.failure
         asked = {"prompt": request.prompt, "seed": request.seed}
-        self._tell("drawing", attempt=number, **asked)
         answer = await self._ask_model(request, number)
         if isinstance(answer, Image):
             name = await asyncio.to_thread(board.folder.store, answer)
@@ -280,6 +269,3 @@ class StepWork:
         place = step.place(self._step.round, number)
         attempt = None if place is None else step.attempts[place]
         return attempt if attempt is not None and attempt.basis.source == self._source else None
-
-    def _tell(self, event: str, **data: object) -> None:
-        self._board.tell(event, {"step": self._place, "id": self._step.id, **data})

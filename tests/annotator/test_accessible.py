@@ -8,7 +8,7 @@ from support.browser import BrowserPage, chromium, needs_chromium
 from support.recordings import make_dataset
 from support.review import ReviewServer
 from support.serving_models import running
-from support.studio import app, edit, finished, made, preset, scripted, submit
+from support.studio import app, edit, finished, made, saved, submit
 
 from goalreel.annotator.show import show
 
@@ -28,7 +28,7 @@ PAGES = {
     "report": ("FILES/report/index.html", ""),
     "episodes of a report": ("FILES/report/page-0001.html", ""),
     "enlarged": ("FILES/report/page-0001.html", ".step:nth-child(3) .zoom"),
-    "plan": ("FILES/plan.html", ""),
+    "plan": ("FILES/storyboard/index.html", ""),
     "review": ("REVIEW/", ""),
     "episode": ("REVIEW/#/episode/2", ""),
     "words of a step": ("REVIEW/#/episode/1", "[data-act=edit]"),
@@ -39,7 +39,7 @@ PAGES = {
     "drawn again": ("STUDIO/#/storyboard/MADE", "[data-act=draw]"),
     "new step": ("STUDIO/#/storyboard/MADE", ".reel [data-act=add]"),
     "later picture": ("STUDIO/#/storyboard/MADE", "[data-act=continue]"),
-    "stale": ("STUDIO/#/storyboard/STALE", ".menu summary"),
+    "stale": ("STUDIO/#/storyboard/STALE", ""),
     "no plan": ("STUDIO/#/storyboard/FAILED", ""),
 }
 """The address of each page, and what is pressed there."""
@@ -56,14 +56,12 @@ def addresses(tmp_path_factory, annotated) -> Iterator[dict[str, str]]:
         patch.setattr("goalreel.annotator.report.write.PAGE_EPISODES", len(KINDS))
         show(out, folder / "report", source=source)
     review = ReviewServer(out)
-    offered = [preset("other"), preset("large", problem="it needs a GPU of 55.1 GB")]
-    with running(app(folder / "boards", scripted(), presets=offered)) as (studio, _):
+    with running(app(folder / "boards")) as (studio, _):
         client = httpx.Client(base_url=studio, timeout=60)
         board, stale = made(client), made(client)
         edit(client, stale, "choose", step=stale["steps"][0]["id"], attempt=0)
         failed = finished(client, submit(client, "no backend"), "failed")
-        page = client.get(f"/v1/storyboards/{board['id']}/export/storyboard.html").content
-        (folder / "plan.html").write_bytes(page)
+        saved(client, board["id"], folder)
         yield {
             "MADE": board["id"],
             "STALE": stale["id"],

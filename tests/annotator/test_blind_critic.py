@@ -11,7 +11,7 @@ from support.review import change, review_page
 from support.rrd import values
 from support.serving_models import CriticChat, PlannerChat, TintEditor, verdict_of
 from support.steady import Steady
-from support.studio import made, studio
+from support.studio import made, saved, studio
 from support.wait import until
 
 from goalreel import ModelSet, annotate
@@ -67,13 +67,13 @@ def test_no_surface_of_a_predicted_storyboard_says_verified(tmp_path):
     models = Models(planner=PlannerChat(), critic=BlindChat(), editor=TintEditor())
     with studio(tmp_path / "boards", models) as client:
         board = made(client)
-        url = f"/v1/storyboards/{board['id']}"
+        url, folder = f"/v1/storyboards/{board['id']}", saved(client, board["id"], tmp_path)
         surfaces = {
             "served storyboard": client.get(url).text,
             "studio": json.dumps(board),
             "history": client.get("/v1/storyboards").text,
-            "shared page": seen(client.get(f"{url}/export/storyboard.html").text),
-            "shared record": client.get(f"{url}/export/storyboard.json").text,
+            "saved page": seen((folder / "index.html").read_text()),
+            "saved record": (folder / "storyboard.json").read_text(),
         }
         until(lambda: client.get(url).json()["examination"]["blind"])
     assert "examination" in {path.name for path in (tmp_path / "boards").iterdir()}
@@ -121,4 +121,5 @@ def test_a_person_who_looked_verifies(tmp_path):
         again = made(client)["id"]
         url = f"/v1/storyboards/{again}"
         until(lambda: "true" in client.get(url).json()["examination"]["kinds"])
-        assert "verified" in seen(client.get(f"/v1/storyboards/{board['id']}/export/storyboard.html").text)
+        page = saved(client, board["id"], tmp_path) / "index.html"
+        assert "verified" in seen(page.read_text())

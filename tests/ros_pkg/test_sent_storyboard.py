@@ -1,25 +1,21 @@
-"""A storyboard made elsewhere: sent by the client or the studio, and executed by a node or refused."""
+"""A storyboard made elsewhere: sent by the client, and executed by a node or refused."""
 
 from array import array
-from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from sensor_msgs.msg import CompressedImage
-from support.ros_bench import BLUE, COLOUR, GREEN, RED, painted, rgb, scene, seen
-from support.studio import made, studio
+from support.ros_bench import BLUE, GREEN, RED, painted, rgb, scene, seen
 from support.wait import until
 from unique_identifier_msgs.msg import UUID
 
 from goalreel.claims import PERSON, Claim
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.serving.images import to_base64
-from goalreel.serving.settings import Models
 from goalreel.streaming.board import Board, ErrorCode
-from goalreel.types import Attempt, Edit, Failure, Step, StoryboardStep, Task, Verdict
+from goalreel.types import Attempt, Failure, Step, StoryboardStep, Task, Verdict
 from goalreel.types import Storyboard as PlannedStoryboard
-from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
+from goalreel_interfaces.action import ExecuteTask
 from goalreel_interfaces.msg import Claim as ClaimMessage
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, SubGoal
 from goalreel_interfaces.msg import StoryboardStep as StepMessage
@@ -241,46 +237,3 @@ def test_a_node_plans_the_rest_of_it_anew(robot, client):
     assert shows(first, RED)
     assert not any(shows(step, GREEN) for step in rest)
     assert [c.by for c in first.claims if c.claim == "what"] == [PERSON]
-
-
-class Illustrator:
-    """A studio's editor, whose pictures the node's would not paint."""
-
-    def edit(self, edits: Sequence[Edit]) -> list[Image]:
-        return [drawing(COLOUR.findall(edit.prompt)[-1]) for edit in edits]
-
-
-def test_what_the_studio_sends_is_executed_to_the_end_with_its_pictures(
-    robot, scripted, tmp_path, monkeypatch
-):
-    until(lambda: np.ptp(scene_colour(robot)) < 40)  # else the scene is not that of the studio's picture
-    boards = robot.listen(Storyboard, "goalreel/storyboard")
-    task, drawn = f"{RED} and then {GREEN}", scripted.editor.gate.calls
-    models = Models(planner=scripted.planner, editor=Illustrator(), critic=scripted.critic)
-    with studio(tmp_path, models) as page:
-        assert page.get("/v1/studio").json()["execute"]["available"]
-        image = f"data:image/png;base64,{to_base64(Image(scene()))}"
-        now = made(page, instruction=task, image=image)
-        answer = page.post(f"/v1/storyboards/{now['id']}/execute")
-        assert (answer.status_code, answer.json()) == (200, {"message": "The robot’s node executes it."})
-        monkeypatch.setattr("goalreel.studio.scenes.NODE", "nobody")
-        monkeypatch.setattr("goalreel.studio.scenes.ROS_SECONDS", 0.1)
-        nobody = page.post(f"/v1/storyboards/{now['id']}/execute")
-        assert (nobody.status_code, "nobody/start" in nobody.text) == (503, True)
-    for colour in (RED, GREEN):
-        until(lambda: boards and boards[-1].task == task and active(boards[-1]) == colour)  # noqa: B023
-        robot.colour = colour
-    until(lambda: boards[-1].state == Storyboard.STATE_SUCCEEDED)
-    check_pictures(boards[-1], RED, GREEN)
-    assert scripted.editor.gate.calls == drawn
-
-
-def scene_colour(robot) -> np.ndarray:
-    """The colour in the newest frame that the node has."""
-    handle = robot.send(GenerateStoryboard, "generate_storyboard", task=RED, text_only=True)
-    return seen(decode(robot.result(handle)[1].storyboard.source_image).pixels).astype(int)
-
-
-def active(board: Storyboard) -> str:
-    """The instruction of the active step, or nothing."""
-    return next((s.instruction for s in board.steps if s.status == StepMessage.STATUS_ACTIVE), "")

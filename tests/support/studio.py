@@ -1,20 +1,19 @@
 """A real studio server with scripted models, in a thread or in a process that can be killed."""
 
 import contextlib
+import io
 import json
-from collections.abc import Callable, Iterator, Sequence
+import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+from fastapi import FastAPI
 
 from goalreel.annotator.web.auth import Access
-from goalreel.errors import InputError
-from goalreel.models.presets import LoopOptions
 from goalreel.serving.images import to_base64
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.studio.app import create_board_app
-from goalreel.studio.models import StudioPreset
-from goalreel.types import ROLES
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, running
 from support.wait import until
 
@@ -27,43 +26,21 @@ def scripted() -> Models:
     return Models(planner=PlannerChat(), critic=CriticChat(), editor=TintEditor())
 
 
-def preset(name: str, build: Callable[[], Models] = scripted, problem: str | None = None) -> StudioPreset:
-    """A preset of scripted models, with one attempt a step; a `problem` keeps it from being used."""
-
-    def make() -> tuple[Models, LoopOptions]:
-        if problem is not None:
-            raise InputError(problem)
-        return build(), LoopOptions(max_attempts=1)
-
-    return StudioPreset(name, make, dict.fromkeys(ROLES, f"{name}'s"))
+def app(folder: Path, models: Models | None = None, **settings: object) -> FastAPI:
+    """A studio on `folder`, with its page."""
+    made = ServeSettings(**settings)
+    access = Access(made.host, made.token, "studio")
+    return create_board_app(models or scripted(), made, folder, page_access=access)
 
 
 @contextlib.contextmanager
-def studio(
-    folder: Path,
-    models: Models | None = None,
-    *,
-    datasets: Path | None = None,
-    presets: Sequence[StudioPreset] = (),
-    **settings: object,
-) -> Iterator[httpx.Client]:
+def studio(folder: Path, models: Models | None = None, **settings: object) -> Iterator[httpx.Client]:
     """A client of a studio on `folder`."""
-    made = app(folder, models or scripted(), datasets=datasets, presets=presets, **settings)
-    with running(made) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
+    with (
+        running(app(folder, models, **settings)) as (url, _),
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
         yield client
-
-
-def app(
-    folder: Path,
-    models: Models,
-    *,
-    datasets: Path | None = None,
-    presets: Sequence[StudioPreset] = (),
-    **settings: object,
-):
-    made = ServeSettings(**settings)
-    access = Access(made.host, made.token, "studio")
-    return create_board_app(models, made, folder, datasets=datasets, presets=presets, page_access=access)
 
 
 def submit(client: httpx.Client, instruction: str = "#one and #two", **more: object) -> str:
@@ -102,6 +79,14 @@ def edit(
     answer = client.post(f"/v1/storyboards/{now['id']}/edits", json=body)
     assert answer.status_code == status, answer.text
     return answer.json()
+
+
+def saved(client: httpx.Client, board: str, folder: Path) -> Path:
+    """What a storyboard is saved as, unpacked."""
+    answer = client.get(f"/v1/storyboards/{board}/export/storyboard.zip")
+    assert answer.status_code == 200, answer.text
+    zipfile.ZipFile(io.BytesIO(answer.content)).extractall(folder)
+    return folder / "storyboard"
 
 
 def events(client: httpx.Client, board: str, **params: object) -> list[tuple[int | None, str, dict]]:

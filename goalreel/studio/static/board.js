@@ -4,8 +4,8 @@ import * as api from "./api.js";
 import { COMMANDS, command } from "./commands.js";
 import { changesOf } from "./forms.js";
 import { Picker } from "./picker.js";
-import { clock, draw, page } from "./view.js";
-import { START, announced } from "./words.js";
+import { draw, page } from "./view.js";
+import { START } from "./words.js";
 import { fill, find } from "/common/dom.js";
 import { EditedPage } from "/common/page.js";
 import { say } from "/common/parts.js";
@@ -18,10 +18,11 @@ export class BoardView extends EditedPage {
   #again = false;
   #picker = null;
   #reached = null;
+  // How long each picture was on the screen, in seconds.
+  #seconds = new Map();
   attempt = null;
   live = true;
   gone = false;
-  asOf = performance.now();
 
   constructor(holder, { studio, state, by, go }) {
     super(holder, `studio ${state.id}`, {
@@ -38,36 +39,31 @@ export class BoardView extends EditedPage {
     this.selected = state.steps[0]?.id ?? START;
     this.follows = state.status === "running";
     fill(holder, page());
-    this.on(holder, "load", ({ target }) => this.#measure(target), { capture: true });
-    this.on(document, "visibilitychange", () => this.#seen());
+    this.on(document, "visibilitychange", () => this.#turnedTo());
     this.redraw();
     this.resume();
-    this.follower = new api.Follower((after) => api.events(this.id, Math.max(after, this.state.number)), {
+    this.follower = new api.Follower(this.id, {
+      seen: () => this.state.number,
       heard: (name, data) => this.#heard(name, data),
       live: (live) => this.#connected(live),
     });
-    this.ticking = setInterval(() => clock(this), 1000);
     this.looking = setInterval(() => this.#looks(), LOOK_MS);
   }
-
-  // How long each picture was on the screen, in seconds.
-  #shown = new Map();
 
   #looks() {
     const picture = find(".pictures .goal img", this.holder);
     if (document.hidden || !this.shown?.picture || !picture?.complete || !picture.naturalWidth) return;
     const { top, bottom } = picture.getBoundingClientRect();
     const { picture: name } = this.shown;
-    if (bottom > 0 && top < window.innerHeight) this.#shown.set(name, (this.#shown.get(name) ?? 0) + LOOK_MS / 1000);
+    if (bottom > 0 && top < window.innerHeight) this.#seconds.set(name, (this.#seconds.get(name) ?? 0) + LOOK_MS / 1000);
   }
 
-  looked(step, number) {
-    const { picture } = step.attempts.find((attempt) => attempt.number === number);
-    return Number((this.#shown.get(picture) ?? 0).toFixed(2));
+  looked({ picture }) {
+    return Number((this.#seconds.get(picture) ?? 0).toFixed(2));
   }
 
   // A browser has few connections to a server: a page that nobody looks at keeps one only while models work.
-  #seen() {
+  #turnedTo() {
     if (!document.hidden) {
       this.follower.open();
       this.refresh();
@@ -75,7 +71,6 @@ export class BoardView extends EditedPage {
   }
 
   close() {
-    clearInterval(this.ticking);
     clearInterval(this.looking);
     this.follower.close();
     this.#picker?.close();
@@ -100,55 +95,36 @@ export class BoardView extends EditedPage {
     return step.activity ? last : (at(step.chosen) ?? last);
   }
 
-  // All pictures of a storyboard have one shape, by which the page lays them out.
-  #measure({ naturalWidth: width, naturalHeight: height }) {
-    if (width && height) this.holder.style.setProperty("--ratio", (width / height).toFixed(4));
-  }
-
   // Whether the picture on show would be the one that is being drawn.
   get drawing() {
     return this.attempt === null && this.step?.activity === "drawing";
   }
 
-  // The seconds that models have worked on it.
-  get seconds() {
-    const since = this.state.status === "running" && this.live ? (performance.now() - this.asOf) / 1000 : 0;
-    return this.state.seconds + since;
-  }
-
   // What somebody else, or a model, has done meanwhile. One question at a time, and one more if it was asked again.
   async refresh() {
-    if (this.#asking) return void (this.#again = true);
+    this.#again = true;
+    if (this.#asking) return;
     this.#asking = true;
     const failed = ({ status, message }) => {
       if (status === 404) this.gone = true;
       else if (status) say(`Not loaded: ${message}.`);
     };
-    do {
+    while (this.#again && !this.leaving.signal.aborted) {
       this.#again = false;
       const now = await attempt(() => api.state(this.id, this.by()), failed);
       if (now) this.#take(now);
-    } while (this.#again && !this.leaving.signal.aborted);
+    }
     this.#asking = false;
     this.draw();
   }
 
-  // Answers may overtake one another.
+  // Answers may overtake one another. While nobody has selected another step, the one that is worked on is on show.
   #take(state) {
     if (state.number < this.state.number) return;
     this.state = state;
-    this.asOf = performance.now();
-    if (this.follows) this.#follow();
-    this.draw();
-  }
-
-  // While nobody has selected another step, the one that is worked on is on show.
-  #follow() {
     const { active } = this;
-    if (active && active !== this.selected && !this.form) {
-      this.selected = active;
-      this.attempt = null;
-    }
+    if (this.follows && active && active !== this.selected && !this.form) Object.assign(this, { selected: active, attempt: null });
+    this.draw();
   }
 
   get active() {
@@ -160,7 +136,6 @@ export class BoardView extends EditedPage {
     if (name === "forgotten") this.gone = true;
     if (name === "begun" && !this.state.steps.length) this.follows = true;
     if (name === "finished" && data.message) say(`${data.message}.`);
-    announced(name, data, this);
     this.refresh();
   }
 
@@ -171,11 +146,8 @@ export class BoardView extends EditedPage {
     this.draw();
   }
 
-  select(id, { attempt = null } = {}) {
-    this.selected = id;
-    this.attempt = attempt;
-    this.form = null;
-    this.follows = id === this.active;
+  select(id) {
+    Object.assign(this, { selected: id, attempt: null, form: null, follows: id === this.active });
     this.draw();
   }
 
@@ -211,12 +183,6 @@ export class BoardView extends EditedPage {
     find("[data-form=continue] .primary.go", this.holder).disabled = !scene;
   }
 
-  clicked(event, pressed) {
-    const menu = find("details.menu[open]", this.holder);
-    if (menu && (pressed || !menu.contains(event.target))) menu.open = false;
-    super.clicked(event, pressed);
-  }
-
   async submitted(form, given, pressed) {
     const changes = changesOf(form, this, given, pressed);
     if (!changes) return false;
@@ -235,20 +201,10 @@ export class BoardView extends EditedPage {
   }
 
   redraw() {
-    if (this.selected !== START && !this.step) {
-      this.selected = this.steps[0]?.id ?? START;
-      this.attempt = this.form = null;
-    }
+    if (this.selected !== START && !this.step) Object.assign(this, { selected: this.steps[0]?.id ?? START, attempt: null, form: null });
     draw(this);
-    if (this.#reached !== this.selected) this.#reveal();
-  }
-
-  // Scrolls the row of steps, and nothing else, to the selected one.
-  #reveal() {
+    if (this.#reached === this.selected) return;
     this.#reached = this.selected;
-    const row = find(".reel ol", this.holder);
-    const { offsetLeft, offsetWidth } = find("[aria-current]", row);
-    const middle = offsetLeft - row.offsetLeft - (row.clientWidth - offsetWidth) / 2;
-    row.scrollTo({ left: middle });
+    find(".reel [aria-current]", this.holder).scrollIntoView({ block: "nearest", inline: "center" });
   }
 }

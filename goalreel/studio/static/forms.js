@@ -40,7 +40,7 @@ export function continueForm(view) {
   return editForm("continue", "continue", "Go on from a later picture", primary("Plan the rest", { class: "primary go", disabled: !view.later }),
     h("h2", {}, "Go on from a later picture"),
     h("p", { class: "muted" }, "Show the scene as it is now. The rest is planned anew from there."),
-    h("div", { id: "later", "data-key": "later", "data-own": true }),
+    h("div", { id: "later", class: "picker", "data-key": "later", "data-own": true }),
     field("Done so far", h("select", { name: "done" }, h("option", { value: 0, selected: at === 0 }, "nothing"), view.state.steps.map(done))),
   );
 }

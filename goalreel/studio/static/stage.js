@@ -3,7 +3,7 @@
 import { h } from "/common/dom.js";
 import { OUTCOME, badge, button, editedBadges, scores, zoom } from "/common/parts.js";
 import { drawForm, wordsForm } from "./forms.js";
-import { STATUS, caution, modelNames, unavailable, worth } from "./words.js";
+import { STATUS, caution, modelNames, worth } from "./words.js";
 
 // Where it starts from.
 export function scene(view) {
@@ -19,15 +19,11 @@ export function scene(view) {
 
 function given({ state, studio }) {
   const { done, seed, max_attempts, models, failure } = state;
-  const hint = failure && caution(models);
-  const others = studio.presets.filter(({ name, available }) => available && name !== state.preset && name !== "nano");
+  const hint = failure && caution(models, studio.presets);
   return [
     h("h2", { "data-key": "title" }, failure ? "There is no plan" : "Where it starts"),
     failure && h("p", { class: "note", "data-key": "failure" }, failure.message),
     hint && h("p", { "data-key": "hint" }, hint),
-    hint && others.length > 0 &&
-      h("p", { class: "buttons", "data-key": "presets" }, "Make it with ", others.map(({ name, models }) => button("remake", name, null, { "data-preset": name, title: models.editor }))),
-    hint && !others.length && unavailable(studio.presets, "No other preset can be used here"),
     done.length > 0 && [
       h("p", { "data-key": "done" }, "Done already:"),
       h("ol", { "data-key": "done list" }, done.map(({ instruction }) => h("li", { dir: "auto" }, instruction))),
@@ -51,7 +47,7 @@ export function stage(view) {
   return [
     h("div", { class: "pictures", "data-key": "pictures" },
       picture(from.src, from.alt, "Before"),
-      goal(view, at, from),
+      goal(view, at),
       (step.attempts.length > 1 || view.drawing) && attempts(view, at),
     ),
     h("div", { class: "panel", "data-key": "panel" },
@@ -80,23 +76,16 @@ function source(state, at) {
   return { src: state.image, alt: "The scene at the start" };
 }
 
-// A picture that the Editor is drawing: the one that it edits, out of focus.
-const underWay = ({ src }) =>
-  h("figure", { "data-key": "goal", class: "goal" },
-    h("div", { class: "shot busy", "data-key": "busy" }, src ? h("img", { src, alt: "" }) : h("div", { class: "blank" }), h("span", { class: "chip" }, "Being drawn …")),
-    h("figcaption", {}, "Goal image"),
-  );
-
-function goal({ step, shown, drawing }, at, from) {
-  if (drawing) return underWay(from);
-  const caption = shown && shown.number !== step.chosen ? `Attempt ${shown.number + 1}` : "Goal image";
-  const alt = shown ? `Step ${at + 1}, attempt ${shown.number + 1}: ${OUTCOME[shown.outcome]}` : "";
+function goal({ step, shown, drawing }, at) {
+  const number = shown && shown.number + 1;
+  const alt = shown ? `Step ${at + 1}, attempt ${number}: ${OUTCOME[shown.outcome]}` : "";
+  const seen = !drawing && shown?.picture;
   const none = step.prompt === null ? "A step in words alone" : "Not drawn yet";
   return h("figure", { "data-key": "goal", class: "goal" },
-    h("div", { class: "shot", "data-key": shown?.picture ?? "none" },
-      shown?.picture ? zoom(shown.picture, alt, `${alt}. ${shown.prompt}`) : h("div", { class: "blank" }, shown ? "No picture came about" : none),
+    h("div", { class: "shot", "data-key": seen || "none" },
+      seen ? zoom(seen, alt, `${alt}. ${shown.prompt}`) : h("div", { class: drawing ? "blank busy" : "blank" }, drawing ? "Being drawn …" : shown ? "No picture came about" : none),
     ),
-    h("figcaption", {}, caption),
+    h("figcaption", {}, !drawing && shown && shown.number !== step.chosen ? `Attempt ${number}` : "Goal image"),
   );
 }
 
@@ -148,8 +137,8 @@ function actions({ state }, at) {
   return h("p", { class: "buttons actions", "data-key": "actions" },
     button("words", "Edit words", "Enter"),
     button("draw", "Draw again", "G"),
-    button("earlier", "← Earlier", null, { disabled: at === 0, "aria-keyshortcuts": "Shift+ArrowLeft", "aria-label": "Move this step earlier" }),
-    button("later", "Later →", null, { disabled: at === last, "aria-keyshortcuts": "Shift+ArrowRight", "aria-label": "Move this step later" }),
+    button("earlier", "← Earlier", null, { disabled: at === 0, "aria-label": "Move this step earlier" }),
+    button("later", "Later →", null, { disabled: at === last, "aria-label": "Move this step later" }),
     button("delete", "Delete", "Del", { class: "danger", "aria-keyshortcuts": "Delete" }),
   );
 }

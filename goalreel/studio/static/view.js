@@ -5,7 +5,7 @@ import { fill, find, h } from "/common/dom.js";
 import { alert, badge, button, folded, history, undoButtons, unsaved } from "/common/parts.js";
 import { addForm, continueForm, taskForm } from "./forms.js";
 import { scene, stage } from "./stage.js";
-import { START, STATUS, seconds, standing, waitingFor, worth } from "./words.js";
+import { START, STATUS, standing, waitingFor, worth } from "./words.js";
 
 // The frame of the page; what is inside is filled by draw().
 export function page() {
@@ -18,8 +18,8 @@ export function page() {
       h("div", { id: "forms" }),
       h("section", { id: "stage", class: "stage-area", "aria-label": "Selected step" }),
       h("details", { id: "history", class: "changes" }),
+      h("p", { class: "buttons" }, button("remove", "Delete this storyboard", null, { class: "danger" })),
     ),
-    h("p", { id: "heard", class: "heard", role: "status", "aria-live": "polite" }),
   );
 }
 
@@ -32,36 +32,10 @@ function head(view) {
       // Nothing to take back, no buttons for it.
       state.history.length > 0 && undoButtons(state),
       button("continue", "Go on from a later picture", "N", { disabled: !state.steps.length, "data-key": "continue" }),
-      menu(view),
+      state.steps.length > 0 && h("a", { class: "turn", href: api.saved(view.id), download: true, "data-key": "save" }, "Save"),
       button("sheet", "Keys", "?", { "data-key": "sheet" }),
     ),
   ];
-}
-
-function menu({ id, state, studio }) {
-  const none = !state.steps.length;
-  const save = (name, words) => h("a", { href: api.exported(id, name), download: true }, words);
-  const able = (act, words, ability) =>
-    h("li", {}, button(act, words, null, { disabled: !ability.available }), ability.reason && h("span", { class: "muted" }, ability.reason));
-  return h(
-    "details",
-    { class: state.status === "done" && ["accepted", "verified"].includes(standing(state)[0]) ? "menu ready" : "menu", "data-key": "menu", "data-keep": "open" },
-    h("summary", {}, "Share"),
-    h("ul", {},
-      none
-        ? h("li", { class: "muted" }, "There is nothing to share before there is a plan.")
-        : [
-            h("li", {}, save("storyboard.html", "Page to share, in one file")),
-            h("li", {}, save("storyboard.zip", "Folder, as goalreel plan writes it")),
-            h("li", {}, save("sheet.png", "Contact sheet")),
-            h("li", {}, save("storyboard.gif", "GIF")),
-            h("li", {}, save("storyboard.mp4", "Film (MP4)")),
-            h("li", {}, save("storyboard.json", "JSON")),
-            able("execute", "Send to the robot", studio.execute),
-          ],
-      h("li", {}, button("remove", "Delete this storyboard", null, { class: "danger" })),
-    ),
-  );
 }
 
 function banner({ changes, by, live, gone }) {
@@ -76,8 +50,7 @@ function work(view) {
   if (state.status === "running") {
     return [
       h("span", { class: live ? "pulse" : "pulse still", "aria-hidden": "true", "data-key": "pulse" }),
-      h("span", { class: "what", "data-key": "what" }, live ? waitingFor(state) : "Not known"),
-      h("span", { class: "muted clock", "aria-hidden": "true", "data-key": "clock" }, seconds(view.seconds)),
+      h("span", { class: "what", role: "status", "data-key": "what" }, live ? waitingFor(state) : "Not known"),
       state.waiting?.alive === false && h("span", { class: "doubt", "data-key": "alive" }, "It gives no sign of life."),
       h("span", { class: "grow", "data-key": "grow" }),
       button("stop", "Stop", "S", { "data-key": "stop", class: "quiet" }),
@@ -88,16 +61,10 @@ function work(view) {
   const label = state.status === "failed" || state.degraded ? "Try again" : "Go on";
   return [
     badge(status, STATUS[status]),
-    h("span", { class: "what", "data-key": "what" }, words),
-    h("span", { class: "muted clock", "data-key": "clock" }, seconds(state.seconds)),
+    h("span", { class: "what", role: "status", "data-key": "what" }, words),
     h("span", { class: "grow", "data-key": "grow" }),
     open && button("resume", label, "C", { "data-key": "resume", class: "primary" }),
   ];
-}
-
-// Brings the elapsed time up to date, and nothing else.
-export function clock({ holder, state, seconds: now }) {
-  if (state.status === "running") find("#work .clock", holder).textContent = seconds(now);
 }
 
 function reel(view) {

@@ -1,27 +1,14 @@
 // How things are told: the same words for eyes and for screen readers.
 
-import { h } from "/common/dom.js";
 import { count } from "/common/parts.js";
 
 // What a newcomer should know of models, or "".
-export const caution = ({ planner }) =>
+export const caution = ({ planner }, presets) =>
   planner?.includes("nano")
-    ? "These small models know one simulated table and nothing else: they cannot draw your own pictures. Choose others, or start the studio with another --preset."
+    ? `These small models know one simulated table and nothing else: they cannot draw your own pictures. Start the studio with others: --preset ${presets.filter((name) => name !== "nano").join(", ")}.`
     : "";
 
 export const modelNames = ({ planner, editor, critic }) => [...new Set([planner, editor, critic])].filter(Boolean).join(" · ");
-
-// The presets that cannot be used here, and why.
-export function unavailable(presets, words) {
-  const away = presets.filter(({ available }) => !available);
-  return (
-    away.length > 0 &&
-    h("details", { id: "unavailable", "data-key": "unavailable", "data-keep": "open" },
-      h("summary", {}, words ?? `${count(away.length, "preset")} cannot be used here`),
-      h("dl", {}, away.map(({ name, reason }) => [h("dt", {}, name), h("dd", { class: "muted" }, reason)])),
-    )
-  );
-}
 
 // What is selected where no step is: the scene that the storyboard starts from.
 export const START = "start";
@@ -38,12 +25,6 @@ export const BOARD = {
 export function worth(step) {
   if (step.status === "text" || step.status === "failed" || step.status === "skipped") return step.status;
   return step.stale.length ? "stale" : step.word;
-}
-
-export function seconds(value) {
-  if (value < 60) return `${Math.floor(value)} s`;
-  const minutes = Math.floor(value / 60);
-  return minutes < 60 ? `${minutes} min ${Math.floor(value % 60)} s` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
 
 const ROLE = { planner: "Planner", editor: "Editor", critic: "Critic" };
@@ -88,19 +69,3 @@ export function standing(state) {
   const end = state.end_checked === "nobody" ? "; the whole instruction was not judged" : "";
   return [state.end_checked === "nobody" ? "accepted" : best, (told ? `${all}${judge}; ${count(told, "step")} in words alone` : all + judge) + end];
 }
-
-// What is told aloud while models work: the milestones, not every word that is written.
-export function announced(name, data, view) {
-  const text = SAID[name]?.(data, view);
-  if (text) document.getElementById("heard").textContent = text;
-}
-
-const SAID = {
-  planned: ({ steps }) => `The plan has ${count(steps.length, "step")}: ${steps.join("; ")}.`,
-  edited: ({ step, attempt }) => `Step ${step + 1}, attempt ${attempt + 1} is drawn.`,
-  judged: ({ step, success, reasoning }) => `The Critic ${success ? "accepts" : "rejects"} step ${step + 1}. ${reasoning ?? ""}`,
-  end: ({ success, reasoning }) => (success === undefined ? "" : `The Critic ${success ? "confirms" : "refuses"} the end. ${reasoning ?? ""}`),
-  failure: ({ message }) => `A model failed: ${message.split("\n")[0]}`,
-  changed: ({ by, words }, view) => (by === view.by() ? "" : `${by}: ${words}.`),
-  finished: ({ status }) => `The storyboard is ${BOARD[status] ?? status}.`,
-};
