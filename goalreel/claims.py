@@ -1,7 +1,6 @@
-"""The claims of a step, each with its maker and its checker.
+"""The claims of a step: when it happened, what happened, how that looks, and that it came off.
 
-A step claims when it happened, what happened, how that looks, and that it came off. Pictures are facts and
-words are guesses, so each claim names its maker and its checker.
+Pictures are facts and words are guesses, so each claim names its maker and its checker.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
@@ -43,8 +42,7 @@ class Claim(Frozen):
 
     by: str = UNKNOWN
     """`rule`, `rows` (labels of the data), `labelled episodes` (carried over from them), `recording` (a
-    frame), `model NAME`, `person`, `unknown`, and `operator`: whoever told the node of a robot that the step
-    is done."""
+    frame), `model NAME`, `person`, `unknown`, or `operator` (who told a robot's node that a step is done)."""
     checked: str = NOBODY
     """`nobody`, `picture checks`, `model NAME`, `person`, `operator` or `unknown`."""
     doubts: tuple[str, ...] = ()
@@ -54,12 +52,7 @@ class Claim(Frozen):
     def line(self) -> str:
         """Maker and checker for a reader, and whether it is in doubt: a checker may have refused it."""
         check = "not checked" if self.checked == NOBODY else f"checked by {self.checked}"
-        return f"by {self.by}, {check}{self.doubt_note}"
-
-    @property
-    def doubt_note(self) -> str:
-        """End of a line on it."""
-        return ", in doubt" if self.doubts else ""
+        return f"by {self.by}, {check}{', in doubt' if self.doubts else ''}"
 
 
 class Claims(Frozen):
@@ -155,11 +148,7 @@ type ClaimTotals = dict[str, dict[str, dict[str, int]]]
 def count(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
     """Count claims by maker and by checker: claim -> `by` or `checked` -> who -> number of steps.
 
-    `doubted` is the part of `checked` that is in doubt, such as what a checker refused; left out if there is
-    none.
-
-    >>> count(())
-    {}
+    `doubted`, if any, is the part of `checked` that is in doubt, such as what a checker refused.
     """
     return _count(item for step in steps for item in step.claims.items())
 

@@ -52,9 +52,7 @@ class Details(Frozen):
 
     def items(self) -> Iterator[tuple[str, Detail]]:
         """The details that were told, in order."""
-        for name in (*ASPECTS, "failure"):
-            if (detail := getattr(self, name)) is not None:
-                yield name, detail
+        return ((name, detail) for name, detail in self if detail is not None)
 
     def lines(self) -> Iterator[str]:
         """The details for a reader, each in one line."""
@@ -66,9 +64,8 @@ class Details(Frozen):
     def named(self, planner: str | None) -> Self:
         """The same with the planner's name in the place of `unknown`."""
         unnamed = {name: detail for name, detail in self.items() if planner and detail.by == UNKNOWN}
-        return self.model_copy(
-            update={name: detail.model_copy(update={"by": planner}) for name, detail in unnamed.items()}
-        )
+        named = {name: detail.model_copy(update={"by": planner}) for name, detail in unnamed.items()}
+        return self.model_copy(update=named)
 
     def filled(self, other: "Details") -> Self:
         """The same with the details of `other` where this has none, or a rule's."""
@@ -88,13 +85,10 @@ def by_rule(text: str | None) -> Detail | None:
 
 
 def parse_details(text: str | None) -> tuple[DetailName, ...]:
-    """Read names with commas between them, in their usual order.
+    """Read names with commas between them, in their usual order; raise InputError if there is no such detail.
 
     >>> parse_details("pose, motion")
     ('motion', 'pose')
-
-    Raises:
-        InputError: there is no such detail.
     """
     kinds = {word.strip() for word in (text or "").split(",")} - {""}
     if unknown := sorted(kinds.difference(DETAILS)):

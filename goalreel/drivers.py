@@ -5,16 +5,16 @@ what was yielded before a KeyboardInterrupt stays saved.
 
 A model that is free takes a batch of the waiting requests, those of the storyboards with the most remaining
 steps first: so the last storyboards end together, in full batches. Models behind servers (`remote`) work at
-the same time. Each has at most one batch of requests, in one call or in several: each answer makes room for
-a waiting request. A smaller batch is sent only when all answers that came are processed. All other models may
-share a device: they are called one at a time, in the caller's thread. Only that thread continues, observes
-and yields storyboards.
+the same time, each on at most one batch of requests, in one call or in several. A smaller batch is sent only
+when all answers that came are processed. All other models may share a device: they are called one at a time,
+in the caller's thread. Only that thread continues, observes and yields storyboards.
 """
 
 import logging
 from collections import deque
 from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from queue import SimpleQueue
 from threading import Thread
 from typing import Any, Unpack, cast
@@ -47,11 +47,7 @@ type Observer = Callable[[Request, Answer], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes of batches, and the number of storyboards under way at once.
-
-    Raises:
-        InputError: a number is below 1.
-    """
+    """Sizes of batches, and the number of storyboards under way at once."""
 
     batch_size: int = 16
     """The most requests in one call of a model."""
@@ -115,10 +111,7 @@ class _Run:
         return 0 if isinstance(self.request, Task) else self.steps - self.request.step
 
 
-@dataclass(frozen=True, slots=True)
-class _Batch:
-    stage: Stage
-    runs: list[_Run]
+type _Batch = tuple[Stage, list[_Run]]
 
 
 class _Driver:
@@ -154,9 +147,7 @@ class _Driver:
     def _admit(self) -> bool:
         """Start as many trajectories as may run; return whether there was one."""
         count = self._running
-        while (
-            self._running < self._limits.in_flight and (trajectory := next(self._upcoming, None)) is not None
-        ):
+        for trajectory in islice(self._upcoming, self._limits.in_flight - self._running):
             self._running += 1
             self._waiting["plan"].append(_Run(trajectory, next(trajectory)))
             self._send(minimum=self._limits.batch_size)
@@ -168,9 +159,9 @@ class _Driver:
             room = min(self._limits.batch_size - load, len(self._waiting[stage]))
             if room >= minimum:
                 self._load[stage] += room
-                work, batch = self._ask_remote, self._batch(stage, room)
+                batch = self._batch(stage, room)
                 # A daemon: a call that hangs holds up nobody, not even the end of the program.
-                Thread(target=work, args=(batch,), name=f"goalreel-{stage}", daemon=True).start()
+                Thread(target=self._ask_remote, args=[batch], name=f"goalreel-{stage}", daemon=True).start()
 
     def _ask_remote(self, batch: _Batch) -> None:
         try:
@@ -184,7 +175,8 @@ class _Driver:
         if isinstance(answers, BaseException):
             yield from self._finished
             raise answers
-        self._load[batch.stage] -= len(batch.runs)
+        stage, runs = batch
+        self._load[stage] -= len(runs)
         self._go_on(batch, answers)
 
     def _call_local(self) -> bool:
@@ -206,13 +198,21 @@ class _Driver:
         waiting = self._waiting[stage]
         waiting.sort(key=lambda run: run.remaining, reverse=True)
         batch, waiting[:] = waiting[:size], waiting[size:]
-        return _Batch(stage, batch)
+        return stage, batch
 
     def _ask(self, batch: _Batch) -> Sequence[Answer]:
-        return _call(self._ask_models, batch.stage, [run.request for run in batch.runs])
+        stage, runs = batch
+        try:
+            answers = self._ask_models(stage, [run.request for run in runs])
+        except BackendError as e:
+            log.warning("%s failed for %d item(s): %s", stage, len(runs), e)
+            return [as_failure(stage, e)] * len(runs)
+        if len(answers) != len(runs):
+            raise ValueError(f"{stage}: {len(runs)} requests but {len(answers)} answers")
+        return answers
 
     def _go_on(self, batch: _Batch, answers: Sequence[Answer]) -> None:
-        for run, answer in zip(batch.runs, answers, strict=True):
+        for run, answer in zip(batch[1], answers, strict=True):
             if self._observe:
                 self._observe(run.request, answer)
             if isinstance(answer, Plan):
@@ -226,27 +226,15 @@ class _Driver:
                 self._waiting[stage_of(run.request)].append(run)
 
 
-def _call(ask: Ask, stage: Stage, requests: list[Request]) -> Sequence[Answer]:
-    try:
-        answers = ask(stage, requests)
-    except BackendError as e:
-        log.warning("%s failed for %d item(s): %s", stage, len(requests), e)
-        return [as_failure(stage, e)] * len(requests)
-    if len(answers) != len(requests):
-        raise ValueError(f"{stage}: {len(requests)} requests but {len(answers)} answers")
-    return answers
-
-
 def as_failure(stage: Stage, error: BackendError) -> Failure:
     """Turn the error of a model that could not be called into the answer that its request gets."""
     return Failure(stage=stage, message=str(error) or type(error).__name__)
 
 
-type AsyncAsk = Callable[[Request], Awaitable[Answer]]
-
-
 async def advance[Result](
-    trajectory: Trajectory[Result], ask: AsyncAsk, observe: Observer | None = None
+    trajectory: Trajectory[Result],
+    ask: Callable[[Request], Awaitable[Answer]],
+    observe: Observer | None = None,
 ) -> Result:
     """Run a trajectory of the loop to its end, and await `ask` for each of its requests.
 

@@ -3,10 +3,9 @@
 import importlib.util
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import goalreel
 
@@ -14,8 +13,7 @@ if TYPE_CHECKING:
     from packaging.requirements import Requirement
 
 
-@dataclass(frozen=True)
-class Extra:
+class Extra(NamedTuple):
     """The purpose of `goalreel[NAME]`, and the modules that it brings and goalreel imports."""
 
     purpose: str
@@ -42,7 +40,6 @@ EXTRAS = {
     "deepspeed": Extra("train on several GPUs with ZeRO", ("deepspeed",)),
 }
 ROS = ("goalreel_interfaces", "goalreel_ros", "rclpy")
-"""Packages of a ROS 2 workspace, or from an extra and two folders."""
 
 
 def absent(error: ModuleNotFoundError) -> str | None:

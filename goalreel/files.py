@@ -24,26 +24,17 @@ _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _NOT_OFFERED = {errno.ENOSYS, errno.ENOTSUP, errno.EINVAL, errno.ENOLCK, errno.EPERM, errno.EACCES}
 """Errors of file systems without locks, links, times or a way to wait for the disk, such as FUSE."""
 
-_DIGITS = 20
-"""Characters of the longest whole numbers of 64 bits, with and without a sign."""
-
 log = logging.getLogger(__name__)
 
 
 @contextmanager
 def disk(path: Path) -> Iterator[None]:
-    """Name `path` in one line where the disk is full, or fails without a path, while it is written.
-
-    Raises:
-        DatasetError: the disk or the quota is full, or fails.
-    """
+    """Raise a DatasetError that names `path` where the disk is full, or fails, while it is written."""
     try:
         yield
     except OSError as e:
         if e.errno in _FULL:
-            raise DatasetError(
-                f"{path}: the disk is full: free some space and run the same command again to resume"
-            ) from e
+            raise DatasetError(f"{path}: the disk is full: free some space and run the command again") from e
         if e.errno and e.filename is None and type(e) is OSError:
             raise DatasetError(f"{path}: cannot be written ({e.strerror}): see to the disk") from e
         raise
@@ -51,14 +42,9 @@ def disk(path: Path) -> Iterator[None]:
 
 @contextmanager
 def exclusive(folder: Path, out: Path) -> Iterator[None]:
-    """Hold `folder`/lock alone (see `file_lock`); `out` is what the message names.
-
-    Raises:
-        DatasetError: another run holds it, or the disk is full.
-    """
-    with file_lock(
-        folder / "lock", f"{out}: another goalreel run is writing there: wait, or choose another --out"
-    ):
+    """Hold `folder`/lock alone, as `file_lock` does; `out` is what the message names."""
+    busy = f"{out}: another goalreel run is writing there: wait, or choose another --out"
+    with file_lock(folder / "lock", busy):
         yield
 
 
@@ -70,16 +56,15 @@ def file_lock(lock: Path, busy: str, *, shared: bool = False, wait: bool = False
     system without locks is warned of once.
 
     Raises:
-        DatasetError: another process holds it (`busy` says so) and this one does not `wait`, or the disk is
-            full.
+        DatasetError: another process holds it (`busy` says so) and this one does not `wait`.
     """
     with disk(lock.parent):
         lock.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    kind = (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB)
     try:
         try:
-            kind = fcntl.LOCK_SH if shared else fcntl.LOCK_EX
-            fcntl.flock(handle, kind if wait else kind | fcntl.LOCK_NB)
+            fcntl.flock(handle, kind)
         except BlockingIOError as e:
             raise DatasetError(busy) from e
         except OSError as e:
@@ -101,11 +86,10 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[Path]:
     """Yield a temporary path beside `path`; on a clean exit it becomes `path`, durably and at once.
 
     The old file, if any, is replaced and never written into: it may be a hard link into another dataset. One
-    that is not `durable` may be empty or gone after a power cut.
+    that is not `durable` may be empty or gone after a power cut. An error leaves nothing behind.
 
     Raises:
         OSError: `path` is a folder, a pipe or a device.
-        DatasetError: the disk is full; nothing is left behind.
     """
     folder = path.parent.absolute()  # pyarrow takes a relative path with a colon for an address
     # Two runs may write the same picture at once, on two machines.
@@ -129,11 +113,11 @@ def atomic(path: Path, *, durable: bool = True) -> Iterator[Path]:
 def atomic_folder(path: Path) -> Iterator[Path]:
     """Yield an empty folder beside `path`; on a clean exit it becomes `path` at once.
 
-    The remains of a killed run are removed first.
+    The remains of a killed run are removed first. An error leaves nothing behind.
 
     Raises:
         InputError: `path` is a file, or a folder that holds something.
-        DatasetError: another process makes the same folder, or the disk is full; nothing is left behind.
+        DatasetError: another process makes the same folder.
     """
     if path.is_file() or (path.is_dir() and any(path.iterdir())):
         with suppress(OSError):
@@ -144,7 +128,8 @@ def atomic_folder(path: Path) -> Iterator[Path]:
     with file_lock(lock, f"{path}: another goalreel run is writing there: wait, or name another folder"):
         try:
             with disk(path):
-                _empty(tmp)
+                for left in set(tmp.iterdir()) - {lock}:
+                    shutil.rmtree(left) if left.is_dir() else left.unlink()
                 yield tmp
                 _sync(tmp)
                 tmp.replace(path)
@@ -155,15 +140,6 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         (path / _LOCK).unlink(missing_ok=True)
 
 
-def _empty(folder: Path) -> None:
-    """Remove all but the lock."""
-    for path in folder.iterdir():
-        if path.is_dir():
-            shutil.rmtree(path)
-        elif path.name != _LOCK:
-            path.unlink()
-
-
 def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
     """Write as `atomic` does; a file that already holds `data` is not touched."""
     if path.is_file() and path.stat().st_size == len(data) and path.read_bytes() == data:
@@ -172,16 +148,12 @@ def write_bytes(path: Path, data: bytes, *, durable: bool = True) -> None:
         tmp.write_bytes(data)
 
 
-def link_or_copy(source: Path, target: Path) -> None:
-    """Hard-link, or copy where a link is impossible (another disk, a file system without links).
-
-    A symbolic link, as in a Hugging Face cache, is followed: the target never dangles.
-    """
-    copy(source, target, link=True)
-
-
 def copy(source: Path, target: Path, *, link: bool = False) -> None:
-    """Copy with its times and rights; a copy of the same size and time is taken as done."""
+    """Copy with its times and rights; a copy of the same size and time is taken as done.
+
+    With `link` it becomes a hard link, where the file system offers that. A symbolic link, as in a Hugging
+    Face cache, is followed: the target never dangles.
+    """
     real = source.resolve()
     stamps = [(s.st_size, s.st_mtime_ns) for s in (real.stat(), target.stat())] if target.is_file() else []
     if stamps and stamps[0] == stamps[1]:
@@ -197,9 +169,9 @@ def copy(source: Path, target: Path, *, link: bool = False) -> None:
 
 
 def files_below(folder: Path, above: tuple[Path, ...] = ()) -> Iterator[Path]:
-    """Every file below `folder` in order, none where there is no such folder.
+    """Every file below `folder` in order; none where there is no such folder.
 
-    Linked folders are entered, for large ones often lie on another disk; those `above` are not entered again.
+    Linked folders are entered, for large ones often lie on another disk, but not those `above` again.
     """
     real = folder.resolve()
     if real in above or not real.is_dir():
@@ -239,11 +211,7 @@ def check_file(path: Path) -> Path:
 
 
 def check_folder(folder: Path) -> Path:
-    """Return the path of a folder that a library may read files of, or of folders in it.
-
-    Raises:
-        InputError: it holds a pipe or a device.
-    """
+    """Return the path of a folder for a library to read; raise InputError if it holds a pipe or a device."""
     for path in (*folder.glob("*"), *folder.glob("*/*")):
         if path.exists() and not path.is_file() and not path.is_dir():
             raise InputError(f"{path}: is a pipe or a device, and no file: remove it")
@@ -270,7 +238,7 @@ def read_json(path: Path) -> Any:
     """
 
     def whole(digits: str) -> int:
-        if len(digits) > _DIGITS:
+        if len(digits) > 20:  # the longest of 64 bits, with and without a sign
             raise ValueError(f"a number of {len(digits)} digits")
         return int(digits)
 
@@ -328,22 +296,10 @@ def _sync(path: Path) -> None:
             os.close(handle)
 
 
-def whole_lines(data: bytes) -> list[bytes]:
-    """The lines of a file that end, each with its newline.
-
-    >>> whole_lines(b"one\\ntw")
-    [b'one\\n']
-    """
-    return [line for line in data.splitlines(keepends=True) if line.endswith(b"\n")]
-
-
 def append_lines(path: Path, data: bytes, size: int) -> None:
     """Write lines at once behind the `size` bytes of whole lines of a file, and onto the disk.
 
     The file and its folder are made if need be. A write that fails leaves the file as it was.
-
-    Raises:
-        DatasetError: the disk is full.
     """
     with disk(path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -372,8 +328,7 @@ def read_mapping(path: Path, form: str) -> dict[Any, Any]:
     """Read a file of keys and values; `form` says how one is written.
 
     Raises:
-        InputError: the file cannot be read, is too large, or holds something else,
-            or a key twice.
+        InputError: the file cannot be read, is too large, or holds something else, or a key twice.
     """
     import yaml
 

@@ -31,7 +31,7 @@ _DATA_URI = "data:image/png;base64,"
 MAX_PIXELS = 64_000_000
 MAX_ASPECT = 16
 """The largest ratio of a picture's longer side to its shorter one."""
-_ORIENTATION = 0x0112
+_TOO_MANY = "an image of so many pixels is too large: send a smaller one"
 _AT_ONCE = 4_000_000
 """Pixels of a large picture; those are decoded one at a time, for one takes hundreds of megabytes."""
 _LARGE = Lock()
@@ -53,25 +53,19 @@ ENCODINGS = {
 
 Behind the rows of `nv12` and `nv21` are half as many rows of colour.
 """
-NON_COLOUR_PREFIXES = ("bayer", "16", "32", "64")
-"""Prefixes of encodings that lose their meaning in a JPEG or PNG."""
 
 
 def check_picture_size(width: int, height: int) -> None:
     """Refuse the size of a picture that is too large or too thin for a model.
 
-    >>> check_picture_size(640, 480)
-
     Raises:
         InputError: it has more than MAX_PIXELS pixels, or one side is over MAX_ASPECT times the other.
     """
+    told = f"an image of {width}x{height} pixels is too"
     if width * height > MAX_PIXELS:
-        raise InputError(f"an image of {width}x{height} pixels is too large: send a smaller one")
+        raise InputError(f"{told} large: send a smaller one")
     if max(width, height) > MAX_ASPECT * min(width, height):
-        raise InputError(
-            f"an image of {width}x{height} pixels is too thin: crop it until its longer side is at most "
-            f"{MAX_ASPECT} times the shorter"
-        )
+        raise InputError(f"{told} thin: crop it until one side is at most {MAX_ASPECT} times the other")
 
 
 def misshapen(size: tuple[int, int], asked: tuple[int, int]) -> str | None:
@@ -175,10 +169,6 @@ class Image:
         An array has the shape (height, width, 3), in uint8 RGB, and is copied. Files and Pillow images may
         have any mode; they are converted to 8-bit RGB and turned upright.
 
-        Examples:
-            >>> Image.of(np.zeros((2, 3, 3), np.uint8)).size
-            (3, 2)
-
         Raises:
             InputError: the file cannot be read or is no picture, the array has another shape or type, or the
                 picture is too large or too thin (see `check_picture_size`).
@@ -194,7 +184,12 @@ class Image:
             check_picture_size(*image.size)
             return image
         if isinstance(picture, str | PathLike):
-            return cls._read(Path(picture))
+            try:
+                return cls.decode(read_file(Path(picture)))
+            except OSError as e:
+                raise InputError(f"{picture}: cannot be read ({e.strerror})") from e
+            except InputError as e:
+                raise InputError(f"{picture}: {e}") from e
         import PIL.Image
 
         if isinstance(picture, PIL.Image.Image):
@@ -205,15 +200,6 @@ class Image:
                 return cls(_pixels(picture))
         kind = f"{type(picture).__module__}.{type(picture).__qualname__}".removeprefix("builtins.")
         raise TypeError(f"a picture is a path, a NumPy array, a PIL image or a goalreel.Image, not {kind}")
-
-    @classmethod
-    def _read(cls, path: Path) -> "Image":
-        try:
-            return cls.decode(read_file(path))
-        except OSError as e:
-            raise InputError(f"{path}: cannot be read ({e.strerror})") from e
-        except InputError as e:
-            raise InputError(f"{path}: {e}") from e
 
     @classmethod
     def decode(cls, data: bytes) -> Self:
@@ -266,7 +252,7 @@ def _damage_is_told() -> Iterator[None]:
     except InputError:
         raise
     except PIL.Image.DecompressionBombError as e:
-        raise InputError("an image of so many pixels is too large: send a smaller one") from e
+        raise InputError(_TOO_MANY) from e
     except PIL.UnidentifiedImageError as e:  # its message is the address of a buffer
         raise InputError(f"not a readable image: send one of {', '.join(FORMATS)}") from e
     except Exception as e:
@@ -278,7 +264,7 @@ def _check_memory(picture: "PIL.Image.Image") -> None:
     check_picture_size(*picture.size)
     depth = 2 if any("16" in str(tile[3]) for tile in getattr(picture, "tile", None) or ()) else 1
     if picture.width * picture.height * len(picture.getbands()) * depth > 4 * MAX_PIXELS:
-        raise InputError("an image of so many pixels of 16 bits is too large: send a smaller one")
+        raise InputError(_TOO_MANY)
 
 
 def _pixels(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
@@ -291,7 +277,7 @@ def _pixels(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
         for top in range(0, height, strip):
             bottom = min(height, top + strip)
             pixels[top:bottom] = _eight_bits(picture.crop((0, top, width, bottom)))
-        return _upright(pixels, _orientation(picture))
+        return _upright(pixels, picture)
 
 
 def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
@@ -314,16 +300,12 @@ def _eight_bits(picture: "PIL.Image.Image") -> NDArray[np.uint8]:
     return np.repeat(grey[:, :, None], 3, axis=2)
 
 
-def _orientation(picture: "PIL.Image.Image") -> object:
-    """The EXIF tag; None where it is missing or unreadable. In a TIFF, Pillow has applied it already."""
+def _upright(pixels: NDArray[np.uint8], picture: "PIL.Image.Image") -> NDArray[np.uint8]:
+    """Turn pixels as EXIF says. Pillow's own `exif_transpose` fails where any other tag is damaged."""
     try:
-        return picture.getexif().get(_ORIENTATION)
+        orientation = picture.getexif().get(0x0112)  # Pillow has applied and removed that of a TIFF
     except (struct.error, KeyError, SyntaxError, TypeError, ValueError, ZeroDivisionError):
-        return None  # what Pillow forgives in a JPEG, too
-
-
-def _upright(pixels: NDArray[np.uint8], orientation: object) -> NDArray[np.uint8]:
-    # Not PIL.ImageOps.exif_transpose: it fails where any other tag is damaged.
+        return pixels  # what Pillow forgives in a JPEG, too
     if orientation in (5, 6, 7, 8):
         pixels = pixels.swapaxes(0, 1)
     if orientation in (3, 4, 7, 8):
@@ -333,12 +315,11 @@ def _upright(pixels: NDArray[np.uint8], orientation: object) -> NDArray[np.uint8
     return np.ascontiguousarray(pixels)
 
 
-type PutImage = Callable[[Image], str]
 type GetImage = Callable[[str], Image]
 
 
 def _to_json(image: Image, info: SerializationInfo) -> str:
-    put: PutImage | None = (info.context or {}).get("put_image")
+    put: Callable[[Image], str] | None = (info.context or {}).get("put_image")
     return put(image) if put else _DATA_URI + base64.b64encode(image.png()).decode()
 
 
@@ -360,7 +341,7 @@ def decode_raw(encoding: str, height: int, width: int, step: int, data: Buffer) 
 
     Raises:
         InputError: an encoding that is no 8-bit colour or grey picture, a size that `check_picture_size`
-            refuses, or fields that contradict one another; one line that says what to do.
+            refuses, or fields that contradict one another.
     """
     if encoding not in ENCODINGS:
         raise InputError(
@@ -396,7 +377,8 @@ def decode_compressed(data: Buffer, form: str = "") -> Image:
             says that is no colour picture.
     """
     encoding, transported, _ = form.partition(";")
-    if "compressedDepth" in form or (transported and encoding.startswith(NON_COLOUR_PREFIXES)):
+    lost = transported and encoding.startswith(("bayer", "16", "32", "64"))  # in a JPEG or PNG
+    if "compressedDepth" in form or lost:
         raise InputError(f"format {form!r} is no colour picture: choose the camera's colour topic")
     if not (data := bytes(data)):
         raise InputError("an empty compressed image: check the camera driver")

@@ -38,23 +38,19 @@ KEEP_STILL = "Keep the camera and the background exactly where they are."
 """Sentence added to a prompt after an edit that moved them too far."""
 MAX_REFERENCES = 13
 """The most pictures that an edit carries beside its source: Gemini's image models take 14, OpenAI's 16."""
-
-
-JOINT, TASK = "; ", ". In all: "
-"""Marks in the text of a whole task."""
+TASK = ". In all: "
+"""Mark in the text of a whole task, between the states and the task's own words."""
 
 
 class LoopArguments(TypedDict, total=False):
     """Settings of the loop: the keywords of `storyboard`, and of the drivers."""
 
     max_attempts: Required[int]
-    """Pictures of a step, at most (the paper's T)."""
     on_rejected: OnRejected
     keep: Keep
     references: References
     background: Background
     confirms: Callable[[int], bool]
-    """Tells if the Critic is asked about the end of a task of so many steps."""
 
 
 def storyboard(
@@ -71,7 +67,7 @@ def storyboard(
 
     It yields a request (a `Task`, an `Edit` or a `Candidate`) and is sent the answer; `goalreel.run` drives
     it. An accepted goal image is the source of the next step, in the editor's own size. A step in words alone
-    changes no picture. (InterleaveThinker, arXiv 2606.13679.)
+    changes no picture.
 
     Args:
         task: the instruction and the scene.
@@ -154,10 +150,7 @@ def render_step(
     *,
     on_attempt: Callable[[Attempt], object] = lambda attempt: None,
 ) -> Trajectory[StoryboardStep]:
-    """Draw and judge one step, from its source image, at most `max_attempts` times (1 or more).
-
-    `on_attempt` is called with each attempt when it has ended.
-    """
+    """Draw and judge one step, at most `max_attempts` times (1 or more); tell `on_attempt` each attempt."""
     step, segment, prompt = drawing.step, drawing.segment, drawing.step.prompt
     if prompt is None:
         return StoryboardStep(step=step, segment=segment, status="text")
@@ -186,11 +179,11 @@ def attempt(drawing: StepDrawing, prompt: str, number: int) -> Trajectory[Attemp
     it. A recorded frame is not measured: a real camera may move. A picture of another shape than its source's
     is a failure.
     """
-    task, index, source, background = drawing.task, drawing.index, drawing.source, drawing.background
-    seed = attempt_seed(task.seed, index, number)
+    source, background = drawing.source, drawing.background
+    place = {"task_id": drawing.task.id, "step": drawing.index}
+    seed = attempt_seed(drawing.task.seed, drawing.index, number)
     edit = Edit(
-        task_id=task.id,
-        step=index,
+        **place,
         attempt=number,
         image=source,
         prompt=prompt,
@@ -218,8 +211,7 @@ def attempt(drawing: StepDrawing, prompt: str, number: int) -> Trajectory[Attemp
             moved = Verdict(success=False, reasoning=measured.line, refined_prompt=still, pictures_only=True)
             return Attempt(**made, image=image, verdict=moved)
     candidate = Candidate(
-        task_id=task.id,
-        step=index,
+        **place,
         source=source,
         image=image,
         instruction=drawing.step.instruction,
@@ -244,15 +236,10 @@ def _choose(attempts: list[Attempt], keep: Keep) -> int | None:
     def rank(number: int) -> tuple[bool, bool, float, float, int]:
         verdict, measured = attempts[number].verdict, attempts[number].registration
         if verdict is None or keep == "last":
-            return (verdict is not None and verdict.success, True, -1.0, -1.0, number)
-        score, probability = verdict.score, verdict.probability
-        return (
-            verdict.success,
-            measured is None or measured.outcome != "rejected",
-            -1.0 if score is None else score,
-            -1.0 if probability is None else probability,
-            number,
-        )
+            return (attempts[number].accepted, True, -1.0, -1.0, number)
+        still = measured is None or measured.outcome != "rejected"
+        score, probability = (-1.0 if v is None else v for v in (verdict.score, verdict.probability))
+        return (verdict.success, still, score, probability, number)
 
     return max((n for n, a in enumerate(attempts) if a.image is not None), key=rank, default=None)
 
@@ -268,7 +255,7 @@ def whole_state(task: str, states: Sequence[str]) -> str:
 
     A planner may misread the task, and the task may omit something: the Critic reads both.
     """
-    return f"{JOINT.join(state.strip().rstrip('.') for state in states)}{TASK}{task.strip()}"
+    return f"{'; '.join(state.strip().rstrip('.') for state in states)}{TASK}{task.strip()}"
 
 
 def states_in(whole: str) -> str:

@@ -127,22 +127,13 @@ def _warped_back(
 ) -> Image:
     """The picture with its background where the source's is; `transform` holds in pictures of `size`."""
     width, height = picture.size
+    across, down = width / size[0], height / size[1]
     # Pixel centres: x of the small picture is (x + 0.5) * scale - 0.5 of the large one.
-    enlarge = np.array(
-        [
-            [width / size[0], 0, (width / size[0] - 1) / 2],
-            [0, height / size[1], (height / size[1] - 1) / 2],
-            [0, 0, 1],
-        ]
-    )
+    enlarge = np.array([[across, 0, (across - 1) / 2], [0, down, (down - 1) / 2], [0, 0, 1]])
     full = (enlarge @ np.vstack([transform, (0, 0, 1)]) @ np.linalg.inv(enlarge))[:2]
     options = {"flags": cv2.INTER_CUBIC | cv2.WARP_INVERSE_MAP}
     back = cv2.warpAffine(picture.pixels, full, picture.size, borderMode=cv2.BORDER_REPLICATE, **options)
-    covered = cv2.warpAffine(
-        np.full((height, width), 255, np.uint8),
-        full,
-        picture.size,
-        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-    )
+    whole = np.full((height, width), 255, np.uint8)
+    covered = cv2.warpAffine(whole, full, picture.size, flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP)
     visible = (covered == 255)[..., None]
     return Image(np.where(visible, back, source.resized(picture.size).pixels).astype(np.uint8))

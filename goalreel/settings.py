@@ -19,9 +19,6 @@ from pydantic.fields import FieldInfo
 
 from goalreel.errors import InputError
 
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
-
 
 class Frozen(BaseModel):
     """A pydantic model whose fields cannot be assigned to, and which refuses fields it does not have."""
@@ -40,10 +37,10 @@ def setting(
     json_schema_extra: JsonDict | None = None,
     **bounds: float,
 ) -> Any:
-    """Declare a field of `Settings`; a default of `...` makes it required.
+    """Declare a field of `Settings`.
 
     Args:
-        default: the default value.
+        default: the default value; `...` makes it required.
         help: one line of documentation.
         panel: the panel of `--help` that shows the option; None is the first.
         metavar: name of the value in `--help`.
@@ -70,14 +67,12 @@ class SettingError(InputError):
     @classmethod
     def of(cls, error: ValidationError) -> "SettingError":
         """Put pydantic's error into one line."""
-        problems = [(".".join(map(str, e["loc"])), _message(e)) for e in error.errors()]
-        lines = [f"{place}: {message}" if place else message for place, message in problems]
-        return cls(problems[0][0], "; ".join(lines))
-
-
-def _message(problem: "ErrorDetails") -> str:
-    unknown = problem["type"] == "extra_forbidden"
-    return "there is no such setting" if unknown else problem["msg"].removeprefix("Value error, ")
+        places, lines = [".".join(map(str, problem["loc"])) for problem in error.errors()], list[str]()
+        for place, problem in zip(places, error.errors(), strict=True):
+            unknown, message = problem["type"] == "extra_forbidden", problem["msg"]
+            message = "there is no such setting" if unknown else message.removeprefix("Value error, ")
+            lines.append(f"{place}: {message}" if place else message)
+        return cls(places[0], "; ".join(lines))
 
 
 class Settings(Frozen):
@@ -99,20 +94,12 @@ class Settings(Frozen):
 
     @classmethod
     def read(cls, values: Mapping[str, object]) -> Self:
-        """Make settings from values whose types are not known.
-
-        Raises:
-            SettingError: as the class itself.
-        """
+        """Make settings from values whose types are not known, and check them."""
         make: Any = cls
         return make(**values)
 
     def but(self, **changes: object) -> Self:
-        """Copy with some fields changed, and check the result.
-
-        Raises:
-            SettingError: as the class itself.
-        """
+        """Copy with some fields changed, and check the result."""
         return self.read({**dict(self), **changes})
 
 

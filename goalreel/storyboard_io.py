@@ -14,15 +14,13 @@ _PICTURE = re.compile(r"first\.png|(given|done)_\d+\.png|step_\d+_attempt_\d+\.p
 
 
 def save_storyboard(board: Storyboard, folder: Path | str) -> None:
-    """Write a storyboard into a folder: `images/` first, so that `storyboard.json` names no missing picture.
-
-    Pictures of a storyboard that was there before go.
+    """Write a storyboard into a folder, in place of one that was there before.
 
     Raises:
         DatasetError: the disk is full.
     """
     folder, names = Path(folder), _names(board)
-    for picture, name in names.items():
+    for picture, name in names.items():  # first, so that `storyboard.json` names no missing picture
         write_bytes(folder / name, picture.png())
     text = board.model_dump_json(indent=1, context={"put_image": names.__getitem__})
     write_bytes(folder / "storyboard.json", text.encode())

@@ -18,9 +18,8 @@ from goalreel.terms import SubGoalForm as SubGoalForm
 NO_CHANGE = 128
 
 _COLOURS = np.array([[255, 0, 255], [0, 255, 0]], np.uint8)
-_THICK, _DASH = 2, 16
-_TILE = 64
-"""Two of ResNet's tokens: the middle of a large picture would know nothing of a line around its edge."""
+_THICK, _DASH, _TILE = 2, 16, 64
+"""Pixels. A tile is two of ResNet's tokens: the middle would know nothing of a line around the edge."""
 
 
 def in_form(
@@ -51,9 +50,7 @@ def in_form(
         return bordered
     if live is None or live.shape != goal.shape:
         shape = None if live is None else live.shape
-        raise InputError(
-            f"the form {form!r} needs a live frame of the goal's shape {goal.shape}, got {shape}"
-        )
+        raise InputError(f"the form {form!r} needs a live frame of the shape {goal.shape}, got {shape}")
     if form == "difference":
         return (NO_CHANGE + (goal.astype(np.int16) - live) // 2).astype(np.uint8)
     import cv2

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal
 
 from goalreel.errors import InputError
 
@@ -75,24 +75,19 @@ def quantization_config(kind: str, library: Literal["transformers", "diffusers"]
     Raises:
         InputError: no such kind, or its package is not installed.
     """
-    if kind not in get_args(Quantize):
-        raise InputError(f"quantize is one of {', '.join(get_args(Quantize))}, got {kind!r}")
+    if kind not in BYTES:
+        raise InputError(f"quantize is one of {', '.join(BYTES)}, got {kind!r}")
     require_package("bitsandbytes" if kind == "nf4" else "torchao", f"quantize={kind!r}")
     module = importlib.import_module(library)
     if kind == "nf4":
-        return module.BitsAndBytesConfig(
-            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_compute_dtype=dtype
-        )
+        options = {"bnb_4bit_quant_type": "nf4", "bnb_4bit_compute_dtype": dtype}
+        return module.BitsAndBytesConfig(load_in_4bit=True, **options)
     from torchao.quantization import Float8WeightOnlyConfig
 
     return module.TorchAoConfig(Float8WeightOnlyConfig())
 
 
 def require_package(package: str, wanted_by: str) -> None:
-    """Check that a package is installed.
-
-    Raises:
-        InputError: it is not.
-    """
+    """Raise an InputError if a package is not installed."""
     if importlib.util.find_spec(package) is None:
         raise InputError(f"{wanted_by} needs {package}: pip install {package}")

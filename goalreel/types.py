@@ -32,6 +32,10 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1, pattern=r"\S")]
 
 
+OMITTED = Field(exclude_if=lambda value: not value)
+"""Marks a field that is left out of JSON where it is empty."""
+
+
 class Failure(Frozen):
     """A call that gave no usable answer. It is neither an acceptance nor a rejection."""
 
@@ -83,9 +87,8 @@ class Segment(Frozen):
 
     start: Annotated[int, Field(ge=0)]
     end: int
-    goal: Annotated[tuple[int, int] | None, Field(exclude_if=lambda goal: goal is None)] = None
-    """Frames [first, end) for the goal image, in which what the step claims is true; None: the last ones of
-    the segment. Left out of JSON if None."""
+    goal: Annotated[tuple[int, int] | None, OMITTED] = None
+    """Frames [first, end) in which what the step claims is true, for the goal image; None: the last ones."""
 
     @model_validator(mode="after")
     def _not_empty(self) -> "Segment":
@@ -110,10 +113,10 @@ class Step(Frozen):
     """`failed`: the recording shows an attempt without success, which is no example of the step."""
     doubts: tuple[Text, ...] = ()
     """Reasons to doubt the words, one line each. Such words are shown, but are no training data."""
-    details: Details | None = Field(default=None, exclude_if=lambda details: details is None)
-    """Further information that was asked for (`Options.details`); left out of JSON if there is none."""
-    by: Annotated[Text | None, Field(exclude_if=lambda by: by is None)] = None
-    """Maker of its words and its place, as `Claim.by` has it; None: the planner. Left out of JSON if None."""
+    details: Annotated[Details | None, OMITTED] = None
+    """Further information that was asked for (`Options.details`)."""
+    by: Annotated[Text | None, OMITTED] = None
+    """Maker of its words and its place, as `Claim.by` has it; None: the planner."""
 
     @model_validator(mode="after")
     def _says_something(self) -> "Step":
@@ -137,24 +140,18 @@ class Plan(Frozen):
     """One for each step, if the plan was read off a recorded episode; else None."""
     phases: tuple[MotionPhase, ...] = ()
     """In order and without overlap; empty unless they were requested."""
-    reasoning: Annotated[str, Field(exclude_if=lambda reasoning: not reasoning)] = ""
-    """Thoughts of the model that made it; left out of JSON if there are none."""
+    reasoning: Annotated[str, OMITTED] = ""
+    """Thoughts of the model that made it."""
 
     @model_validator(mode="after")
     def _aligned(self) -> "Plan":
-        if _overlap([phase.segment for phase in self.phases]):
-            raise ValueError("phases overlap or are out of order")
-        if self.segments is None:
-            return self
-        if len(self.segments) != len(self.steps):
+        if self.segments is not None and len(self.segments) != len(self.steps):
             raise ValueError(f"{len(self.steps)} steps but {len(self.segments)} segments")
-        if _overlap(self.segments):
-            raise ValueError("segments overlap or are out of order")
+        parts = {"phases": [phase.segment for phase in self.phases], "segments": self.segments or ()}
+        for name, segments in parts.items():
+            if any(a.end > b.start for a, b in itertools.pairwise(segments)):
+                raise ValueError(f"{name} overlap or are out of order")
         return self
-
-
-def _overlap(segments: Sequence[Segment]) -> bool:
-    return any(a.end > b.start for a, b in itertools.pairwise(segments))
 
 
 class Edit(Frozen):
@@ -170,8 +167,8 @@ class Edit(Frozen):
     seed: Annotated[int, Field(ge=0, lt=2**32)]
     segment: Segment | None = None
     """The step's frames, for an editor that takes pictures from a recording."""
-    references: Annotated[tuple[Image, ...], Field(exclude_if=lambda images: not images)] = ()
-    """Further pictures for the editor to look at, the oldest first; left out of JSON if empty."""
+    references: Annotated[tuple[Image, ...], OMITTED] = ()
+    """Further pictures for the editor to look at, the oldest first."""
 
 
 class Candidate(Frozen):
@@ -192,7 +189,7 @@ class Candidate(Frozen):
 
     @property
     def drawn_by(self) -> str:
-        """The prompt that it was drawn by."""
+        """`prompt`, or in its place `first_prompt`."""
         return self.prompt or self.first_prompt or ""
 
 
@@ -212,8 +209,8 @@ class Verdict(Frozen):
     """Score for looking good, 0-10; None if not scored."""
     pictures_only: bool = False
     """Rules checked the picture alone; nobody compared it with the words."""
-    unseen: Annotated[bool, Field(exclude_if=lambda unseen: not unseen)] = False
-    """The server showed that the Critic was not given the pictures; left out of JSON if not."""
+    unseen: Annotated[bool, OMITTED] = False
+    """The server showed that the Critic was not given the pictures."""
 
     @property
     def score(self) -> float | None:
@@ -260,7 +257,7 @@ class Attempt(Frozen):
     image: Image | None = None
     verdict: Verdict | None = None
     failure: Failure | None = None
-    registration: Annotated[Registration | None, Field(exclude_if=lambda measured: measured is None)] = None
+    registration: Annotated[Registration | None, OMITTED] = None
     """Motion of the background; None if nobody measured. A correction is in `image`."""
 
     @model_validator(mode="after")
@@ -306,7 +303,7 @@ class Alignment(Frozen):
     """Distance of the frame at the step's end from the goal image: 0 is equal, 1 is as far as the picture
     that the goal was made from; None if they were not compared."""
     reason: Text | None = None
-    """Reason why the step has no segment; None if it has one."""
+    """Reason why the step has no segment."""
 
 
 type Status = Literal["observed", "accepted", "unjudged", "rejected", "failed", "skipped", "text"]
@@ -343,8 +340,7 @@ class StoryboardStep(Frozen):
     status: Status = "skipped"
     chosen: Annotated[int, Field(ge=0)] | None = None
     alignment: Alignment | None = None
-    """The result of searching a recording for the step; None without a recording, or if the plan gave the
-    segment."""
+    """The result of searching a recording for the step; None if nobody searched."""
     claims: Claims = Claims()
     """Makers and checkers of the step's claims; by default derived from the other fields."""
 
@@ -423,10 +419,10 @@ class Storyboard(Frozen):
     """Reason why there is no plan; None if there is one."""
     phases: tuple[MotionPhase, ...] = ()
     """The motion phases of the plan."""
-    reasoning: Annotated[str, Field(exclude_if=lambda reasoning: not reasoning)] = ""
-    """The Planner's thoughts about the plan; left out of JSON if there are none."""
-    end: Annotated[EndCheck | None, Field(exclude_if=lambda end: end is None)] = None
-    """The end against the whole instruction; None if the Critic was not asked. Left out of JSON if None."""
+    reasoning: Annotated[str, OMITTED] = ""
+    """The Planner's thoughts about the plan."""
+    end: Annotated[EndCheck | None, OMITTED] = None
+    """The end against the whole instruction; None if the Critic was not asked."""
 
     @model_validator(mode="after")
     def _planned(self) -> "Storyboard":
@@ -435,10 +431,7 @@ class Storyboard(Frozen):
         return self
 
     def goal_images(self) -> tuple[Image | None, ...]:
-        """Give the goal image of each step, in the size of the task's picture.
-
-        If the task has no picture, the images keep their own size. A step without an image has None.
-        """
+        """Give the goal image of each step (None without one), in the size of the task's picture if any."""
         size = None if self.task.image is None else self.task.image.size
         goals = (step.goal_image for step in self.steps)
         return tuple(goal if goal is None or size is None else goal.resized(size) for goal in goals)
@@ -460,11 +453,7 @@ class Storyboard(Frozen):
 
     @property
     def end_checked(self) -> str:
-        """Checker of the end against the whole instruction, as in `Claim.checked`.
-
-        The Critic is asked once all steps have come off, if it can judge a task of that length. A person who
-        accepts every step counts more.
-        """
+        """Checker of the end, as in `Claim.checked`: a person who accepted every step, or the Critic."""
         checkers = {claim.checked for step in self.steps for _, claim in step.claims.items()}
         if checkers == {PERSON}:
             return PERSON
@@ -472,7 +461,7 @@ class Storyboard(Frozen):
 
     @property
     def end_doubt(self) -> str:
-        """The reason why the end may not be what was asked for, in one line; empty where nothing says so."""
+        """The reason why the end may not be what was asked for, in one line; or empty."""
         if self.end is None or self.end_checked == PERSON:
             return ""
         answer = self.end.answer
@@ -484,11 +473,8 @@ class Storyboard(Frozen):
 
 type Request = Task | Edit | Candidate
 type Answer = Plan | Image | Verdict | Failure
-ANSWER_TYPES: Mapping[Stage, type[Plan] | type[Image] | type[Verdict]] = {
-    "plan": Plan,
-    "edit": Image,
-    "judge": Verdict,
-}
+type AnswerType = type[Plan] | type[Image] | type[Verdict]
+ANSWER_TYPES: Mapping[Stage, AnswerType] = {"plan": Plan, "edit": Image, "judge": Verdict}
 """The type of each stage's answers, if not a `Failure`."""
 
 
@@ -503,8 +489,7 @@ def task_id_of(request: Request) -> str:
 
 
 type Ask = Callable[[Stage, Sequence[Request]], Sequence[Answer]]
-"""Function that calls models inside goalreel: requests of one stage go in, answer i to request i comes
-out. See `goalreel.middleware`."""
+"""Function that calls the models of a stage (`goalreel.middleware`): answer i belongs to request i."""
 
 
 class Planner(Protocol):
@@ -515,11 +500,7 @@ class Planner(Protocol):
 
 @dataclass(frozen=True)
 class ReplanContext:
-    """A storyboard in progress: its first `done` steps are done, and `image` is the scene now.
-
-    Raises:
-        ValueError: there are fewer than `done` steps.
-    """
+    """A storyboard in progress: its first `done` steps are done, and `image` is the scene now."""
 
     storyboard: Storyboard
     done: int
@@ -563,7 +544,6 @@ class PictureScores:
     semantics: float
     quality: float
     semantics_reason: str = ""
-    """The scorer's words about it."""
     quality_reason: str = ""
 
     @property
@@ -617,7 +597,7 @@ class Recording(Protocol):
     def action_names(self) -> tuple[str, ...]: ...
 
     def frames(self, camera: str, indices: Sequence[int]) -> list[Image]:
-        """Decode frames of one camera; each `Image.frame` is `CAMERA#INDEX`."""
+        """Decode frames of one camera; each names its place in `Image.frame`."""
         ...
 
 

@@ -129,7 +129,7 @@ def claim_line(claim: Claim) -> str:
     check = _CHECKERS.get(claim.checked) or f"checked by {_who(claim.checked)}"
     if claim.checked == PICTURE_CHECKS:
         check = "refused by picture checks" if claim.doubts else "passed picture checks"
-    return f"{maker}, {check}{claim.doubt_note}"
+    return f"{maker}, {check}{', in doubt' if claim.doubts else ''}"
 
 
 def claim_lines(claims: Claims) -> list[str]:

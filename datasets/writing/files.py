@@ -16,7 +16,7 @@ from typing import Any
 from goalreel.datasets.records import FOLDER
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
-from goalreel.files import copy, digest, file_digest, files_below, find, link_or_copy, read_json, write_bytes
+from goalreel.files import copy, digest, file_digest, files_below, find, read_json, write_bytes
 
 MARKS = FOLDER / "files"
 _COPIES = "copies.json"
@@ -159,7 +159,7 @@ def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
 
 def pass_file(path: Path, target: Path, root: Path) -> None:
     """Link or copy one file of the dataset in `root` to `target`."""
-    (link_or_copy if path.relative_to(root).parts[0] in _LINKED else copy)(path, target)
+    copy(path, target, link=path.relative_to(root).parts[0] in _LINKED)
 
 
 def surplus_files(source: Source, out: Path, key: str) -> list[Path]:

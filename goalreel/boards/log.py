@@ -15,7 +15,7 @@ from typing import Any, Protocol, Self
 
 from goalreel.boards.step import RedoChange, UndoChange, reference_of, stand_in
 from goalreel.errors import DatasetError, InputError, first_line
-from goalreel.files import append_lines, check_file, whole_lines
+from goalreel.files import append_lines, check_file
 from goalreel.image import Image
 
 MAX_BYTES = 64_000_000
@@ -220,7 +220,7 @@ class EventLog[E: Line, S]:
                 if file.read(len(log.last)) != log.last:
                     log = self.empty
                     file.seek(0)
-                lines = whole_lines(file.read())
+                lines = [line for line in file.read().splitlines(keepends=True) if line.endswith(b"\n")]
         except FileNotFoundError:
             return self.empty
         if not lines:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
@@ -38,9 +39,6 @@ if TYPE_CHECKING:
     from goalreel.critics.chat import Mode
 
 
-_TIMEOUT_S = 10.0
-
-
 def served_number(
     address: str, role: Role, name: str, unreached: int | None = None
 ) -> Callable[[], int | None]:
@@ -57,7 +55,7 @@ def served_number(
 
             endpoint = Endpoint(f"{address.rstrip('/')}/v1", SERVER_KEYS)
             try:
-                client = HttpClient(endpoint, timeout_s=_TIMEOUT_S, retries=0)
+                client = HttpClient(endpoint, timeout_s=10, retries=0)
                 number = json.loads(client.call("GET", f"/models/{role}").body).get(name)
             except (HttpError, ValueError, AttributeError):
                 return unreached
@@ -71,9 +69,6 @@ def confirm_steps(critic: str) -> Callable[[], int | None]:
     """Make a query of the longest task that a critic can judge as a whole: its folder or its server tells.
 
     None is any length. Where its server cannot be reached, it is 0.
-
-    Raises:
-        InputError: no such kind, or an option that does not fit.
     """
     chat = ChatName.of(critic, "critic")
     if chat is None:
@@ -87,7 +82,6 @@ def confirm_steps(critic: str) -> Callable[[], int | None]:
 
 
 type ChatRole = Literal["planner", "critic"]
-"""The roles of chat models."""
 type ChatCache = dict[str, Chat]
 """Chat models of this process by their names, so that one that is named twice is loaded once."""
 
@@ -97,7 +91,7 @@ PLAN_TOKENS = "20480"
 
 @dataclass(frozen=True)
 class ChatName:
-    """The name of a chat model, its kind and its options, which were checked."""
+    """The name of a chat model, its kind and its checked options."""
 
     name: ModelName
     kind: "Kind[Chat]"
@@ -108,7 +102,7 @@ class ChatName:
         """Read the name of a role's model; None for what is no chat model.
 
         Raises:
-            InputError: no such kind, or an option that does not fit.
+            InputError: no such kind, or an option that does not fit; so do the functions below.
         """
         model = ModelName.parse(name)
         kind = chats.get(find(role, model).name)
@@ -145,35 +139,30 @@ def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> 
     Raises:
         UserError, OSError, ModuleNotFoundError: it cannot be built.
     """
-    chat, cache = ChatName.of(name, role), {} if cache is None else cache
+    chat = ChatName.of(name, role)
     if chat is None:
-        raise InputError(
-            f"{ModelName.parse(name).plain()} is no chat model: use {', '.join(kind.form for kind in chats)}"
-        )
-    model = chat.sampled(role)
-    if chat.key is None:
-        return chat.kind.build(model, role, None)
-    if chat.key not in cache:
-        cache[chat.key] = chat.kind.build(model, role, None)
-    return cache[chat.key]
-
-
-def with_sampling(name: str, role: ChatRole) -> str:
-    """Add to a chat model's name how InterleaveThinker's checkpoints are sampled, as `ChatName.sampled`.
-
-    A name that cannot be read stays as it is: whoever builds the model says what is wrong.
-    """
-    try:
-        chat = ChatName.of(name, role)
-    except InputError:
-        return name
-    return name if chat is None else chat.sampled(role).text
+        use = ", ".join(kind.form for kind in chats)
+        raise InputError(f"{ModelName.parse(name).plain()} is no chat model: use {use}")
+    if cache is not None and chat.key in cache:
+        return cache[chat.key]
+    model = chat.kind.build(chat.sampled(role), role, None)
+    if cache is not None and chat.key is not None:
+        cache[chat.key] = model
+    return model
 
 
 def sampled(preset: Preset) -> Preset:
-    """Ask the checkpoints of a preset as `with_sampling` says; one that has both roles as a Planner."""
-    one = "planner" if preset.planner == preset.critic else "critic"
-    names = {"planner": with_sampling(preset.planner, "planner"), "critic": with_sampling(preset.critic, one)}
+    """Sample the chat models of a preset as `ChatName.sampled` says; one of both roles as a Planner.
+
+    A name that cannot be read stays as it is: whoever builds the model says what is wrong.
+    """
+    one: ChatRole = "planner" if preset.planner == preset.critic else "critic"
+    roles: dict[ChatRole, ChatRole] = {"planner": "planner", "critic": one}
+    names: dict[str, str] = {}
+    for role, asked_as in roles.items():
+        with suppress(InputError):
+            if (chat := ChatName.of(getattr(preset, role), asked_as)) is not None:
+                names[role] = chat.sampled(asked_as).text
     return preset.model_copy(update=names)
 
 
@@ -181,9 +170,6 @@ def local_chat(name: str, role: Role) -> str | None:
     """Identify the chat model in this process that a role asks by `name`, by the key of its `ChatCache`.
 
     None where it asks no chat model, or one of a server.
-
-    Raises:
-        InputError: no such kind, or an option that does not fit.
     """
     model = ModelName.parse(name)
     chat = ChatName.of(model.inner.text if find(role, model).asks_chat else name, role)
@@ -191,12 +177,10 @@ def local_chat(name: str, role: Role) -> str | None:
 
 
 def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
-    """Find the dialect that the chat model `name` is asked in: its option's, or else `default_dialect`.
-
-    None for what is no chat model.
+    """Find the dialect that the chat model `name` is asked in; None for what is no chat model.
 
     Raises:
-        InputError: no such kind, an option that does not fit, or prompts that cannot be read.
+        InputError: the dialect's prompts cannot be read.
     """
     chat = ChatName.of(name, role)
     if chat is None:
@@ -223,10 +207,7 @@ def build_planner(
     """Build the planner `name`: the Planner agent on a chat model, or one that reads recordings.
 
     The agent refuses a plan of more than `max_steps` steps (None: `chat.plan.MAX_STEPS`), and asks in
-    `dialect` (None: by the name). `wrap_chat` is put around the chat model.
-
-    Raises:
-        UserError, OSError, ModuleNotFoundError: it cannot be built.
+    `dialect` (None: by the name). `wrap_chat` is put around the chat model. Errors are those of `build_chat`.
     """
     model = ModelName.parse(name)
     kind = planners.get(find("planner", model, recordings=recordings is not None).name)
@@ -259,10 +240,7 @@ def build_critic(
 
     `mode` is "strict" for an RL checkpoint and "fast" for an SFT one; with `scores` the agent also gives 0-10
     for semantics and quality; with a `threshold` it accepts where its probability of success reaches that.
-    `dialect` and `wrap_chat` are as for `build_planner`; in the dialect `observed` there are no scores.
-
-    Raises:
-        UserError, OSError, ModuleNotFoundError: it cannot be built.
+    The rest is as for `build_planner`; in the dialect `observed` there are no scores.
     """
     model = ModelName.parse(name)
     kind = critics.get(find("critic", model, recordings=recordings is not None).name)
@@ -278,16 +256,10 @@ def build_critic(
 
 
 def build_editor(name: str, recordings: RecordingContext | None = None) -> Editor:
-    """Build the editor `name`.
-
-    Raises:
-        UserError, OSError, ModuleNotFoundError: it cannot be built.
-    """
+    """Build the editor `name`, or raise an error as `build_chat`."""
     model = ModelName.parse(name)
-    kind_name = find("editor", model, recordings=recordings is not None).name
-    kind = editors.get(kind_name)
-    if kind is None:
-        raise ValueError(f"{kind_name} is no kind of editor")
+    kind = editors.get(find("editor", model, recordings=recordings is not None).name)
+    assert kind is not None, "an editor's kind is registered with `editors`"
     parts = tuple(build_editor(part.text, recordings) for part in model.parts or ())
     return kind.build(model, "editor", recordings, None, parts)
 
@@ -300,9 +272,6 @@ def load(
     journal: Journal | None = None,
 ) -> ModelSet:
     """Load the models of a preset. A local chat model that is both planner and critic is loaded once.
-
-    Examples:
-        >>> model_set = goalreel.load_models("nano")  # doctest: +SKIP
 
     Args:
         preset: the name of a preset that comes with goalreel, the path of your own, or a `Preset`.
@@ -344,16 +313,12 @@ def load(
     notes: tuple[tuple[Role, str], ...] = tuple(
         (role, how.note) for role, how in dialects.items() if how is not None and how.note
     )
+    uncached = frozenset(role for role in ROLES if not role_kinds[role].predicts)
     model_set = ModelSet(
         planner.model if "planner" in roles else planner,
         editor.model if "editor" in roles else editor,
         critic.model if "critic" in roles else critic,
-        Provenance(
-            chosen,
-            notes,
-            frozenset(role for role in ROLES if not role_kinds[role].predicts),
-            digest_of(examples),
-        ),
+        Provenance(chosen, notes, uncached, digest_of(examples)),
         frozenset[Stage](STAGE_OF_ROLE[role] for role in ROLES if is_remote(role, chosen.model_name(role))),
         live_critic,
         planner_apart(chosen, role_kinds),
@@ -367,7 +332,11 @@ def _lazy_models(
 ) -> tuple[Lazy[Planner], Lazy[Editor], Lazy[Critic], Lazy[Critic] | None]:
     """(planner, editor, critic, live critic), none of them loaded."""
     cache: ChatCache = {}
-    observed = _observed(dialects["critic"])
+    observed, edited = None, dialects["critic"]
+    if edited is not None and edited.name == "own":
+        from goalreel.chat.dialects.own import ObservedDialect
+
+        observed = ObservedDialect()  # for frames of a camera, in which nothing was edited
     takes_frames = all(find("editor", editor).needs_recording for editor in _editors(preset))
     planner = Lazy(
         lambda: build_planner(
@@ -384,7 +353,7 @@ def _lazy_models(
             mode=preset.critic_mode,
             scores=preset.critic_scores,
             threshold=preset.critic_threshold,
-            dialect=observed if observed is not None and takes_frames else dialects["critic"],
+            dialect=observed if observed is not None and takes_frames else edited,
         )
     )
     if observed is None or preset.critic_live != "observed":
@@ -402,31 +371,8 @@ def planner_apart(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> bool:
     return chat is not None and others and chat != local_chat(preset.critic, "critic")
 
 
-def _observed(dialect: "Dialect | None") -> "Dialect | None":
-    """The dialect for frames of a camera, in which nothing was edited: `own` alone has a counterpart."""
-    if dialect is None or dialect.name != "own":
-        return None
-    from goalreel.chat.dialects.own import ObservedDialect
-
-    return ObservedDialect()
-
-
-def recording_readers(preset: Preset) -> list[str]:
-    """List the names in a preset of models that only read recordings.
-
-    Raises:
-        InputError: a name of no kind.
-    """
-    return [getattr(preset, role) for role, kind in kinds_of(preset).items() if kind.needs_recording]
-
-
 def kinds_of(preset: Preset, recordings: bool = True) -> dict[Role, AnyKind]:
-    """Find the kind of each model that a preset names, and check the models' options.
-
-    Raises:
-        InputError: a name of no kind, or without `recordings` one of a kind that reads them; an option that
-            does not fit.
-    """
+    """Find the kind of each model that a preset names, and check it as `check_name` does."""
     return {role: check_name(role, preset.model_name(role), recordings) for role in ROLES}
 
 
@@ -445,11 +391,7 @@ def _check_segments(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> None:
 
 
 def check_references(references: References, editor: ModelName) -> None:
-    """Check that an editor takes more pictures beside the one that it edits, where it is to be shown some.
-
-    Raises:
-        InputError: it does not, or there is no such editor.
-    """
+    """Refuse an editor that takes no pictures beside the one that it edits, where it is to be shown some."""
     if references != "none" and "references" not in works_of(editor):
         raise InputError(
             f"--references {references}: {editor.plain()} takes one picture an edit: leave that out, or use "
@@ -458,11 +400,7 @@ def check_references(references: References, editor: ModelName) -> None:
 
 
 def works_of(editor: ModelName) -> set[str]:
-    """Tell what an editor does (`Kind.works`).
-
-    Raises:
-        InputError: there is no such editor.
-    """
+    """Tell what an editor does (`Kind.works`)."""
     if editor.parts:
         draw, edit = map(works_of, editor.parts)
         return draw & {"text-to-image"} | edit - {"text-to-image"}
@@ -470,11 +408,7 @@ def works_of(editor: ModelName) -> set[str]:
 
 
 def check_first(models: ModelSet, pictures: Iterable[bool]) -> None:
-    """Check that the editor can begin tasks, before anybody plans: `pictures` tells which have a picture.
-
-    Raises:
-        InputError: it only edits, and a task has no picture; or it only draws, and a task has one.
-    """
+    """Refuse an editor that cannot begin tasks, before anybody plans: `pictures` tells which have one."""
     editor, have = models.provenance.preset.model_name("editor"), set(pictures)
     try:
         works, name = works_of(editor), editor.plain()
@@ -515,7 +449,6 @@ def check_name(role: Role, name: ModelName, recordings: bool = True) -> AnyKind:
 
 
 def _check_chat(role: Role, name: ModelName) -> None:
-    """Check the chat model that a name goes on with, and its options."""
     kind = chats.get(find(role, name.inner).name)
     if kind is None:
         use = ", ".join(f"{name.kind}:{kind.form}" for kind in chats)
@@ -549,16 +482,13 @@ def choose_models(
         if given := [name for name, value in {"preset": preset, **chosen}.items() if value is not None]:
             raise InputError(f"models and {given[0]} both say which models to ask: leave one of them out")
         return models
-    names: dict[str, str] = {role: model for role, model in chosen.items() if isinstance(model, str)}
-    objects: dict[Role, Any] = {
-        role: model for role, model in chosen.items() if model is not None and role not in names
-    }
+    given_models = {role: model for role, model in chosen.items() if model is not None}
+    names: dict[str, str] = {role: model for role, model in given_models.items() if isinstance(model, str)}
+    objects: dict[Role, Any] = {role: model for role, model in given_models.items() if role not in names}
     for role, model in objects.items():
-        method = STAGE_OF_ROLE[role]
+        method, name = STAGE_OF_ROLE[role], type_name(model)
         if isinstance(model, type) or not callable(getattr(model, method, None)):
-            raise TypeError(
-                f"{role} is a model's name or an object with a method {method}(), not {type_name(model)}"
-            )
+            raise TypeError(f"{role} is a model's name or an object with a method {method}(), not {name}")
     if preset is None and len(objects) == len(ROLES):
         return ModelSet(**objects)
     if isinstance(preset, Preset):
@@ -570,11 +500,7 @@ def choose_models(
 
 
 def as_folder(folder: object, argument: str) -> Path:
-    """Read the path of a folder.
-
-    Raises:
-        TypeError: it is no path.
-    """
+    """Read the path of a folder; raise TypeError if it is none."""
     if not isinstance(folder, str | PathLike):
         raise TypeError(f"{argument} is a folder's path, not {type_name(folder)}")
     return Path(folder)

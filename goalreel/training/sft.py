@@ -13,14 +13,7 @@ from goalreel.checkpoints import located
 from goalreel.training.card import BASE, PURPOSE, agent_card, write_card
 from goalreel.training.config import SftConfig
 from goalreel.training.loading import adapters, freeze, load
-from goalreel.training.rows import (
-    Collator,
-    Length,
-    LengthSampler,
-    length,
-    read_rows,
-    short_enough,
-)
+from goalreel.training.rows import Collator, Length, LengthSampler, length, read_rows, short_enough
 from goalreel.training.run import (
     begin,
     check_sharded,

@@ -12,14 +12,7 @@ from support.cli import invoke
 from support.tiny_pipelines import tiny_pipeline
 
 from goalreel.models import presets
-from goalreel.models.memory import (
-    CHAT_GB,
-    CONTEXT_GB,
-    EDIT_GB,
-    memory_of,
-    model_gb,
-    quantized_gb,
-)
+from goalreel.models.memory import CHAT_GB, CONTEXT_GB, EDIT_GB, memory_of, model_gb, quantized_gb
 from goalreel.types import ROLES
 
 LOCAL = ("klein", "klein-4b", "klein-48gb", "klein-24gb")

@@ -13,15 +13,7 @@ from goalreel.models.journal import Journal
 from goalreel.models.load import build_chat, build_editor, build_planner, dialect_of, load
 from goalreel.models.model_set import ModelSet
 from goalreel.models.names import PUBLIC_OPTIONS, ModelName, ModelOptions
-from goalreel.models.registry import (
-    ModelSpec,
-    RecordingContext,
-    Registry,
-    find,
-    forms,
-    is_remote,
-    kinds,
-)
+from goalreel.models.registry import ModelSpec, RecordingContext, Registry, find, forms, is_remote, kinds
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.loading import build_models
 from goalreel.streaming.model_caller import one_line

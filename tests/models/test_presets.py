@@ -9,7 +9,7 @@ from goalreel.editors import catalogue
 from goalreel.errors import InputError
 from goalreel.files import MAX_BYTES
 from goalreel.models import presets
-from goalreel.models.load import load, sampled, with_sampling
+from goalreel.models.load import load, sampled
 from goalreel.models.model_set import Provenance
 
 OWN = "planner: hf:a\neditor: server:http://h\ncritic: difference\nmax_attempts: 2\nkeep: last\n"
@@ -53,7 +53,8 @@ def test_klein_is_the_papers():
     ],
 )
 def test_the_published_dialect_brings_its_sampling_and_limit(name, role, asked):
-    assert with_sampling(name, role) == name + asked
+    models = {"planner": "kinematic", "critic": "difference", role: name}
+    assert getattr(sampled(presets.load("nano", **models)), role) == name + asked
 
 
 def test_one_checkpoint_in_both_roles_is_asked_alike():

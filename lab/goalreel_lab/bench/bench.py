@@ -15,7 +15,7 @@ from goalreel.annotator.statistics import Measurement
 from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.models.journal import Journal
-from goalreel.models.load import load, recording_readers
+from goalreel.models.load import kinds_of, load
 from goalreel.models.model_set import Lazy, ModelSet, Provenance
 from goalreel.models.presets import Preset
 from goalreel.models.registry import RecordingContext
@@ -130,7 +130,7 @@ def evaluate(order: BenchConfig, progress: OnProgress) -> BenchReport:
     """
     preset = order.preset
     parts: list[BenchPart] = [part for part in PARTS if part in order.parts]
-    read = recording_readers(preset)
+    read = [getattr(preset, role) for role, kind in kinds_of(preset).items() if kind.needs_recording]
     if parts != ["annotate"] and read:
         raise InputError(f"{read[0]} only reads recordings: it has --parts annotate")
     if "annotate" in parts and order.view != PLAIN:

@@ -15,7 +15,7 @@ from goalreel.errors import InputError
 from goalreel.files import exclusive
 from goalreel.middleware import AskAdapter, ask_model
 from goalreel.models.journal import Journal
-from goalreel.models.load import load, recording_readers
+from goalreel.models.load import load
 from goalreel.models.names import fingerprint_of
 from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
@@ -185,8 +185,6 @@ def _models(order: PolicyConfig, arms: Collection[GoalArm], journal: Journal) ->
     """Load the models that the arms need; None where they need none."""
     if not set(arms) & set(PREDICTED):
         return None
-    if read := recording_readers(order.preset):
-        raise InputError(f"{read[0]} only reads recordings: it can predict no goal image")
     roles: Sequence[Role] = ROLES if set(arms) & set(GATES) else ("editor", "critic")
     models = load(order.preset, roles=roles)
     breaker = CircuitBreaker(rule_roles(models), strict=True)
