@@ -1,7 +1,7 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
-from collections.abc import Collection, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Collection, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from goalreel.checkpoints import located
 from goalreel.details import WATCHED
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from goalreel.types import Critic, Edit, Editor, Failure, Planner
 
 OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
+SERVER = "A goalreel server (`goalreel serve`), asked for the role."
 
 
 @chats.kind(
@@ -42,13 +43,7 @@ def _openai(spec: ModelSpec[HttpOptions]) -> "Chat":
     return OpenAIChat(spec.name.model, base_url=spec.name.url, **spec.options.loading)
 
 
-@chats.kind(
-    "server:URL",
-    "A goalreel server (`goalreel serve`), asked for the role.",
-    HttpOptions,
-    extra="api",
-    remote=True,
-)
+@chats.kind("server:URL", SERVER, HttpOptions, extra="api", remote=True)
 def _server(spec: ModelSpec[HttpOptions]) -> "Chat":
     from goalreel.chat.openai import OpenAIChat
 
@@ -60,16 +55,9 @@ def _server(spec: ModelSpec[HttpOptions]) -> "Chat":
 def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.kinematic import KinematicPlanner
 
-    context = spec.required_recordings
-    return KinematicPlanner(
-        context.recordings,
-        context.granularity,
-        context.layout,
-        context.camera,
-        context.with_phases,
-        context.last_retreat,
-        context.steps,
-    )
+    asked = spec.required_recordings
+    words = asked.with_phases, asked.last_retreat, asked.steps
+    return KinematicPlanner(asked.recordings, asked.granularity, asked.layout, asked.camera, *words)
 
 
 @planners.kind(
@@ -82,9 +70,8 @@ def _examples(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.examples.hand_cues import cues_of
     from goalreel.planners.examples.planner import ExamplesPlanner
 
-    context = spec.required_recordings
-    cues = cues_of(context.layout)
-    return ExamplesPlanner(context.recordings, context.examples, _kinematic(spec), cues)
+    asked = spec.required_recordings
+    return ExamplesPlanner(asked.recordings, asked.examples, _kinematic(spec), cues_of(asked.layout))
 
 
 @planners.kind(
@@ -96,8 +83,7 @@ def _examples(spec: ModelSpec[ModelOptions]) -> "Planner":
 def _rows(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.rows import RowsPlanner
 
-    context = spec.required_recordings
-    return RowsPlanner(context.recordings, context.labels)
+    return RowsPlanner(spec.required_recordings.recordings, spec.required_recordings.labels)
 
 
 @planners.kind(
@@ -155,14 +141,10 @@ def _works(name: ModelName) -> Collection[str]:
     return works_of(located(name.target) if name.kind else name.target, by_name=not name.kind)
 
 
-@editors.kind(
-    "diffusers:DIR",
-    "A diffusers pipeline that takes a prompt and a picture.",
-    EditorOptions,
-    extra="gpu",
-    shared=True,
-    works=_works,
-)
+_LOCAL: dict[str, Any] = {"options": EditorOptions, "extra": "gpu", "shared": True, "works": _works}
+
+
+@editors.kind("diffusers:DIR", "A diffusers pipeline that takes a prompt and a picture.", **_LOCAL)
 def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
 
@@ -195,12 +177,7 @@ _register_remote("interleavethinker:URL", "InterleaveThinker's own edit server."
 
 
 @editors.kind(
-    CATALOGUE,
-    "An editor of the catalogue, such as flux2-klein-4b; FOLDER holds its weights.",
-    EditorOptions,
-    extra="gpu",
-    shared=True,
-    works=_works,
+    CATALOGUE, "An editor of the catalogue, such as flux2-klein-4b; FOLDER holds its weights.", **_LOCAL
 )
 def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
@@ -216,15 +193,14 @@ class SplitEditor:
 
     def edit(self, edits: "Sequence[Edit]") -> "list[Image | Failure]":
         """Answer i belongs to edit i, from either model."""
-        groups = {draws: [e for e in edits if (e.image is None) == draws] for draws in self._models}
-        answers = {
-            draws: iter(model.edit(groups[draws]) if groups[draws] else ())
-            for draws, model in self._models.items()
-        }
+        answers: dict[bool, Iterator[Image | Failure]] = {}
+        for draws, model in self._models.items():
+            group = [e for e in edits if (e.image is None) == draws]
+            answers[draws] = iter(model.edit(group) if group else ())
         return [next(answers[e.image is None]) for e in edits]
 
     def probe(self) -> str | None:
-        """Ask both editors' servers whether they are there, as `goalreel.http.probe.probe` says."""
+        """Ask both editors' servers whether they are there (`goalreel.http.probe.probe`)."""
         from goalreel.http.probe import probe
 
         remarks = [r for model in self._models.values() if (r := probe(model)) is not None]
@@ -241,5 +217,4 @@ def _split(spec: ModelSpec[ModelOptions]) -> "Editor":
 def _hindsight(spec: ModelSpec[ModelOptions]) -> "Editor":
     from goalreel.editors.hindsight import HindsightEditor
 
-    context = spec.required_recordings
-    return HindsightEditor(context.recordings, context.camera)
+    return HindsightEditor(spec.required_recordings.recordings, spec.required_recordings.camera)

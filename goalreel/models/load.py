@@ -145,7 +145,7 @@ def build_chat(name: str, *, role: ChatRole, cache: ChatCache | None = None) -> 
         raise InputError(f"{ModelName.parse(name).plain()} is no chat model: use {use}")
     if cache is not None and chat.key in cache:
         return cache[chat.key]
-    model = chat.kind.build(chat.sampled(role), role, None)
+    model = chat.kind.build(chat.sampled(role), role)
     if cache is not None and chat.key is not None:
         cache[chat.key] = model
     return model
@@ -213,7 +213,7 @@ def build_planner(
     kind = planners.get(find("planner", model, recordings=recordings is not None).name)
     if kind is not None and kind.asks_chat:
         chat = wrap_chat(build_chat(model.inner.text, role="planner", cache=cache))
-        return kind.build(model, "planner", recordings, chat)
+        return kind.build(model, "planner", recordings, chat=chat)
     if kind is not None:
         return kind.build(model, "planner", recordings)
     from goalreel.chat.dialects import OWN
@@ -261,7 +261,7 @@ def build_editor(name: str, recordings: RecordingContext | None = None) -> Edito
     kind = editors.get(find("editor", model, recordings=recordings is not None).name)
     assert kind is not None, "an editor's kind is registered with `editors`"
     parts = tuple(build_editor(part.text, recordings) for part in model.parts or ())
-    return kind.build(model, "editor", recordings, None, parts)
+    return kind.build(model, "editor", recordings, editors=parts)
 
 
 def load(

@@ -47,14 +47,8 @@ class Provenance:
     examples: str | None = None
     """Digest of the labelled episodes that the planner carries over, or is shown."""
 
-    @classmethod
-    def of_classes(cls, models: Mapping[Role, object]) -> "Provenance":
-        """Name models that have no name by their classes."""
-        names = {role: class_name(model) for role, model in models.items()}
-        return cls(Preset.model_validate({**names, "max_attempts": 3}), uncached=frozenset(ROLES))
-
     def with_classes(self, models: Mapping[Role, object]) -> "Provenance":
-        """The same, with models in some roles that go by their classes."""
+        """The same, with models in some roles that have no names and go by their classes."""
         names: dict[str, str] = {role: class_name(model) for role, model in models.items()}
         notes = tuple(note for note in self.notes if note[0] not in models)
         preset = self.preset.model_copy(update=names)
@@ -62,7 +56,7 @@ class Provenance:
 
     def display_names(self) -> dict[str, str]:
         """Role -> the model's name for a reader, without a secret, and the note on how it is asked."""
-        names: dict[str, str] = {role: self.preset.model_name(role).text for role in ROLES}
+        names: dict[str, str] = {role: getattr(self.preset, role) for role in ROLES}
         return display_names(names, dict[str, str](self.notes))
 
     def identities(self) -> dict[Role, str]:
@@ -86,15 +80,15 @@ class Provenance:
         """
         preset, model = self.preset, self.preset.model_name(role)
         name = model.text if model.nameless else model.identity()
-        options: dict[Role, str] = {
-            "planner": f" {preset.max_steps}{f' {self.examples}' if self.examples else ''}",
-            "editor": "",
-            "critic": f" {preset.critic_mode} {preset.critic_scores} {preset.critic_threshold}",
-        }
-        return f"{name}{options[role]}{dict(self.notes).get(role, '')} {model.fingerprint()}"
+        options = ""
+        if role == "planner":
+            options = f" {preset.max_steps}{f' {self.examples}' if self.examples else ''}"
+        elif role == "critic":
+            options = f" {preset.critic_mode} {preset.critic_scores} {preset.critic_threshold}"
+        return f"{name}{options}{dict(self.notes).get(role, '')} {model.fingerprint()}"
 
     def keys(self) -> dict[Stage, str]:
-        """Stage -> the key of its model, for those whose answers a journal holds."""
+        """Map stages to the keys of their models, for those whose answers a journal holds."""
         return {STAGE_OF_ROLE[role]: self.key(role) for role in ROLES if role not in self.uncached}
 
 
@@ -127,15 +121,12 @@ class Lazy[M: Planner | Editor | Critic]:
         return self.__dict__.get("model")
 
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
-        """Let the model plan."""
         return cast(Planner, self.model).plan(tasks)
 
     def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        """Let the model draw."""
         return cast(Editor, self.model).edit(edits)
 
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
-        """Let the model judge."""
         return cast(Critic, self.model).judge(candidates)
 
     def probe(self) -> str | None:
@@ -176,10 +167,10 @@ class ModelSet:
 
     @property
     def provenance(self) -> Provenance:
-        """Provenance of the answers. Models without names go by their classes; no journal keeps their
-        answers."""
+        """Provenance of the answers; models without names go by their classes."""
         models: dict[Role, object] = {"planner": self.planner, "editor": self.editor, "critic": self.critic}
-        return self.names or Provenance.of_classes(models)
+        unnamed = Preset(planner="own", editor="own", critic="own", max_attempts=3)
+        return self.names or Provenance(unnamed).with_classes(models)
 
     @property
     def ask(self) -> Ask:
@@ -187,18 +178,14 @@ class ModelSet:
         return ask_models(self.planner, self.editor, self.critic)
 
     def with_models(self, models: Mapping[Role, Any]) -> "ModelSet":
-        """Replace models in some roles by objects of your own. They go by their classes; no journal keeps
-        their answers."""
+        """Replace models in some roles by objects of your own, whose answers no journal keeps."""
         if not models:
             return self
-        names = self.provenance.with_classes(models)
-        remote = self.remote - {STAGE_OF_ROLE[role] for role in models}
-        live_critic, limit = self.live_critic, self.critic_steps
+        facts: dict[str, Any] = {"names": self.provenance.with_classes(models)}
+        facts["remote"] = self.remote - {STAGE_OF_ROLE[role] for role in models}
         if "critic" in models:
-            live_critic, limit = None, no_limit
-        return replace(
-            self, **models, names=names, remote=remote, live_critic=live_critic, critic_steps=limit
-        )
+            facts |= {"live_critic": None, "critic_steps": no_limit}
+        return replace(self, **models, **facts)
 
     def loop_arguments(self, on_rejected: OnRejected, *, confirm: bool = True) -> LoopArguments:
         """Return the keywords of the loop; without `confirm` nobody is asked about the end."""
@@ -211,8 +198,7 @@ class ModelSet:
 
     @property
     def plans_first(self) -> bool:
-        """True to make all plans first and then free the planner, which takes GPU memory from the others.
-        It never sees a generated picture."""
+        """True to make all plans first and then free the planner, which takes GPU memory from the others."""
         return self.planner_apart and isinstance(self.planner, Lazy) and has_gpu()
 
     def free_planner(self) -> None:
@@ -228,13 +214,15 @@ class ModelSet:
         Raises:
             UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
         """
-        models = (self.planner, self.editor, self.critic, self.live_critic)
-        for role, model in zip(ROLES, models, strict=False):
-            if isinstance(model, Lazy) and self.names is not None:  # all of them, before the first is loaded
-                self.names.preset.model_name(role).check_folders()
-        loaded: tuple[Role, ...] = (*ROLES, "critic")
-        for role, model in zip(loaded, models, strict=True):
-            if isinstance(model, Lazy) and role in roles:
+        lazy: list[tuple[Role, Lazy[Any]]] = []
+        for role, model in zip(ROLES, (self.planner, self.editor, self.critic), strict=True):
+            lazy += [(role, model)] if isinstance(model, Lazy) else []
+        for role, _ in lazy if self.names else ():  # all of them, before the first is loaded
+            self.provenance.preset.model_name(role).check_folders()
+        if isinstance(self.live_critic, Lazy):
+            lazy.append(("critic", self.live_critic))
+        for role, model in lazy:
+            if role in roles:
                 if loading is not None:
                     loading(role)
                 _ = model.model

@@ -15,6 +15,7 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -59,15 +60,33 @@ class DialectOptions(ModelOptions):
     """InterleaveThinker's clone, whose prompts that dialect uses. Default: `GOALREEL_INTERLEAVETHINKER`."""
 
 
-class HfOptions(DialectOptions):
-    """Options that may follow `hf:DIR?`; see `goalreel.chat.hf.HfChat.load`."""
+class LocalOptions(ModelOptions):
+    """Options of a model in this process."""
 
     device: Annotated[str | None, Runtime] = None
     """Device that it computes on, such as `cuda:1`. Default: a GPU if there is one."""
     dtype: str | None = None
     """Such as `bfloat16`. Default: bfloat16 on a GPU, else float32."""
     batch_size: Annotated[Positive | None, Runtime] = None
-    """Questions in one call, at most. Default: 8."""
+    """Requests in one call, at most. Default: 8."""
+    quantize: Quantize | None = None
+    """Store weights as `fp8` or `nf4`; needs `goalreel[quantize]`, and `nf4` a GPU."""
+
+
+class RemoteOptions(ModelOptions):
+    """Options of a model behind a server."""
+
+    concurrency: Annotated[Positive | None, Runtime] = None
+    """Requests in progress at once. Default: 16, of an editor 8."""
+    timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
+    """Seconds that one try may take. Default: 120, of an editor 300."""
+    retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
+    """Times that a server that is busy or out of reach is asked again. Default: 5, of an editor 4."""
+
+
+class HfOptions(LocalOptions, DialectOptions):
+    """Options that may follow `hf:DIR?`; see `goalreel.chat.hf.HfChat.load`."""
+
     max_new_tokens: Positive | None = None
     """Longest reply, in tokens. Default: 4096."""
     temperature: Annotated[float, Field(ge=0)] | Literal["checkpoint"] | None = None
@@ -78,11 +97,9 @@ class HfOptions(DialectOptions):
     """For sampling: the number of tokens to draw from."""
     processor: str | None = None
     """The folder or repository to take the processor from. Default: the checkpoint."""
-    quantize: Quantize | None = None
-    """Store weights as `fp8` or `nf4`; needs `goalreel[quantize]`."""
 
 
-class HttpOptions(DialectOptions):
+class HttpOptions(RemoteOptions, DialectOptions):
     """Options that may follow `openai:MODEL@URL?` and `server:URL?`; see `chat.openai.OpenAIChat`."""
 
     temperature: Annotated[float, Field(ge=0, le=100)] | Literal["checkpoint"] | None = None
@@ -93,44 +110,23 @@ class HttpOptions(DialectOptions):
     """For sampling: the probability mass to draw from."""
     top_k: Annotated[int, Field(ge=0)] | None = None
     """For sampling: the number of tokens to draw from. OpenAI itself has none."""
-    concurrency: Annotated[Positive | None, Runtime] = None
-    """Requests in progress at once. Default: 16."""
-    timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
-    """Seconds that one try may take. Default: 120."""
-    retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
-    """Number of times that a server that is busy or out of reach is asked again. Default: 5."""
     jpeg_quality: Annotated[int, Field(ge=1, le=100)] | None = None
     """1 to 100 sends pictures as JPEG. Default: PNG."""
     extra: Json[dict[str, Any]] | None = None
     """More fields of each request, as JSON: `{"reasoning_effort":"low"}`."""
 
 
-class EditorOptions(ModelOptions):
+class EditorOptions(LocalOptions):
     """Options that may follow `diffusers:DIR?` or a catalogue name; see `goalreel.editors.diffusers`."""
 
-    device: Annotated[str | None, Runtime] = None
-    """Device that it computes on, such as `cuda:1`. Default: a GPU if there is one."""
-    dtype: str | None = None
-    """Such as `bfloat16`. Default: bfloat16 on a GPU, else float32."""
-    batch_size: Annotated[Positive | None, Runtime] = None
-    """Edits in one call, at most."""
     offload: Annotated[Literal["model"] | None, Runtime] = None
     """`model` keeps one part on the GPU at a time."""
-    quantize: Quantize | None = None
-    """Store weights as `fp8` or `nf4`; needs `goalreel[quantize]`, and `nf4` a GPU."""
     lora: str | None = None
     """A folder with LoRA weights, as diffusers' training scripts write it."""
 
 
-class RemoteEditorOptions(ModelOptions):
+class RemoteEditorOptions(RemoteOptions):
     """Options that may follow any editor's address; see `goalreel.editors.remote.RemoteEditor`."""
-
-    concurrency: Annotated[Positive | None, Runtime] = None
-    """Requests in progress at once. Default: 8."""
-    timeout_s: Annotated[Annotated[float, Field(gt=0)] | None, Runtime] = None
-    """Seconds that one try may take. Default: 300."""
-    retries: Annotated[Annotated[int, Field(ge=0)] | None, Runtime] = None
-    """Number of times that a server that is busy or out of reach is asked again. Default: 4."""
 
 
 class ServiceEditorOptions(RemoteEditorOptions):
@@ -156,30 +152,19 @@ _ADDRESS = re.compile(r"(^|[@:])[A-Za-z][\w+.-]*://.*")
 
 
 def _shown(option: str, value: str) -> str:
-    """The value of an option to show, unless it may be a secret."""
+    """The value of an option to show, unless it, or a text in `extra`, may be a secret."""
     if option == "extra":
-        return public_json(unquote_plus(value))
+        with suppress(ValueError, RecursionError):
+            return json.dumps(_hidden(json.loads(unquote_plus(value))), separators=(",", ":"))
     return value if option in PUBLIC_OPTIONS else "***"
 
 
-def public_json(text: str) -> str:
-    """Show fields of a request; a text in them may be a key.
-
-    >>> public_json('{"steps": 4, "api_key": "hunter2"}')
-    '{"steps":4,"api_key":"***"}'
-    """
-
-    def hidden(value: object) -> object:
-        if isinstance(value, dict):
-            return {key: hidden(inner) for key, inner in value.items()}
-        if isinstance(value, list):
-            return [hidden(inner) for inner in value]
-        return "***" if isinstance(value, str) else value
-
-    try:
-        return json.dumps(hidden(json.loads(text)), separators=(",", ":"))
-    except (ValueError, RecursionError):
-        return "***"
+def _hidden(value: object) -> object:
+    if isinstance(value, dict):
+        return {key: _hidden(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_hidden(inner) for inner in value]
+    return "***" if isinstance(value, str) else value
 
 
 def fingerprint_of(folder: Path) -> str:
@@ -239,11 +224,7 @@ class ModelName:
         return {name: values[-1] for name, values in options.items()}
 
     def filled(self, options: Mapping[str, str]) -> "ModelName":
-        """Add options that the name does not have yet.
-
-        >>> ModelName.parse("hf:some/repo?dtype=float32").filled({"dtype": "bfloat16", "top_k": "1"}).query
-        'dtype=float32&top_k=1'
-        """
+        """Add options that the name does not have yet."""
         more = [f"{key}={value}" for key, value in options.items() if key not in self.options]
         joint = "&" if self.query else "?"
         return ModelName.parse(f"{self.text}{joint}{'&'.join(more)}") if more else self
@@ -264,15 +245,10 @@ class ModelName:
         return split_model(self.target)[1]
 
     def plain(self) -> str:
-        """The name without its options, and without the credentials that an address in it may carry.
-
-        >>> ModelName.parse("server:http://me:secret@there:8000?dialect=own").plain()
-        'server:http://there:8000'
-        """
+        """The name without its options, and without the credentials that an address in it may carry."""
         if self.parts:
             return "+".join(part.plain() for part in self.parts)
-        name = f"{self.kind}:{self.target}" if self.kind else self.target
-        return public_address(name)
+        return public_address(f"{self.kind}:{self.target}" if self.kind else self.target)
 
     def public(self) -> str:
         """The name to show: without credentials, and without the values of options that might hold some.
@@ -294,8 +270,6 @@ class ModelName:
 
         >>> ModelName.parse("openai:gpt@http://node7:8000/v1?top_p=0.9&concurrency=4").identity()
         'openai:gpt?top_p=0.9'
-        >>> ModelName.parse("server:http://node7:8000").identity()
-        'server'
         """
         if self.parts:
             return "+".join(part.identity() for part in self.parts)
@@ -318,11 +292,7 @@ class ModelName:
         return address is not None and address[1] != "@"
 
     def brief(self) -> str:
-        """The model alone: without its kind, its options, and the folder or address that it is kept in.
-
-        >>> ModelName.parse("hf:/models/some-planner?dtype=float32").brief()
-        'some-planner'
-        """
+        """The model alone: without its kind, its options, and the folder or address that it is kept in."""
         if self.parts:
             return "+".join(part.brief() for part in self.parts)
         model = split_model(self.plain())[0] if self.kind else self.plain().partition("@")[0]

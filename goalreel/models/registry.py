@@ -78,7 +78,6 @@ class RecordingContext:
 CATALOGUE, SPLIT = "NAME[@FOLDER]", "NAME+EDITOR"
 """The editors' kinds without a kind in front."""
 _ADVICE = "put it into the environment variable GOALREEL_API_KEY"
-_KEYED = re.compile(r"://[^/]*@")
 _SECRET = re.compile(r"(key|token|secret|auth|bearer|passw.*|credentials?|signature)$", re.IGNORECASE)
 
 
@@ -98,11 +97,7 @@ class ModelSpec[O: ModelOptions]:
 
     @property
     def required_recordings(self) -> "RecordingContext":
-        """The recordings to read.
-
-        Raises:
-            ValueError: there are none, for the kind does not say that it needs them.
-        """
+        """The recordings of a kind that was registered with `needs_recording`."""
         if self.recordings is None:
             raise ValueError(f"{self.name.plain()}: register its kind with needs_recording")
         return self.recordings
@@ -121,7 +116,7 @@ class Kind[M]:
     make: Callable[[ModelSpec[Any]], M]
     """The registered function: makes a model from its checked options."""
     extra: str | None = None
-    """The extra of goalreel that it needs (see `goalreel.extras.EXTRAS`)."""
+    """The extra of goalreel that it needs (`goalreel.extras.EXTRAS`)."""
     needs_recording: bool = False
     """It reads its answers off a recording."""
     predicts: bool = True
@@ -129,21 +124,15 @@ class Kind[M]:
     shared: bool = False
     """It runs in this process: one that is named for two roles is loaded once."""
     remote: bool = False
-    """It answers from a server, in any thread: it is asked while other models are at work, in several calls
-    at once."""
+    """It answers from a server, in any thread, in several calls at once, and while other models work."""
     asks_chat: bool = False
     """A planner whose name goes on with that of the chat model it asks, options and all: `KIND:hf:DIR`."""
     works: Callable[[ModelName], Collection[str]] = lambda name: ("text-to-image", "edit")
-    """Tells of the editor of a name if it draws from text, if it edits, and if it takes `references`, more
-    pictures beside the one that it edits."""
+    """Tells of the editor of a name which it does of these, and of `references`: more pictures beside the one
+    that it edits."""
 
     def build(
-        self,
-        name: ModelName,
-        role: Role,
-        recordings: "RecordingContext | None",
-        chat: "Chat | None" = None,
-        editors: "tuple[Editor, ...]" = (),
+        self, name: ModelName, role: Role, recordings: "RecordingContext | None" = None, **parts: Any
     ) -> M:
         """Build the model of a name; the parameters are the fields of `ModelSpec`.
 
@@ -151,8 +140,7 @@ class Kind[M]:
             InputError: an option that does not fit.
         """
         own_name = replace(name, query="") if self.asks_chat else name
-        options = read_options(own_name, self.options)
-        return self.make(ModelSpec(name, options, role, recordings, chat, editors))
+        return self.make(ModelSpec(name, read_options(own_name, self.options), role, recordings, **parts))
 
     @property
     def module(self) -> str:
@@ -220,24 +208,20 @@ def read_options[O: ModelOptions](name: ModelName, options: type[O]) -> O:
         InputError: an option that models of this kind do not have, a value that does not fit it, or a key in
             an address.
     """
-    if _KEYED.search(name.target):
+    if re.search(r"://[^/]*@", name.target):
         raise InputError(f"{name.plain()}: an address must hold no key: {_ADVICE}")
     try:
         return options.model_validate(name.options)
     except ValidationError as e:
-        problem = _first_problem(e, options)
-    raise InputError(f"{name.plain()}: {problem}")  # not from e, which holds the value
-
-
-def _first_problem(error: ValidationError, options: type[ModelOptions]) -> str:
-    """Say what is wrong with the first option that is, without its value, which may be a secret."""
-    first = error.errors(include_input=False)[0]
+        first = e.errors(include_input=False)[0]
     option = str(first["loc"][0])
     if option in options.model_fields:
-        return f"{option} is wrong: {first['msg'].removeprefix('Value error, ')}"
-    if _SECRET.search(option):
-        return f"a model name must hold no {option}: {_ADVICE}"
-    return f"{option} is wrong: there are {', '.join(options.model_fields) or 'no options'}"
+        problem = f"{option} is wrong: {first['msg'].removeprefix('Value error, ')}"
+    elif _SECRET.search(option):
+        problem = f"a model name must hold no {option}: {_ADVICE}"
+    else:
+        problem = f"{option} is wrong: there are {', '.join(options.model_fields) or 'no options'}"
+    raise InputError(f"{name.plain()}: {problem}")  # not from the error, which holds the value
 
 
 chats: "Registry[Chat]" = Registry()
@@ -250,8 +234,7 @@ critics: "Registry[Critic]" = Registry()
 log = logging.getLogger(__name__)
 
 type AnyKind = Kind[Chat] | Kind[Planner] | Kind[Editor] | Kind[Critic]
-type _AnyRegistry = Registry[Chat] | Registry[Planner] | Registry[Editor] | Registry[Critic]
-_REGISTRIES: "Mapping[Role, tuple[_AnyRegistry, ...]]" = {
+_REGISTRIES: "Mapping[Role, tuple[Registry[Any], ...]]" = {
     "planner": (chats, planners),
     "editor": (editors,),
     "critic": (chats, critics),
@@ -293,11 +276,7 @@ def find(role: Role, name: ModelName, *, recordings: bool = True) -> AnyKind:
 
 
 def is_remote(role: Role, name: ModelName) -> bool:
-    """Tell whether a name's model answers from a server; several editors do where all do.
-
-    Raises:
-        InputError: as `find`.
-    """
+    """Tell whether a name's model answers from a server; several editors do where all do."""
     if name.parts:
         return all(is_remote(role, part) for part in name.parts)
     kind = find(role, name)
@@ -328,17 +307,17 @@ def _registered(role: Role, word: str) -> AnyKind | None:
 
 
 def _advice(role: Role, recordings: bool) -> str:
-    choices = [form for form in forms(role, recordings=recordings, plugins=True) if form != CATALOGUE]
+    *choices, last = (f for f in forms(role, recordings=recordings, plugins=True) if f != CATALOGUE)
     if role == "editor":
         from goalreel.editors.catalogue import catalogue
 
-        return f"{', '.join(choices)} or one of {', '.join(catalogue())}"
-    return f"{', '.join(choices[:-1])} or {choices[-1]}"
+        choices, last = [*choices, last], f"one of {', '.join(catalogue())}"
+    return f"{', '.join(choices)} or {last}"
 
 
-def _entries(role: Role) -> Iterator[metadata.EntryPoint]:
+def _entries(role: Role) -> list[metadata.EntryPoint]:
     """The plugins' entry points for a role, in a fixed order."""
-    yield from sorted(metadata.entry_points(group=f"goalreel.{role}s"))
+    return sorted(metadata.entry_points(group=f"goalreel.{role}s"))
 
 
 @cache

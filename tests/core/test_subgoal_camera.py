@@ -66,6 +66,6 @@ def test_beside_shows_the_live_frame_on_the_left_and_the_goal_on_the_right():
 def test_a_form_that_follows_the_camera_says_so_without_its_frame(form):
     with pytest.raises(InputError, match=rf"'{form}' needs a live frame .*, got None"):
         in_form(form, picture())
-    with pytest.raises(InputError, match=r"the goal's shape \(48, 64, 3\), got \(37, 51, 3\)"):
+    with pytest.raises(InputError, match=r"of the shape \(48, 64, 3\), got \(37, 51, 3\)"):
         in_form(form, picture(), picture((37, 51)))
     assert DEFAULT_FORM not in LIVE_FORMS

@@ -107,20 +107,14 @@ def test_answers_are_found_again_at_another_address_of_a_model_with_a_name():
 @pytest.mark.parametrize(
     ("name", "said"),
     [
-        (
-            "hf:dir?lora=x",
-            "lora is wrong: there are dialect, prompts, device, dtype, batch_size",
-        ),
+        ("hf:dir?lora=x", "lora is wrong: there are dialect, prompts, device, dtype, batch_size"),
         ("hf:dir?batch_size=many", "batch_size is wrong"),
         ("hf:dir?batch_size=0", "batch_size is wrong"),
         ("hf:dir?top_p=1.1", "top_p is wrong"),
         ("hf:dir?temperature=-1", "temperature is wrong"),
         ("hf:dir?quantize=int2", "quantize is wrong: Input should be 'fp8' or 'nf4'"),
         ("hf:dir?fast", r"options are written as \?key=value"),
-        (
-            "openai:m?a=b",
-            "openai:m: a is wrong: there are dialect, prompts, temperature, max_tokens",
-        ),
+        ("openai:m?a=b", "openai:m: a is wrong: there are dialect, prompts, concurrency"),
         ("openai:m@http://h?temperature=s3cret", "openai:m@http://h: temperature is wrong: .* number"),
         ("hf:dir?temperature=s3cret", "temperature is wrong"),
         ("hf:dir?dialect=s3cret", "dialect is wrong: Input should be 'own' or 'interleavethinker'"),

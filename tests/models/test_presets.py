@@ -107,7 +107,7 @@ def test_a_file_of_ones_own(own, monkeypatch):
         (OWN.replace("hf:a", "''"), "planner: String should have at least 1 character"),
         ("- planner\n", "no preset: write one `field: value` a line"),
         ("", "no preset: write one"),
-        ("1: x\n", "no preset: write one"),
+        ("1: x\n", "1: no such field"),
         (OWN + "keep: [\n", "line 7: no YAML"),
         ("planner: !!python/object/apply:os.system ['touch hacked']\n", "line 1: no YAML"),
         ("planner: 2020-13-45\n", "no YAML"),

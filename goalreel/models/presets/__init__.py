@@ -36,11 +36,9 @@ class LoopOptions(Settings):
         panel=CRITIC,
         read_only=True,
     )
-    """The dialect `interleavethinker` asks both alike."""
     critic_scores: bool = setting(
         False, "Also ask the critic for scores from 0 to 10.", panel=CRITIC, read_only=True
     )
-    """They choose the best of rejected attempts. No published checkpoint was trained to give them."""
     critic_threshold: float | None = setting(
         None,
         "Accept a picture from this probability of success on, instead of by the critic's yes or no.",
@@ -49,7 +47,6 @@ class LoopOptions(Settings):
         panel=CRITIC,
         read_only=True,
     )
-    """None takes the critic's word."""
     critic_live: Literal["candidate", "observed"] = setting(
         "candidate",
         "How the critic is asked about live frames. candidate: in the words for an editor's "
@@ -57,7 +54,6 @@ class LoopOptions(Settings):
         panel=LIVE,
         read_only=True,
     )
-    """No threshold applies to `observed`."""
     confirm: bool = setting(
         True,
         "Ask the critic at the end whether the whole task is done. Where it does not confirm, a "
@@ -74,7 +70,6 @@ class LoopOptions(Settings):
     )
     """None leaves it to the model: nano's tells that it knows single steps alone, wherever it runs."""
     max_attempts: int = setting(..., "Most pictures to draw for a step.", ge=1, le=1000)
-    """The paper's T."""
     keep: Keep = setting(
         "best",
         "Which picture to keep where all of a step were rejected: the best "
@@ -129,30 +124,16 @@ _EXAMPLE = {
 }
 FIELDS = (*ROLES, *LoopOptions.model_fields)
 """Fields of a preset's file."""
+_CHATS, _EDITORS = "hf:DIR or openai:MODEL@URL", "flux2-klein-4b, diffusers:DIR or openai:MODEL@URL"
 _NAMES = "such as {} (docs/how-to/models.md; `goalreel doctor` lists all)."
 
 
 class Preset(LoopOptions):
     """Which models to build (see `goalreel.models.load`), and how the loop asks them."""
 
-    planner: str = setting(
-        ...,
-        f"The planner, {_NAMES.format('hf:DIR or openai:MODEL@URL')}",
-        min_length=1,
-        read_only=True,
-    )
-    editor: str = setting(
-        ...,
-        f"The image editor, {_NAMES.format('flux2-klein-4b, diffusers:DIR or openai:MODEL@URL')}",
-        min_length=1,
-        read_only=True,
-    )
-    critic: str = setting(
-        ...,
-        f"The critic, {_NAMES.format('hf:DIR or openai:MODEL@URL')}",
-        min_length=1,
-        read_only=True,
-    )
+    planner: str = setting(..., f"The planner, {_NAMES.format(_CHATS)}", min_length=1, read_only=True)
+    editor: str = setting(..., f"The image editor, {_NAMES.format(_EDITORS)}", min_length=1, read_only=True)
+    critic: str = setting(..., f"The critic, {_NAMES.format(_CHATS)}", min_length=1, read_only=True)
     name: str | None = Field(None, exclude=True)
     """Name of the preset, or of the file that it was read from, without its folder."""
 
@@ -162,11 +143,7 @@ class Preset(LoopOptions):
 
     @property
     def predictive(self) -> bool:
-        """It renders goals nobody has filmed, rather than read them off a recording.
-
-        Raises:
-            InputError: there is no such editor.
-        """
+        """It renders goals nobody has filmed, rather than read them off a recording."""
         from goalreel.models.registry import find
 
         return not find("editor", self.model_name("editor")).needs_recording
@@ -184,10 +161,9 @@ def names() -> list[str]:
 
 
 def load(name: str, replaced: Collection[str] = (), **overrides: object) -> Preset:
-    """Read a preset as `read` does. The roles in `replaced` need no name: objects take their place.
+    """Read a preset as `read` does, or raise an InputError if a model is still to be named.
 
-    Raises:
-        InputError: as `read`; or a model is still to be named.
+    The roles in `replaced` need no name: objects take their place.
     """
     preset = read(name, **overrides)
     if missing := [role for role in preset.unfilled if role not in replaced]:
@@ -216,32 +192,18 @@ def read(name: str, **overrides: object) -> Preset:
 
 
 def file(name: str) -> Path:
-    """The file of a preset.
-
-    Raises:
-        InputError: there is no preset of that name, and no file at that path.
-    """
+    """The file of a preset; raise an InputError if it is neither the name of one nor a path."""
     if name in names():
         return Path(str(files(__name__) / f"{name}.yaml"))
     path = Path(name).expanduser()
     if path.suffix in (".yaml", ".yml") and path.is_file():
         return path
-    available = ", ".join(names())
-    raise InputError(
-        f"no preset {name!r}; there are {available}, or give the path of a .yaml file of your own"
-    )
+    raise InputError(f"no preset {name!r}; there are {', '.join(names())}, or give the path of a .yaml file")
 
 
 def _fields(path: Path) -> dict[str, Any]:
-    """Read the fields of a file.
-
-    Raises:
-        InputError: it is too large, no YAML, or has a field that presets do not have.
-    """
     form = f"no preset: write one `field: value` a line, of {', '.join(FIELDS)}"
     fields = read_mapping(path, form)
-    if not all(isinstance(field, str) for field in fields):
-        raise InputError(f"{path}: {form}")
     if unknown := [field for field in fields if field not in FIELDS]:
         raise InputError(f"{path}: {unknown[0]}: no such field; there are {', '.join(FIELDS)}")
     return fields
@@ -285,11 +247,7 @@ class ModelChoice:
         return self.by_default(background="correct") if self.preset in names() else self
 
     def load(self, replaced: Collection[str] = ()) -> Preset:
-        """Read the preset and replace its fields. The roles in `replaced` are not asked, and need no name.
-
-        Raises:
-            InputError: as `presets.load`.
-        """
+        """Read the preset and replace its fields, as `presets.load` does."""
         return load(self.preset, replaced, **self.overrides)
 
 
