@@ -37,9 +37,6 @@ SCENE = 0.3
 """The least correlation of a goal with a frame of the same scene. A flat or noisy picture has none; it would
 otherwise be like every frame from which a thing has gone."""
 
-_NO_PICTURE = "it has no picture to look for in the recording"
-_UNBEGUN = "where the step before it ends is not known"
-
 
 def features(images: Sequence[Image]) -> NDArray[np.float32]:
     """Small, blurred, contrast-free pictures, (n, SIDE * SIDE * 3): what is where, not how it is lit."""
@@ -163,8 +160,8 @@ def _aligned(
     aligned: list[StoryboardStep] = []
     start: int | None = 0
     for step, (end, cost) in zip(steps, boundaries, strict=True):
-        missing = _reason(cost)
-        reason = missing or (_UNBEGUN if start is None else None)
+        missing = _missing(cost)
+        reason = missing or ("where the step before it ends is not known" if start is None else None)
         segment = Segment(start=start, end=end) if start is not None and not missing else None
         alignment = Alignment(cost=None if cost is None else round(cost, 3), reason=reason)
         aligned.append(step.aligned(alignment, segment))
@@ -172,9 +169,10 @@ def _aligned(
     return aligned
 
 
-def _reason(cost: float | None) -> str | None:
+def _missing(cost: float | None) -> str | None:
+    """Say why the end of a step is not known; None where it is."""
     if cost is None:
-        return _NO_PICTURE
+        return "it has no picture to look for in the recording"
     if cost > FOUND:
         return f"nothing like its goal image was recorded (difference {cost:.2f}, at most {FOUND:g})"
     return None

@@ -14,7 +14,7 @@ from typing import Any
 
 from goalreel import __version__
 from goalreel.annotator.examples import by_instruction, measure, read_examples, to_label
-from goalreel.annotator.existing_words import check_labels, take_corrections
+from goalreel.annotator.existing_words import check_labels
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, Summary, known_true, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
@@ -31,7 +31,6 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import MARKS, check_apart, check_edits
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import check_form
-from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import copy, files_below
 from goalreel.models.journal import Journal
@@ -68,7 +67,6 @@ def annotate(
     planner: Planner | str | None = None,
     editor: Editor | str | None = None,
     critic: Critic | str | None = None,
-    limits: Limits | None = None,
     progress: OnProgress = lambda stage, done, total: None,
     **run_options: Any,
 ) -> Summary:
@@ -92,7 +90,6 @@ def annotate(
         planner: a Planner, or the name of one as on the command line.
         editor: an Editor, or the name of one.
         critic: a Critic, or the name of one.
-        limits: in place of `batch_size` and `in_flight`.
         progress: called with a stage's name, the amount that is done, and the total.
         run_options: fields of `RunOptions` that replace those of `run`, such as `episodes` and `batch_size`.
 
@@ -110,10 +107,8 @@ def annotate(
     """
     if not isinstance(options, Options | None):
         raise TypeError(f"options is a goalreel.Options, not {type_name(options)}")
-    options, run, folder = options or Options(), run or RunOptions(), as_folder(out, "out")
-    if limits is not None:
-        run_options |= {"batch_size": limits.batch_size, "in_flight": limits.in_flight}
-    run = run.but(**run_options) if run_options else run
+    options, folder = options or Options(), as_folder(out, "out")
+    run = (run or RunOptions()).but(**run_options)
     if not isinstance(source, Source):
         source = Source.open(local_folder(as_folder(source, "source"), episodes=run.episodes))
     recorded = options.recorded(source)
@@ -166,8 +161,6 @@ def _annotate(
         out, _facts(models, options, recorded.camera, robot, measured), fingerprint, shard
     ) as records:
         records.remember(source.root)
-        if run.corrections is not None:
-            take_corrections(records, run.corrections)
         done = records.done(selected if shard else None)
         retries = _retries(records, sorted(done & set(selected)), models, run.retry)
         todo = {index: retries.get(index) for index in selected if index not in done or index in retries}
@@ -184,9 +177,19 @@ def _annotate(
             truth = known_true(source, recorded, records)
             examiner = models.examiner(records.examination, writer=writer, known_true=truth)
             job = AnnotationJob(
-                source, recorded, models, options, run.limits, records, journal, summary, examiner
+                source,
+                recorded,
+                models,
+                options,
+                run.limits,
+                records,
+                journal,
+                summary,
+                examiner,
+                todo,
+                progress,
             )
-            job.run(todo, progress, len(selected))
+            job.run(len(selected))
             log_spent(models)
         summary.examination = read_examination(records.examination)
         summary.failures = dict(sorted(summary.failures.items()))
@@ -297,10 +300,6 @@ def build_records(
 
     Returns:
         The episodes without a record, in order. They are in the dataset, without goal images.
-
-    Raises:
-        DatasetError: no records, records of different settings, no `source`, one whose copy lerobot could not
-            read, a run is still writing, or `out` was changed by hand.
     """
     settings, root = {}, source
     for folder in (out, *gathered):

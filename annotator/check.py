@@ -1,4 +1,4 @@
-"""Check a dataset before it is annotated: what is understood of it, and what is broken."""
+"""Check a dataset before it is annotated: what is understood of it, and what is broken or may be wrong."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, computed_field
 
-from goalreel.annotator.audit import Audit, audit_labels
-from goalreel.annotator.examples import by_instruction, to_label
+from goalreel.annotator.examples import by_instruction, label_example, to_label
 from goalreel.annotator.policy import PolicyInputs, policy_inputs
 from goalreel.annotator.questions import find_question, with_picture
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
@@ -19,8 +18,12 @@ from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level, note, spell, warning
 from goalreel.datasets.hub import local_folder
+from goalreel.datasets.labels import find_labels
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
+from goalreel.planners.examples.audit import FAULTS, Fault, suspicions
+from goalreel.planners.examples.carry import Example
+from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.kinematic.layout import Finding, Layout
 from goalreel.planners.kinematic.planner import KinematicPlanner
 from goalreel.planners.kinematic.robot import SAMPLE, Robot
@@ -35,6 +38,49 @@ _TO_LABEL = 5
 """Instructions, those of most episodes, of which the report says which episodes to label first."""
 _NO_NUMBERS = frozenset(("data_file", "columns"))
 """Kinds of broken datasets whose states and actions cannot be read."""
+
+
+class LabelFinding(BaseModel):
+    """A label that may be wrong."""
+
+    model_config = ConfigDict(frozen=True)
+
+    episode: int
+    step: int
+    """Counted from 0 within the episode."""
+    name: str
+    start_s: float
+    """Seconds since the episode's start."""
+    end_s: float
+    fault: Fault
+    why: str
+    sure: float
+    """0 to 1; it orders the findings, and is no probability."""
+
+    def __str__(self) -> str:
+        span = f"{self.start_s:.1f}-{self.end_s:.1f} s"
+        return f'episode {self.episode}, step {self.step + 1} "{self.name}", {span}: {self.fault}: {self.why}'
+
+
+class Audit(BaseModel):
+    """Findings of `goalreel check --audit`."""
+
+    model_config = ConfigDict(frozen=True)
+
+    episodes: int
+    """Number of episodes with labels that can be read."""
+    labels: int
+    findings: tuple[LabelFinding, ...] = ()
+    """The surest first, one a label."""
+    unread: tuple[str, ...] = ()
+    """Reasons to leave out episodes, one line each; or why there is nothing to audit."""
+
+    @computed_field
+    @property
+    def faults(self) -> dict[str, int]:
+        """Fault -> number of findings; only those that occur."""
+        counts = {fault: sum(found.fault == fault for found in self.findings) for fault in FAULTS}
+        return {fault: count for fault, count in counts.items() if count}
 
 
 class CheckReport(BaseModel):
@@ -72,7 +118,6 @@ class CheckReport(BaseModel):
     """Labels that may be wrong, where they were looked for."""
 
     def count(self, level: Literal["broken", "warning", "note"]) -> int:
-        """Count the issues of one level."""
         return sum(issue.level == level for issue in self.issues)
 
 
@@ -140,7 +185,7 @@ def check(
         asks = with_picture(question, source, robot, found["camera"])
         issues.append(warning("robot", f"annotate asks: {asks}"))
     if audit:
-        found["audit"] = audit_labels(source, selected, robot.layout)
+        found["audit"] = _audit(source, selected, robot.layout)
     found |= _motion(issues, source, selected, robot, spelled or {}, progress)
     return CheckReport(**found, issues=tuple(by_level(issues)))
 
@@ -236,3 +281,43 @@ def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:
             share = (np.array([np.median(c[:3]) for c in curves]) - low) / (high - low)
             starts |= (share if hand.closed == "high" else 1 - share) > _CLOSED
     return starts.tolist()
+
+
+def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
+    """Compare the sub-task labels of the selected episodes with each other, their words and their motion."""
+    labelled = {i for indices in find_labels(source, selected).values() for i in indices}
+    examples: dict[int, Example] = {}
+    unread: list[str] = []
+    for index in selected:
+        try:
+            source.episode(index)
+            if index in labelled:
+                examples[index] = label_example(source, index)
+        except DatasetError as e:
+            unread.append(str(e).removeprefix(f"{source.root}: "))
+    if not labelled and not unread:
+        unread.append("no episode has sub-task labels: there is nothing to audit")
+    findings: list[LabelFinding] = []
+    indices = [*examples]
+    for found in suspicions([*examples.values()], cues_of(layout)):
+        index = indices[found.episode]
+        example = examples[index]
+        segment = example.segments[found.step]
+        findings.append(
+            LabelFinding(
+                episode=index,
+                step=found.step,
+                name=example.steps[found.step].name,
+                start_s=round(segment.start / example.fps, 2),
+                end_s=round(segment.end / example.fps, 2),
+                fault=found.fault,
+                why=found.why,
+                sure=round(found.sure, 2),
+            )
+        )
+    return Audit(
+        episodes=len(examples),
+        labels=sum(len(example.steps) for example in examples.values()),
+        findings=tuple(findings),
+        unread=tuple(unread),
+    )

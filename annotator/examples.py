@@ -58,10 +58,6 @@ def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
             else those whose steps are from labels or a model; any other dataset with sub-task labels, such as
             `source` itself; or a table of steps of `source`, with the columns of `goalreel.export`.
         source: the dataset to annotate. Its `numbers` are read from the others too.
-
-    Raises:
-        DatasetError: no labelled episode, one of another robot, or labels that overlap or lie outside.
-        InputError: as `DatasetError`, for what a person has to do first.
     """
     if labelled.suffix.lower() in TABLES:
         examples = [*_of_table(labelled, source)]
@@ -137,11 +133,7 @@ def _of_labels(dataset: Source, *, apart: bool) -> Iterator[Example]:
 
 
 def label_example(dataset: Source, index: int, *, apart: bool = False) -> Example:
-    """The episode with the sub-task labels that it has; `apart` as for `as_example`.
-
-    Raises:
-        DatasetError: there are none, or they overlap.
-    """
+    """The episode with the sub-task labels that it has; `apart` as for `as_example`."""
     episode = dataset.episode(index)
     task = Task(id=episode.id, instruction=episode.instruction)
     (plan,) = RowsPlanner({episode.id: episode}).plan([task])
@@ -246,11 +238,7 @@ def _frame(row: Mapping[str, Any], edge: str, fps: float) -> int:
 def as_example(
     episode: Episode, instruction: str, pieces: Sequence[_Piece], by: str, where: str, *, apart: bool
 ) -> Example:
-    """The episode with its labels in order. Where it is `apart`, in another dataset, its name says so.
-
-    Raises:
-        DatasetError: labels overlap, or lie outside.
-    """
+    """The episode with its labels in order. Where it is `apart`, in another dataset, its name says so."""
     pieces = sorted(pieces, key=lambda piece: piece[1].start)
     starts = [*(segment.start for _, segment in pieces[1:]), len(episode)]
     for (step, segment), start in zip(pieces, starts, strict=False):
@@ -287,11 +275,7 @@ def measure(
 ) -> "tuple[Measurement, ...]":
     """Say how many boundaries of the labelled episodes that serve the `selected` ones are found again.
 
-    Nothing is said of other planners.
-
-    Raises:
-        InputError: no labelled episode serves any of them, or too few are found and the run is not to go on
-            `anyway`.
+    Nothing is said of other planners. Too few are refused, unless the run is to go on `anyway`.
     """
     if models.provenance.preset.planner != "examples":
         return ()

@@ -3,19 +3,14 @@
 import logging
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 
-from goalreel.datasets.corrections import corrections_path, logged_episodes
 from goalreel.datasets.episode import episode_id
 from goalreel.datasets.fingerprint import same_frames
 from goalreel.datasets.health.issues import spell
-from goalreel.datasets.hub import local_folder
-from goalreel.datasets.info_file import check_links
 from goalreel.datasets.labels import LABEL_FORMS, find_labels
-from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.errors import DatasetError, InputError
-from goalreel.files import copy, write_bytes
+from goalreel.errors import InputError
 from goalreel.models.model_set import class_name
 from goalreel.planners.examples.carry import numbers_of
 from goalreel.planners.rows import RowsPlanner
@@ -39,14 +34,8 @@ def check_labels(
 ) -> dict[LabelForm, int]:
     """See that the planner fits the sub-task labels which `episodes` have.
 
-    Those of the recordings `kept` (`numbers_of`) are examples, which stay as they are.
-
-    Returns:
-        The number of episodes whose labels the planner takes, by their form.
-
-    Raises:
-        InputError: the planner would replace them or contradict them, and `replace` is not asked for; or it
-            is, of the planner that keeps them; or there are none in the `form` that was asked for.
+    Those of the recordings `kept` (`numbers_of`) are examples, which stay as they are. Returns the number of
+    episodes whose labels the planner takes, by their form.
     """
     keeps = planner in _KEEPING
     if form and not keeps:
@@ -95,9 +84,6 @@ def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -
     """Read the plan that a person made of each episode (its id) whose recording is still the one they saw.
 
     Where its instruction has changed since, their steps stay.
-
-    Raises:
-        DatasetError: a log is damaged.
     """
     plans: dict[str, Plan] = {}
     for episode in episodes:
@@ -115,26 +101,3 @@ def corrected_plans(records: Records, source: Source, episodes: Iterable[int]) -
         if (corrected := plan(review)) is not None:
             plans[episode_id(episode)] = corrected
     return plans
-
-
-def take_corrections(records: Records, reviewed_out: Path) -> int:
-    """Copy the corrections of another annotated dataset, pictures first, and count its corrected episodes.
-
-    An episode that has corrections of its own keeps them.
-
-    Raises:
-        DatasetError: there are none, they are of another dataset, or the disk is full.
-    """
-    reviewed_records = Records(local_folder(reviewed_out, videos=False) / FOLDER)
-    episodes = [e for e in logged_episodes(reviewed_records.folder) if reviewed_records.is_corrected(e)]
-    if not episodes:
-        raise DatasetError(f"{reviewed_out}: holds no corrections: name what goalreel review was given")
-    check_links(reviewed_records.folder)
-    for episode in episodes:
-        if records.is_corrected(episode):
-            continue
-        log_bytes = reviewed_records.corrections(episode).path.read_bytes()  # first: pictures may follow
-        for picture in sorted(reviewed_records.pictures(episode)):
-            copy(reviewed_records.folder / picture, records.folder / picture)
-        write_bytes(corrections_path(records.folder, episode), log_bytes)
-    return len(episodes)

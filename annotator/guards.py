@@ -97,7 +97,6 @@ def to_retry(board: Storyboard, retry: Retry, rules: Collection[Role]) -> bool:
 
 
 def accepted_steps(board: Storyboard) -> int:
-    """Count the steps with an accepted goal image."""
     return sum(step.accepted for step in board.steps)
 
 
@@ -144,12 +143,7 @@ class CircuitBreaker:
         self._lock = Lock()
 
     def __call__(self, ask: Ask) -> Ask:
-        """Return `ask` behind this circuit breaker.
-
-        What it returns raises:
-            ModelUnavailableError: the model answers no request any more.
-            UserError: with `strict`, the model cannot be called.
-        """
+        """Return `ask` behind this circuit breaker; it may raise ModelUnavailableError."""
         return use_known_answers(self._given_up)(partial(self._ask, ask))
 
     def _given_up(self, stage: Stage, request: Request) -> Failure | None:
@@ -248,7 +242,6 @@ class CrashIsolation:
         """Task -> the bug that it met, in one line."""
 
     def __call__(self, ask: Ask) -> Ask:
-        """Return `ask` behind this isolation."""
         return use_known_answers(self._known)(partial(self._answers, ask))
 
     def _known(self, stage: Stage, request: Request) -> Failure | None:
@@ -328,11 +321,7 @@ class GuardedModels:
             yield from zip(batch, plans, strict=True)
 
     def boards(self, tasks: Iterable[Task]) -> Iterator[Storyboard]:
-        """Yield the storyboard of each task as soon as it is finished.
-
-        Raises:
-            ModelUnavailableError: a model answers no request any more.
-        """
+        """Yield the storyboard of each task as soon as it is finished."""
         guarded = self._guarded
         return run(
             tasks,

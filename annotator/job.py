@@ -19,7 +19,6 @@ from pathlib import Path
 from goalreel.annotator.align import align, with_details
 from goalreel.annotator.existing_words import corrected_plans
 from goalreel.annotator.guards import (
-    REFUSED_IN_A_ROW,
     GuardedModels,
     ModelUnavailableError,
     accepted_steps,
@@ -120,7 +119,6 @@ class Summary:
         return not (self.failures or self.not_begun or self.stopped or failed)
 
     def as_json(self) -> str:
-        """One JSON object on one line."""
         more = {
             "out": str(self.out),
             "failed": len(self.failures),
@@ -191,52 +189,38 @@ AHEAD = BEHIND = 16
 """Episodes that are read before they are begun with, and that wait to be aligned and kept."""
 
 
+@dataclass
 class AnnotationJob:
     """Annotates episodes, records each when it is finished, and counts it in a summary."""
 
-    def __init__(
-        self,
-        source: Source,
-        recorded: RecordingContext,
-        models: ModelSet,
-        options: Options,
-        limits: Limits,
-        records: Records,
-        journal: Journal,
-        summary: Summary,
-        examiner: Examiner,
-    ) -> None:
-        self._source, self._recorded, self._models, self._options = source, recorded, models, options
-        self._limits, self._records, self._journal, self._summary = limits, records, journal, summary
-        self._examiner = examiner
+    source: Source
+    recorded: RecordingContext
+    models: ModelSet
+    options: Options
+    limits: Limits
+    records: Records
+    journal: Journal
+    summary: Summary
+    examiner: Examiner
+    todo: Mapping[int, int | None]
+    """Episode -> the number of accepted pictures in the record that it has, if any."""
+    progress: OnProgress
+
+    def run(self, run_size: int) -> None:
+        """Annotate the episodes `todo`, until all are done or a model is out.
+
+        One that cannot be read, planned, rendered or aligned is a failure, and so are those under way when a
+        model is out. `run_size` is the number of episodes of the whole run (see `CircuitBreaker`).
+        """
         self._open: dict[str, Episode] = {}
         """Episodes under way, by their tasks."""
         self._ended = 0
-
-    def run(
-        self,
-        todo: Mapping[int, int | None],
-        progress: OnProgress = lambda stage, done, total: None,
-        run_size: int = REFUSED_IN_A_ROW,
-    ) -> None:
-        """Annotate the episodes `todo`, until all are done or a model is out.
-
-        `todo` maps an episode to the number of accepted pictures in the record that it has, if any. One that
-        cannot be read, planned, rendered or aligned is a failure, and so are those under way when a model is
-        out. `run_size` is the number of episodes of the whole run (see `CircuitBreaker`).
-        """
-        self._todo, self._progress = todo, progress
-        plans = corrected_plans(self._records, self._source, todo)
+        plans = corrected_plans(self.records, self.source, self.todo)
+        on_rejected, examiner = self.options.on_rejected, self.examiner
         self._guarded = GuardedModels(
-            self._models,
-            self._journal,
-            self._limits,
-            self._options.on_rejected,
-            run_size,
-            plans,
-            examiner=self._examiner,
+            self.models, self.journal, self.limits, on_rejected, run_size, plans, examiner=examiner
         )
-        progress("annotate", 0, len(todo))  # planning alone may take minutes
+        self.progress("annotate", 0, len(self.todo))  # planning alone may take minutes
         with ThreadPoolExecutor(THREADS, "goalreel-finish") as pool:
             under_way: list[tuple[Episode, Future[Storyboard | str | None]]] = []
             try:
@@ -250,31 +234,29 @@ class AnnotationJob:
                 pool.shutdown(cancel_futures=True)
                 raise
         for episode in self._open.values():
-            self._fail(episode.index, f"under way when the run {self._summary.stopped}")
+            self._fail(episode.index, f"under way when the run {self.summary.stopped}")
 
     def _boards(self) -> Generator[Storyboard]:
         """Yield the storyboard of each episode, until all are made or a model is out."""
         try:
-            if self._models.plans_first:
+            if self.models.plans_first:
                 self._plan_first()
             with closing(self._tasks()) as tasks:
                 yield from self._guarded.boards(tasks)
         except ModelUnavailableError as e:
-            self._summary.stopped = str(e)
+            self.summary.stopped = str(e)
             log.error("%s", e)
 
     def _plan_first(self) -> None:
-        """Make all plans before the other models are loaded."""
-        with closing(prefetch(self._read, self._todo, AHEAD)) as read:
+        with closing(prefetch(self._read, self.todo, AHEAD)) as read:
             tasks = (result[1] for result in read if not isinstance(result, str))
             for done, _ in enumerate(self._guarded.plan_first(tasks), start=1):
-                self._progress("plan", done, len(self._todo))
-        self._models.prepare(roles=("editor", "critic"))
+                self.progress("plan", done, len(self.todo))
+        self.models.prepare(roles=("editor", "critic"))
 
     def _tasks(self) -> Generator[Task]:
-        """Open the episodes that can be read, and yield their tasks."""
-        with closing(prefetch(self._read, self._todo, AHEAD)) as read:
-            for index, result in zip(self._todo, read, strict=True):
+        with closing(prefetch(self._read, self.todo, AHEAD)) as read:
+            for index, result in zip(self.todo, read, strict=True):
                 if isinstance(result, str):
                     self._fail(index, result)
                     continue
@@ -283,14 +265,13 @@ class AnnotationJob:
                 yield task
 
     def _read(self, index: int) -> tuple[Episode, Task] | str:
-        """An episode with its task, or why it cannot be read."""
         return _or_reason(partial(self._opened, index), f"episode {index}")
 
     def _opened(self, index: int) -> tuple[Episode, Task]:
-        episode, camera = self._source.episode(index), self._recorded.camera
+        episode, camera = self.source.episode(index), self.recorded.camera
         episode.check(camera)
         (first,) = episode.frames(camera, [0])
-        seed = self._options.seed + index
+        seed = self.options.seed + index
         return episode, Task(id=episode.id, instruction=episode.instruction, image=first, seed=seed)
 
     def _finish(self, board: Storyboard, episode: Episode) -> Storyboard | str | None:
@@ -298,14 +279,14 @@ class AnnotationJob:
         aligned = _or_reason(partial(self._aligned, board, episode), episode.id)
         if isinstance(aligned, str):
             return aligned
-        aligned = with_details(aligned, episode, self._recorded.layout, self._options.detail_names)
+        aligned = with_details(aligned, episode, self.recorded.layout, self.options.detail_names)
         finished = self._guarded.signed(aligned)
-        keeps = accepted_steps(finished) < (self._todo[episode.index] or 0)
+        keeps = accepted_steps(finished) < (self.todo[episode.index] or 0)
         if keeps:
             log.info("episode %d keeps its earlier record, which has more accepted pictures", episode.index)
         else:
-            self._records.commit(episode.index, finished)
-        self._journal.forget(episode.id)
+            self.records.commit(episode.index, finished)
+        self.journal.forget(episode.id)
         return None if keeps else finished
 
     def _aligned(self, board: Storyboard, episode: Episode) -> Storyboard:
@@ -313,7 +294,7 @@ class AnnotationJob:
             raise DatasetError(reason)
         if any(step.segment is not None for step in board.steps):
             return board
-        return align(board, episode, self._recorded.camera, self._recorded.layout)
+        return align(board, episode, self.recorded.camera, self.recorded.layout)
 
     def _count(self, under_way: list[tuple[Episode, Future[Storyboard | str | None]]], limit: int) -> None:
         """Count what is through; wait until no more than `limit` remain. What keeping raised is raised."""
@@ -327,12 +308,12 @@ class AnnotationJob:
                     self._fail(episode.index, reason)
                 case board:
                     self._ended += 1
-                    self._summary.add_board(board)
-                    self._progress("annotate", self._ended, len(self._todo))
+                    self.summary.add_board(board)
+                    self.progress("annotate", self._ended, len(self.todo))
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is not annotated: %s", index, message)
-        self._summary.failures[index] = message
+        self.summary.failures[index] = message
         self._ended += 1
 
 

@@ -1,19 +1,9 @@
 """Ask each model of a preset one real question: a plan, an edit, a verdict. For the day of new weights.
 
 Those that look are then asked what has a known answer (`model_sight`).
-
-`save_trial` writes a folder, with raw replies under the names that the parser's fixtures have:
-
-plan-3-MODEL.txt, verdict-no-MODEL.txt    a reply that was read: a plan of three steps, a rejection
-plan-bad-MODEL-1.txt                      one that could not be read
-asked-plan.txt, asked-verdict.txt         what the models were asked; with a clone of InterleaveThinker this
-                                          holds its prompts, which have no licence to be published
-frame.png, edited.png                     the scene, and the editor's picture
-trial.json                                how each model was asked, read, and how long it took
 """
 
 import json
-import re
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -52,7 +42,6 @@ from goalreel.types import Candidate, Critic, Edit, Failure, Plan, Planner, Role
 INSTRUCTION = "put the green block in the purple bowl"
 SCENE = Path(str(files("goalreel"))) / "studio/examples/scene_900031.png"
 """The scene of the tabletop that it is about: nano knows no other."""
-_KIND = {"planner": "plan", "critic": "verdict"}
 
 
 class HeardReply(NamedTuple):
@@ -65,7 +54,6 @@ class HeardReply(NamedTuple):
 
     @classmethod
     def of(cls, reply: TokenReply | NoReply, question: Question) -> "HeardReply":
-        """Read a reply as the answer to a question."""
         if isinstance(reply, NoReply):
             return cls(reply.cut_off or "", problem=reply.reason)
         match question.read(reply.text):
@@ -122,7 +110,6 @@ class RoleTrial:
         return dialect
 
     def record(self, chat: Chat) -> Chat:
-        """Record the exchanges with a chat model."""
         self.recording = RecordingChat(chat)
         return self.recording
 
@@ -172,16 +159,11 @@ class Trial:
 
     @property
     def usable(self) -> bool:
-        """Return True if every model could be used."""
         return all(role.problem is None for role in self.roles)
 
 
 def trial_task(frame: Image | None = None, instruction: str | None = None) -> Task:
-    """Make the task of a trial; without either a scene of the tabletop and what is to be done in it.
-
-    Raises:
-        InputError: a frame without an instruction.
-    """
+    """Make the task of a trial; without either a scene of the tabletop and what is to be done in it."""
     if instruction is not None:
         return make_task(instruction, frame)
     if frame is not None:
@@ -279,44 +261,31 @@ def _try_critic(preset: Preset, candidate: Candidate, cache: ChatCache) -> RoleT
 
 
 def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
-    """Write a trial into `out`, and return what trial.json holds; files of those names are replaced.
+    """Write trial.json and the pictures into `out`, and return what trial.json holds.
 
-    Raises:
-        DatasetError: the disk is full.
+    The questions are in it: with a clone of InterleaveThinker these hold its prompts, which have no licence
+    to be published.
     """
     for name, image in (("frame.png", trial.task.image), ("edited.png", trial.edited)):
         if image is not None:
             write_bytes(out / name, image.png())
-    roles = [_saved(role, out) for role in trial.roles]
     record = {
         "goalreel": __version__,
         "preset": trial.preset.name,
         "instruction": trial.task.instruction,
         "usable": trial.usable,
-        "models": roles,
+        "models": [_as_json(role) for role in trial.roles],
     }
     write_bytes(out / "trial.json", json.dumps(record, indent=1).encode() + b"\n")
     return record
 
 
-def _saved(role: RoleTrial, out: Path) -> dict[str, Any]:
-    """Write the question and the replies of a chat model, and return what trial.json says of a model."""
-    replies = []
-    brief = re.sub(r"[^A-Za-z0-9._-]+", "-", ModelName.parse(role.model).brief()) or role.role
-    for number, reply in enumerate(role.replies, start=1):
-        end = f"bad-{brief}-{number}" if reply.read_as is None else f"{reply.read_as}-{brief}"
-        name = f"{_KIND[role.role]}-{end}.txt" if reply.text else None
-        if name is not None:
-            write_bytes(out / name, valid(reply.text).encode())
-        replies.append({"file": name, "read_as": reply.read_as, "problem": reply.problem})
-    if role.question is not None:
-        turns = (
-            f"--- {message.role}\n" + "\n".join(map(_shown, message.parts))
-            for message in role.question.conversation
-        )
-        write_bytes(out / f"asked-{_KIND[role.role]}.txt", valid("\n".join(turns)).encode())
+def _as_json(role: RoleTrial) -> dict[str, Any]:
     fields = ("role", "model", "how", "note", "load_s", "ask_s", "gave", "sight", "problem")
-    return {name: getattr(role, name) for name in fields} | {"replies": replies}
+    turns = role.question.conversation if role.question else ()
+    asked = [f"{turn.role}: {valid('\n'.join(map(_shown, turn.parts)))}" for turn in turns]
+    replies = [reply._replace(text=valid(reply.text))._asdict() for reply in role.replies]
+    return {name: getattr(role, name) for name in fields} | {"asked": asked, "replies": replies}
 
 
 def _shown(part: str | Image) -> str:

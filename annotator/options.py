@@ -60,7 +60,6 @@ class Options(Settings):
         "How the sub-goal camera shows a goal; not plain for ACT (docs/explanation/subgoal-forms.md).",
         panel=DATASET,
     )
-    """One of the forms of `goalreel.subgoal_camera.in_form`."""
     granularity: Granularity = setting(
         "event",
         "What a step is: from one grasp or release to the next (event), a sub-task, or a phase of motion.",
@@ -98,9 +97,7 @@ class Options(Settings):
         True, "Write lerobot's language columns. Data loaders that do not know them fail.", panel=DATASET
     )
     motion_rows: bool = setting(False, "Also write the phases of motion as language rows.", panel=DATASET)
-    """Rows of style `motion`, where the planner reads motion."""
     task_aug: bool = setting(False, "Also write the instruction in other words.", panel=DATASET)
-    """Rows of style `task_aug`."""
     task_per_frame: bool = setting(False, "Make each frame's task its sub-task (task_index).", panel=DATASET)
     """False: it tells the instruction."""
     details: str | None = setting(
@@ -109,7 +106,6 @@ class Options(Settings):
         "scene, reasoning, failure (docs/how-to/annotate.md).",
         panel=DATASET,
     )
-    """Read by `goalreel.details.parse_details`."""
     follow_links: bool = setting(
         False, "Copy files from outside the dataset that links lead to. They become part of OUT.", panel=RUN
     )
@@ -141,7 +137,6 @@ class Options(Settings):
 
     @property
     def text(self) -> "TextOptions":
-        """The words that are written into the dataset."""
         from goalreel.datasets.writing.plan import TextOptions
 
         return TextOptions(
@@ -153,11 +148,7 @@ class Options(Settings):
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> Self:
-        """Take the options from a mapping of settings, such as those that `out` keeps.
-
-        Raises:
-            InputError: a value does not fit.
-        """
+        """Take the options from a mapping of settings, such as those that `out` keeps."""
         return cls.read({name: settings[name] for name in cls.model_fields if name in settings})
 
     def recorded(self, source: "Source") -> "RecordingContext":
@@ -242,11 +233,6 @@ class RunOptions(Settings):
         panel=RUN,
     )
     """An episode that then has fewer accepted pictures keeps its record."""
-    corrections: Path | None = setting(
-        None,
-        "Another annotated dataset, whose corrections by people (`goalreel review`) are used.",
-        panel=RUN,
-    )
     overwrite: bool = setting(
         False, "Also write files again that somebody changed in OUT by hand.", panel=RUN
     )
@@ -270,7 +256,6 @@ class RunOptions(Settings):
 
     @property
     def limits(self) -> "Limits":
-        """Limits of the driver."""
         from goalreel.drivers import Limits
 
         return Limits(self.batch_size, self.in_flight or 4 * self.batch_size)

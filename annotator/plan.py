@@ -43,12 +43,7 @@ NO_INSTRUCTION = "there is no instruction: say what the robot should do"
 
 
 def check_instruction(instruction: object) -> str:
-    """Return an instruction; refuse what can be none, before any model is loaded.
-
-    Raises:
-        InputError: it is missing or empty, or it is the name of a file.
-        TypeError: it is no text.
-    """
+    """Return an instruction; refuse what can be none, such as a file's name, before any model is loaded."""
     if instruction is None or not str(instruction).strip():
         raise InputError(NO_INSTRUCTION)
     if not isinstance(instruction, str):
@@ -109,20 +104,10 @@ def plan_task(
     on_rejected: OnRejected = "continue",
     observe: Observer | None = None,
 ) -> Storyboard:
-    """Plan, render and judge a task, and write everything into `out`; None writes nothing.
+    """Plan, render and judge a task as `plan` does; `out` None writes nothing.
 
-    Args:
-        task: the instruction with its pictures (`make_task`).
-        out: the folder; run again with the same arguments to resume. A storyboard that is there gives way to
-            one of the same task, unless models fail at that and did not before.
-        models: a preset's (`goalreel.load_models`), or your own.
-        on_rejected: whether to go on after a step without an accepted picture.
-        observe: is called with every request and its answer.
-
-    Raises:
-        InputError: `out` holds the storyboard of another task.
-        DatasetError: another run is writing there, or the disk is full.
-        UserError, OSError: a model cannot be loaded.
+    A storyboard that is there gives way to one of the same task, unless models fail at that and did not
+    before.
     """
     if out is None:
         return _plan(task, models, on_rejected, observe)
@@ -139,11 +124,7 @@ def plan_task(
 
 
 def _stored(task: Task, out: Path) -> Storyboard | None:
-    """Read the storyboard of a task that a folder holds; None where it holds none.
-
-    Raises:
-        InputError: it is of another task, or cannot be read.
-    """
+    """Read the storyboard of a task that a folder holds; None where it holds none."""
     if (out / "storyboards").is_dir():
         raise InputError(f"{out}: holds the storyboards of a file of prompts: choose another --out")
     if not (out / "storyboard.json").is_file():
@@ -158,11 +139,7 @@ def _stored(task: Task, out: Path) -> Storyboard | None:
 def write_plan(
     board: Storyboard, out: Path, models: Mapping[str, str], examination: Examination | None
 ) -> None:
-    """Write a storyboard into a folder, with its page and films; `models` (role -> name) are on the page.
-
-    Raises:
-        DatasetError: the disk is full.
-    """
+    """Write a storyboard into a folder, with its page and films; `models` (role -> name) are on the page."""
     save_storyboard(board, out)
     instruction = board.task.instruction
     view = EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)

@@ -51,11 +51,6 @@ class PromptRow:
     """The row as it was read."""
 
     def task(self, seed: int) -> Task:
-        """Make the task for the models.
-
-        Raises:
-            InputError: the picture cannot be read, or does not fit the marks in the prompt.
-        """
         image = None if self.picture is None else Image.of(self.picture)
         task = make_task(self.prompt, image, seed=seed + self.number)
         return task.model_copy(update={"id": self.id})
@@ -66,9 +61,6 @@ def read_rows(path: Path, images: Path | None = None) -> tuple[list[PromptRow], 
 
     A row has `prompt` and maybe `id` and `image`, a file in the folder `images`; or, as InterleaveThinker's
     prompts, `user_input` and maybe `user_input_image`.
-
-    Raises:
-        InputError: the file cannot be read, or no line of it can be used.
     """
     try:
         lines = read_file(path).splitlines()
@@ -163,12 +155,7 @@ class PlanSummary:
 def plan_rows(
     config: PlanConfig, out: Path, progress: OnProgress = lambda stage, done, total: None
 ) -> PlanSummary:
-    """Plan every row that has no storyboard in `out` yet; a row that comes to nothing costs no other one.
-
-    Raises:
-        DatasetError: another run is writing there, with other settings, or the disk is full.
-        UserError, OSError: a model cannot be loaded.
-    """
+    """Plan every row that has no storyboard in `out` yet; a row that comes to nothing costs no other one."""
     with exclusive(out / "answers", out):
         models = load(config.preset, roles=())
         check_settings(out, _settings(config, models))
@@ -209,11 +196,7 @@ def _plan(
     summary: PlanSummary,
     progress: OnProgress,
 ) -> None:
-    """Plan the rows `todo` (by their ids), and count them in `summary`.
-
-    Raises:
-        ModelUnavailableError: a model answers no request any more.
-    """
+    """Plan the rows `todo` (by their ids), and count them in `summary`."""
     journal, examiner = Journal(out / "answers"), models.examiner(out / FOLDER)
     guarded = GuardedModels(
         models, journal, config.limits, config.on_rejected, len(config.rows), confirm=True, examiner=examiner
@@ -248,11 +231,7 @@ def _plan(
 
 
 def _report(
-    config: PlanConfig,
-    out: Path,
-    summary: PlanSummary,
-    examination: Examination | None,
-    progress: OnProgress,
+    config: PlanConfig, out: Path, summary: PlanSummary, examination: Examination | None, progress: OnProgress
 ) -> None:
     def views() -> Iterator[EpisodeView]:
         for done, row in enumerate(config.rows):

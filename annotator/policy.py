@@ -58,12 +58,7 @@ class PolicyInputs(BaseModel):
 
 
 def policy_inputs(source: Source, policy: str) -> tuple[PolicyInputs, list[HealthIssue]]:
-    """Tell what a checkpoint (a folder, or a name on the Hub) or a new policy of a type sees of a dataset.
-
-    Raises:
-        InputError: it is neither a checkpoint nor a type that lerobot knows.
-        DatasetError: lerobot cannot tell the shape of a camera.
-    """
+    """Tell what a checkpoint (a folder, or a name on the Hub) or a new policy of a type sees of a dataset."""
     config, features = _configuration(policy), _features(source)
     goals = goal_cameras(source.features)
     words = _words(config.type, source)

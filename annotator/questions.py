@@ -55,7 +55,6 @@ class Question:
     picture: Path | None = None
 
     def __str__(self) -> str:
-        """One line with the options that answer it."""
         line = f"{self.about} is not known ({self.finding.reason})"
         if self.picture:
             options = ", or ".join(f"{choice.option} if {choice.words}" for choice in self.choices)

@@ -90,11 +90,7 @@ def read_steps(value: Any) -> Steps | None:
 
 
 def check_instructions(steps: Steps | None, tasks: Iterable[str]) -> None:
-    """See that a dataset has the instructions of which an owner gave the steps.
-
-    Raises:
-        InputError: it has not.
-    """
+    """See that a dataset has the instructions of which an owner gave the steps."""
     known = [*map(_key, tasks)]
     for instruction in steps or ():
         if not any(task and task in instruction for task in known):

@@ -66,11 +66,7 @@ class ReviewReport(BaseModel):
 
 
 def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
-    """Compare the records of an annotated dataset with what people made of them; `fps` is the dataset's.
-
-    Raises:
-        DatasetError: no episode was accepted or rejected, or a record or a log is damaged.
-    """
+    """Compare the records of an annotated dataset with what people made of them; `fps` is the dataset's."""
     records = Records(local_folder(dataset) / FOLDER, source="")
     reviews = [(records.review(e), records.original(e)) for e in Reviews(records).episodes()]
     judged = [(r, b) for r, b in reviews if r.verdict in ("accept", "reject") and not r.unseen]

@@ -20,10 +20,6 @@ def read_robot(source: Source, layout: Layout | None = None, camera: str | None 
 
     Episodes that cannot be read are left out. `layout` and `camera` are what a person says; from now on the
     source reads the features that `layout` names.
-
-    Raises:
-        DatasetError: there is no such camera, or none at all.
-        InputError: an index of `layout` lies outside the recordings, or a feature is not there.
     """
     layout = layout or Layout()
     source.read_numbers(layout.state, layout.action)
@@ -66,9 +62,6 @@ def stored_layout(source: Source, settings: Mapping[str, Any]) -> Layout | None:
     """Restore the layout that a run read, from OUT's settings; None finds it for each episode alone.
 
     From now on the source reads the features that the layout names.
-
-    Raises:
-        InputError: a feature is not there.
     """
     robot, given = settings.get("robot"), settings.get("layout")
     layout = Layout.parse(given) if given else None

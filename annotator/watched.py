@@ -29,11 +29,7 @@ TABLE = FOLDER / "watched.parquet"
 
 
 def check_watching(models: ModelSet, options: Options, run: RunOptions) -> None:
-    """Check that a model can label `run.to_watch` episodes of each instruction.
-
-    Raises:
-        InputError: the planner does not watch, or there are several processes.
-    """
+    """Refuse a run in which no model can label `run.to_watch` episodes of each instruction."""
     if not watches(models):
         raise InputError(f"--examples {run.to_watch}: no model watches: add --preset watch, or name LABELLED")
     if run.shard:
@@ -49,10 +45,6 @@ def watch_examples(
 
     They are those that `goalreel check` names and, in place of one that the model cannot label, that fails or
     that is not as instructed, the next one. The model is asked for none in the table.
-
-    Raises:
-        DatasetError: `out` is in use, or holds other files.
-        UserError: the model answers no request.
     """
     table, maker = out / TABLE, makers(models.provenance.identities().get)["planner"]
     check_own(out)

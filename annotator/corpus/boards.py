@@ -75,10 +75,6 @@ def find_boards(
     """Find all storyboards in the folders and below, each once, in the order of the folders and their names.
 
     `recording_task_ids` names the episodes of a recording that is known by other names than its folder's.
-
-    Raises:
-        InputError: a folder that holds none.
-        DatasetError: a dataset whose recording cannot be read.
     """
     boards_of: dict[Path, list[StoredBoard]] = {}
     for folder in folders:
@@ -138,11 +134,7 @@ class NamedScorer:
 
 
 def scorer_of(name: str) -> NamedScorer:
-    """Make the scorer `critic`, or one that `models.scorers` knows.
-
-    Raises:
-        UserError, OSError, ModuleNotFoundError: it cannot be built.
-    """
+    """Make the scorer `critic`, or one that `models.scorers` knows."""
     if name == CRITIC:
         return NamedScorer(name, None)
     if (kind := find_scorer(name)) is not None:
@@ -153,11 +145,7 @@ def scorer_of(name: str) -> NamedScorer:
 def score_boards(
     boards: Sequence[StoredBoard], by: NamedScorer, out: Path, progress: OnCount = lambda done, total: None
 ) -> list[Outline]:
-    """Score every storyboard, and give their outlines; without samples for one that cannot be read.
-
-    Raises:
-        UserError: the scorer cannot be called; its answers are saved, and a second run resumes.
-    """
+    """Score every storyboard, and give their outlines; without samples for one that cannot be read."""
     folder, journal = out / "scored", Journal(out / "answers")
     scored = {i: read for i, board in enumerate(boards) if (read := _read(folder, board)) is not None}
     progress(len(scored), len(boards))

@@ -92,7 +92,6 @@ class CorpusReport:
 
     @classmethod
     def of(cls, outlines: Sequence[Outline], chosen: Selection, scorer: str) -> Self:
-        """Count what a selection made of outlines."""
         samples = [s for each in outlines for s in each.samples]
         return cls(
             scorer=scorer,
@@ -110,11 +109,6 @@ class CorpusReport:
             },
         )
 
-    @property
-    def critic_rows(self) -> int:
-        """Rows for the Critic, of both kinds."""
-        return self.rows.get("sft", 0) + self.rows.get("rl", 0)
-
     def worst(self) -> str:
         """The reason for which most attempts were dropped, and how many; empty where none was."""
         reasons = Counter[str]()
@@ -124,15 +118,14 @@ class CorpusReport:
 
 
 def _success(samples: Sequence[StepSample], chosen: Selection) -> dict[str, list[int]]:
-    sides = {"scored": _sides(samples)}
+    groups = {"scored": samples}
     for part, picks in (("sft", chosen.sft), ("rl", chosen.rl)):
-        sides[f"{part} before"] = _sides([pick.sample for pick in chosen.unbalanced[part]])
-        sides[part] = _sides([pick.sample for pick in picks])
-    return sides
-
-
-def _sides(samples: Sequence[StepSample]) -> list[int]:
-    return [sum(s.success is side for s in samples) for side in (True, False)]
+        groups[f"{part} before"] = [pick.sample for pick in chosen.unbalanced[part]]
+        groups[part] = [pick.sample for pick in picks]
+    return {
+        name: [sum(s.success is side for s in group) for side in (True, False)]
+        for name, group in groups.items()
+    }
 
 
 def make_from_storyboards(
@@ -142,13 +135,7 @@ def make_from_storyboards(
     *,
     progress: OnProgress = lambda stage, done, total: None,
 ) -> CorpusReport:
-    """Score storyboards, filter them, and write the missing rows of the corpora in `out`.
-
-    Raises:
-        DatasetError: `out` holds another corpus or other files, another run writes there, a storyboard has
-            disappeared, or the disk is full.
-        UserError: the scorer cannot be called; a second run resumes.
-    """
+    """Score storyboards, filter them, and write the missing rows of the corpora in `out`."""
     check_empty(out)
     with exclusive(out / ".lock", out):
         sweep(out)
@@ -194,11 +181,7 @@ def _settings(boards: Sequence[StoredBoard], config: RecipeConfig) -> dict[str, 
 
 
 def check_empty(out: Path) -> None:
-    """Refuse a folder with files of others.
-
-    Raises:
-        DatasetError: it is one, or a file.
-    """
+    """Refuse a folder with files of others."""
     if out.is_file():
         raise DatasetError(f"{out}: is a file: choose another --out")
     if out.is_dir() and any(out.iterdir()) and not (out / ".lock").exists():
@@ -206,11 +189,7 @@ def check_empty(out: Path) -> None:
 
 
 def check_settings(out: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings of a run into its folder, or compare them with those there.
-
-    Raises:
-        DatasetError: they differ.
-    """
+    """Write the settings of a run into its folder, and refuse others than those there."""
     path, text = out / "settings.json", json.dumps(settings, indent=1) + "\n"
     if (path.exists() and read_file(path).decode() != text) or (out / "corpus.json").exists():
         raise DatasetError(f"{out} holds a corpus made with other options: choose another --out")

@@ -10,7 +10,7 @@ import typer
 from goalreel.annotator.options import Options, RunOptions
 from goalreel.cli import bags
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, PresetOptions, with_options
+from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, Json, PresetOptions, with_options
 from goalreel.datasets.bags import TopicRequest
 from goalreel.errors import InputError
 from goalreel.models.presets import ModelChoice
@@ -52,9 +52,7 @@ def annotate(
     options: Options,
     run: RunOptions,
     *,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
-    ] = False,
+    json_output: Json = False,
     push_to_hub: Annotated[
         str | None,
         typer.Option(

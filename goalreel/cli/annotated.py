@@ -18,8 +18,7 @@ SHOW_EPILOG = (
 
 def show(
     dataset: Annotated[
-        Path,
-        typer.Argument(help="What `goalreel annotate` wrote or is writing, or its name on the Hub."),
+        Path, typer.Argument(help="What `goalreel annotate` wrote or is writing, or its name on the Hub.")
     ],
     out: Annotated[Path | None, typer.Option(help="Folder of the report. [default: DATASET-report]")] = None,
     source: RecordedSource = None,
@@ -39,7 +38,7 @@ def show(
     """Write a report to look at: HTML pages, or films, or recordings for Rerun."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator import show as shown
-        from goalreel.cli.console import print_json, progress_bars
+        from goalreel.cli.console import print_results, progress_bars
         from goalreel.datasets.hub import folder_name, hub_name
 
         if (rerun or movie) and (out or (rerun and movie)):
@@ -63,10 +62,7 @@ def show(
                 index = shown.show(dataset, out, source=source, episodes=chosen, progress=progress)
                 results = {"report": str(index)}
                 found = str(index)
-        if json_output:
-            print_json(results)
-        else:
-            typer.echo(f"Look at {found}")
+        print_results(results, f"Look at {found}", json_output)
 
 
 BUILD_EPILOG = (
@@ -93,7 +89,7 @@ def build(
     """Write the annotated dataset again, with people's corrections or from several shards."""
     with one_line_errors(INTERRUPTED):
         from goalreel.annotator.annotate import build_records
-        from goalreel.cli.console import print_json, progress_bars
+        from goalreel.cli.console import print_results, progress_bars
         from goalreel.datasets.corrections.reviews import Reviews
         from goalreel.datasets.health.issues import spell
         from goalreel.datasets.records import FOLDER, Records
@@ -103,13 +99,11 @@ def build(
         brought = Reviews(Records(out / FOLDER, source="")).tally()
         if missing:
             typer.echo(f"not annotated, so without goal images: {spell(missing)}", err=True)
-        if json_output:
-            print_json({"out": str(out), "missing": missing, "corrections": brought})
-        else:
-            told = ", ".join(f"{count} × {what}" for what, count in brought.items() if what != "episodes")
-            found = f"Brought in, from {brought['episodes']} of the episodes: {told}."
-            typer.echo(found if brought else "There were no corrections to bring in.")
-            typer.echo(f"Look at it:  goalreel show {out}")
+        told = ", ".join(f"{count} × {what}" for what, count in brought.items() if what != "episodes")
+        found = f"Brought in, from {brought['episodes']} of the episodes: {told}."
+        found = found if brought else "There were no corrections to bring in."
+        results = {"out": str(out), "missing": missing, "corrections": brought}
+        print_results(results, f"{found}\nLook at it:  goalreel show {out}", json_output)
         if missing:
             raise typer.Exit(1)
 
@@ -126,20 +120,14 @@ def export(
         Path, typer.Argument(help="What `goalreel annotate` wrote or is writing, or its name on the Hub.")
     ],
     out: Annotated[Path, typer.Option(help="The file, NAME.csv or NAME.parquet.")],
-    source: Annotated[
-        Path | None,
-        typer.Option(help="What DATASET is made from, before it is written. [default: remembered]"),
-    ] = None,
+    source: RecordedSource = None,
     json_output: Json = False,
 ) -> None:
     """Export the steps of an annotated dataset as a table."""
     with one_line_errors("interrupted; nothing was written: run the same command again"):
         from goalreel.annotator.exports import export_table
-        from goalreel.cli.console import print_json, progress_bars
+        from goalreel.cli.console import print_results, progress_bars
 
         with progress_bars() as progress:
             rows = export_table(dataset, out, source=source, progress=progress)
-        if json_output:
-            print_json({"out": str(out), "rows": rows})
-        else:
-            typer.echo(f"{rows} rows: {out}")
+        print_results({"out": str(out), "rows": rows}, f"{rows} rows: {out}", json_output)

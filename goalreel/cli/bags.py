@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import FieldOptions, Json, SubGoalFormChoice, UseRejected, with_options
+from goalreel.cli.options import FieldOptions, Json, SubGoalFormChoice, with_options
 from goalreel.datasets.bags import TopicRequest, find_bags, require_bags
 from goalreel.errors import InputError
 from goalreel.progress import OnProgress
@@ -16,25 +16,19 @@ EPILOG = "Example: `goalreel bag2lerobot run.mcap --out run --state-topic /joint
 
 
 def dataset_of(path: Path, out: Path, request: TopicRequest, progress: OnProgress) -> Path:
-    """`path`, or the dataset OUT-recorded made from it where it is a bag.
-
-    Raises:
-        DatasetError: as `read_bags` and `convert`.
-        InputError: bag options with something that is no bag.
-    """
+    """`path`, or the dataset OUT-recorded made from it where it is a bag."""
     if (path / "meta" / "info.json").is_file() or not find_bags(path):
         if request != TopicRequest():
             raise InputError(f"{path}: is no ROS 2 bag, so topics, --task, --fps and --clock have no meaning")
         return path
     from goalreel.datasets.bags.convert import convert, read_bags
 
-    recorded = recorded_beside(out)
+    recorded = _recorded_beside(out)
     convert(read_bags(path, request), request, recorded, lambda done, total: progress("convert", done, total))
     return recorded
 
 
-def recorded_beside(out: Path) -> Path:
-    """Return where the plain dataset goes that an annotated one is made from."""
+def _recorded_beside(out: Path) -> Path:
     return out.with_name(out.name + "-recorded")
 
 
@@ -43,13 +37,15 @@ def bag2lerobot(
     bag: Annotated[Path, typer.Argument(help="A bag folder, a .mcap or .db3 file, or a folder of bags.")],
     out: Annotated[Path, typer.Option(help="The new dataset. Run again to resume.")],
     request: TopicRequest,
-    use_rejected: UseRejected = False,
+    use_rejected: Annotated[
+        bool, typer.Option(help="Use steps without an accepted goal image as training data, too.")
+    ] = False,
     subgoal_form: SubGoalFormChoice = "bordered",
     json_output: Json = False,
 ) -> None:
     """Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed."""
     with one_line_errors("interrupted: run the same command again"):
-        from goalreel.cli.console import print_json, progress_bars
+        from goalreel.cli.console import print_results, progress_bars
 
         require_bags(bag)  # before rosbags is imported
         from goalreel.datasets.bags.convert import convert, has_goals, read_bags, write_goals
@@ -58,7 +54,7 @@ def bag2lerobot(
         counts: Counter[str] = Counter()
         with progress_bars() as progress:
             goals = has_goals(cuts)
-            recorded = recorded_beside(out) if goals else out
+            recorded = _recorded_beside(out) if goals else out
             convert(cuts, request, recorded, lambda done, total: progress("convert", done, total))
             if goals:
                 boards = write_goals(
@@ -73,7 +69,6 @@ def bag2lerobot(
                 counts = Counter(step.status for board in boards for step in board.steps)
         episodes = [e for each in cuts.values() for e in each.excerpts]
         frames = sum(len(e.moments) for e in episodes)
-        if json_output:
-            print_json({"out": str(out), "episodes": len(episodes), "frames": frames, "steps": counts})
-        else:
-            typer.echo(f"{len(episodes)} episodes, {frames} frames, {counts.total()} sub-goals: {out}")
+        results = {"out": str(out), "episodes": len(episodes), "frames": frames, "steps": counts}
+        text = f"{len(episodes)} episodes, {frames} frames, {counts.total()} sub-goals: {out}"
+        print_results(results, text, json_output)

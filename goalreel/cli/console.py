@@ -14,15 +14,12 @@ from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
     Progress,
-    ProgressColumn,
-    Task,
     TaskID,
     TextColumn,
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
 from rich.table import Table
-from rich.text import Text
 
 from goalreel.drivers import Observer
 from goalreel.progress import OnProgress
@@ -105,14 +102,9 @@ def print_json(results: Mapping[str, object]) -> None:
     typer.echo(json.dumps(results))
 
 
-class _Rate(ProgressColumn):
-    """Items a second, or a minute where they are slow."""
-
-    def render(self, task: Task) -> Text:
-        speed = task.finished_speed or task.speed or 0.0
-        if not speed:
-            return Text("")
-        return Text(f"{speed:.1f}/s" if speed >= 1 else f"{60 * speed:.0f}/min", style="dim")
+def print_results(results: Mapping[str, object], text: str, json_output: bool) -> None:
+    """Print results on stdout, as one JSON object or as a text."""
+    typer.echo(json.dumps(results) if json_output else text)
 
 
 @contextmanager
@@ -123,7 +115,6 @@ def progress_bars() -> Iterator[OnProgress]:
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        _Rate(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )

@@ -25,8 +25,7 @@ PublishedDialect = Annotated[
     ),
 ]
 PublishedPrompts = Annotated[
-    Path | None,
-    typer.Option(help="Clone of InterleaveThinker. [default: $GOALREEL_INTERLEAVETHINKER]"),
+    Path | None, typer.Option(help="Clone of InterleaveThinker. [default: $GOALREEL_INTERLEAVETHINKER]")
 ]
 IMPORT_EPILOG = (
     "FILE is told by its fields: `evaluation` makes critiques (InterleaveThinker's critic_rl.jsonl), "
@@ -73,11 +72,6 @@ app = typer.Typer(
     no_args_is_help=True,
     rich_markup_mode="markdown",
 )
-
-
-@app.callback()
-def main() -> None:
-    """Make training data for planner, editor and critic."""
 
 
 app.command("import", epilog=IMPORT_EPILOG)(import_published)
@@ -175,7 +169,7 @@ def show_result(results: "Mapping[str, object]", summary: str, json_output: bool
 def _summarize(report: "CorpusReport", out: Path) -> None:
     rows = ", ".join(f"{count} {name}" for name, count in report.rows.items())
     typer.echo(f"rows: {rows}, of {report.storyboards} storyboards", err=True)
-    if not report.critic_rows:
+    if not report.rows["sft"] + report.rows["rl"]:
         typer.echo(f"no rows for the Critic; most were dropped for: {report.worst() or 'nothing'}", err=True)
         if report.scorer in ("critic", "simulator") and not any(report.success["scored"]):
             typer.echo(f"{report.scorer} scored none: name a judge, --scorer openai:MODEL@URL", err=True)

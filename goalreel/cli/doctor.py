@@ -87,15 +87,12 @@ def doctor(
         if models is None:
             ok = _check_machine(json_output)
         elif gpu is not None:
-            from goalreel.cli.console import print_json
+            from goalreel.cli.console import print_results
             from goalreel.models import presets
             from goalreel.models.memory import memory_of
 
             memory = memory_of(presets.load(models, **choice.overrides))
-            if json_output:
-                print_json({"memory": memory.as_json(gpu)})
-            else:
-                typer.echo(memory.line(gpu))
+            print_results({"memory": memory.as_json(gpu)}, memory.line(gpu), json_output)
             ok = memory.fits(gpu)
         else:
             ok = _check_models(models, choice.overrides, frame, instruction, out, json_output)
@@ -183,7 +180,6 @@ def _nano() -> Check:
 
 
 def _models(role: "Role") -> Check:
-    """List the kinds of models for a role, those of plugins with their packages."""
     from goalreel.models.registry import broken_plugins, kinds
 
     forms = ", ".join(f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
@@ -194,7 +190,6 @@ def _models(role: "Role") -> Check:
 
 
 def _presets() -> Check:
-    """List the presets that can run with the extras that are installed."""
     from goalreel.models import presets
 
     missing = {name: sorted(set(_missing_extras(name))) for name in presets.names()}
@@ -208,7 +203,6 @@ def _presets() -> Check:
 
 
 def _missing_extras(preset: str) -> Iterator[str]:
-    """Yield the extras that a preset's models need and that are not wholly installed."""
     from goalreel.models import presets
     from goalreel.models.load import kinds_of
     from goalreel.models.registry import find
@@ -329,11 +323,7 @@ def _check_models(
     out: Path,
     json_output: bool,
 ) -> bool:
-    """Ask each model one question, print and save the replies; return False if one could not be used.
-
-    Raises:
-        InputError: no such preset, no instruction, or a picture that cannot be read.
-    """
+    """Ask each model one question, print and save the replies; return False if one could not be used."""
     from goalreel.annotator.model_check import save_trial, trial_task, try_models
     from goalreel.annotator.plan import check_instruction
     from goalreel.cli.console import print_json

@@ -30,11 +30,6 @@ _ROWS = {
 }
 
 
-@app.callback()
-def main() -> None:
-    """Measure goalreel against people's corrections, and with goalreel-lab against ground truth."""
-
-
 @app.command(
     epilog="Keys of `--json`: `untouched`, `agreement`, `balanced_agreement`, `accepted_wrong`, `faulty`, "
     "`boundary_f1`, `names_kept`, each a number in 0-1 or null, with `KEY_low` and `KEY_high`, its 95 % "

@@ -44,7 +44,6 @@ class Place(NamedTuple):
     None where it has the command's name."""
 
     def load(self, name: str, panel: str) -> "Command":
-        """Import the command."""
         module = import_module(f"goalreel.cli.{self.module or name}")
         if hasattr(module, "app"):
             return typer.main.get_group(module.app)
@@ -117,7 +116,6 @@ class ExtensibleGroup(TyperGroup):
         return found
 
     def get_command(self, ctx: "Context", cmd_name: str) -> "Command | None":
-        """Find a command: one of this group, or else an added one."""
         own = super().get_command(ctx, cmd_name)
         if own is not None:
             return own
@@ -130,5 +128,4 @@ class ExtensibleGroup(TyperGroup):
         return None
 
     def list_commands(self, ctx: "Context") -> list[str]:
-        """List the names of all commands, those of this group first."""
         return [*super().list_commands(ctx), *sorted(self._added)]

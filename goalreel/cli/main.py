@@ -14,15 +14,15 @@ COMMANDS = {
             "Predict a storyboard from a picture and an instruction, or from an instruction alone."
         ),
         "studio": Place(
-            "Write a task, drop a picture, and steer the storyboard while it grows, in your browser.", "pages"
+            "Write a task, drop a picture, and steer the storyboard while it grows, in your browser.",
+            "pages",
         ),
         "check": Place("Say what goalreel understands of a dataset, and what is wrong with it."),
         "annotate": Place(
             "Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."
         ),
         "show": Place(
-            "Write a report to look at: HTML pages, or films, or recordings for Rerun.",
-            "annotated",
+            "Write a report to look at: HTML pages, or films, or recordings for Rerun.", "annotated"
         ),
         "review": Place(
             "Look at the steps of a dataset in your browser, correct them, and accept or reject them.",
@@ -32,10 +32,7 @@ COMMANDS = {
             "Write the annotated dataset again, with people's corrections or from several shards.",
             "annotated",
         ),
-        "export": Place(
-            "Export the steps of an annotated dataset as a table.",
-            "annotated",
-        ),
+        "export": Place("Export the steps of an annotated dataset as a table.", "annotated"),
         "bag2lerobot": Place(
             "Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed.",
             "bags",

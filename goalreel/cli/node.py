@@ -87,11 +87,7 @@ def node(
 
 
 def _check(preset: str | None, models: ModelChoice) -> None:
-    """Refuse an unknown preset or model before ROS is imported.
-
-    Raises:
-        InputError: there is no such preset or model.
-    """
+    """Refuse an unknown preset or model before ROS is imported."""
     from goalreel.models import presets
     from goalreel.models.load import check_name
     from goalreel.models.names import ModelName

@@ -45,13 +45,6 @@ Split = Annotated[SPLITS, typer.Option(help="Which seeds: train, validation or t
 First = Annotated[int, typer.Option(min=0, help="First seed, counted from 0 in its split.")]
 RUN = "The run"
 """The panel of options that say how a run goes."""
-OnRejected = Annotated[
-    Literal["continue", "stop"],
-    typer.Option(help="What to do after a step without an accepted goal image.", rich_help_panel=RUN),
-]
-UseRejected = Annotated[
-    bool, typer.Option(help="Use steps without an accepted goal image as training data, too.")
-]
 SubGoalFormChoice = Annotated[
     Literal["plain", "bordered", "difference", "beside"],
     typer.Option(
@@ -88,7 +81,6 @@ class PresetOptions:
         return options
 
     def make(self, values: Mapping[str, Any]) -> object:
-        """Make the choice of models."""
         overrides = {name: value for name, value in values.items() if name != "preset"}
         return ModelChoice.of(values.get("preset", ModelChoice().preset), **overrides)
 
@@ -106,7 +98,6 @@ class FieldOptions:
     """The panel of all these options; None: each field's own."""
 
     def parameters(self) -> Sequence[inspect.Parameter]:
-        """Return an option for each field."""
         return [
             _option(name, info, self.defaults.get(name, info.default), panel=self.panel)
             for name, info in self.settings.model_fields.items()
@@ -114,7 +105,6 @@ class FieldOptions:
         ]
 
     def make(self, values: Mapping[str, Any]) -> object:
-        """Make the settings."""
         return self.settings.read({**self.defaults, **values})
 
 
@@ -163,7 +153,6 @@ def with_options(
 def _option(
     name: str, info: "FieldInfo", default: object, help_suffix: str = "", panel: str | None = None
 ) -> inspect.Parameter:
-    """Make the option of a field."""
     kind = str if mark_of(info, "as_text") else kind_of(info)
     dashed = name.replace("_", "-")
     option = typer.Option(

@@ -1,19 +1,12 @@
 """`goalreel plan`. What it needs is imported when it runs."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from goalreel.cli.errors import fail, one_line_errors
-from goalreel.cli.options import (
-    INTERRUPTED,
-    RUN,
-    FieldOptions,
-    OnRejected,
-    PresetOptions,
-    with_options,
-)
+from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, Json, PresetOptions, with_options
 from goalreel.errors import InputError
 from goalreel.models.presets import ModelChoice
 from goalreel.settings import Settings, setting
@@ -44,11 +37,7 @@ def plan_file(
     on_rejected: "OnRejected",
     json_output: bool,
 ) -> None:
-    """Plan each row of `options.prompts` and print what came of it; the exit status is 1 where one failed.
-
-    Raises:
-        InputError: there is no file of prompts, or an option does not fit.
-    """
+    """Plan each row of `options.prompts` and print what came of it; the exit status is 1 where one failed."""
     from goalreel.annotator.plan_rows import PlanConfig, plan_rows, read_rows
     from goalreel.cli.console import print_json, progress_bars
     from goalreel.drivers import Limits
@@ -116,11 +105,12 @@ def plan(
             "mark each in the task with `<image>`.",
         ),
     ] = None,
-    on_rejected: OnRejected = "continue",
+    on_rejected: Annotated[
+        Literal["continue", "stop"],
+        typer.Option(help="What to do after a step without an accepted goal image.", rich_help_panel=RUN),
+    ] = "continue",
     seed: Annotated[int, typer.Option(min=0, help="Seed of the pictures.", rich_help_panel=RUN)] = 0,
-    json_output: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object on the last line.", rich_help_panel=RUN)
-    ] = False,
+    json_output: Json = False,
 ) -> None:
     """Predict a storyboard from a picture and an instruction, or from an instruction alone."""
     with one_line_errors(INTERRUPTED):
@@ -143,11 +133,7 @@ def plan(
 
 
 def _new_task(arguments: list[str], seed: int) -> "Task":
-    """The task that FRAME... and INSTRUCTION describe.
-
-    Raises:
-        InputError: there is no instruction, or a picture has no place in it.
-    """
+    """The task that FRAME... and INSTRUCTION describe."""
     from goalreel.annotator.plan import check_instruction, make_task
     from goalreel.chat.conversation import MARK
     from goalreel.image import Image

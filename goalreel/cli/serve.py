@@ -80,11 +80,6 @@ def serve(
 
 
 def _app(models: "Models", settings: "ServeSettings", boards: Path | None) -> "FastAPI":
-    """The application, with storyboards in a folder or without.
-
-    Raises:
-        DatasetError: another server serves the folder, or it cannot be written.
-    """
     if boards is None:
         from goalreel.serving.app import create_app
 

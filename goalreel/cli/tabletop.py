@@ -19,11 +19,6 @@ SIZE = 128
 """Width and height of a picture in pixels, unless told otherwise: what the nano models see."""
 
 
-@app.callback()
-def main() -> None:
-    """Simulate long-horizon tabletop episodes with ground truth."""
-
-
 @app.command(
     epilog="Examples:\n\n"
     "- `goalreel tabletop record --episodes 5 --out demo`\n\n"
@@ -78,7 +73,7 @@ def scene(
 ) -> None:
     """Write the first picture of a simulated scene, and print its instruction."""
     with one_line_errors():
-        from goalreel.cli.console import print_json
+        from goalreel.cli.console import print_results
         from goalreel.files import write_bytes
         from goalreel.image import Image
         from goalreel.tabletop.env import Tabletop
@@ -90,7 +85,5 @@ def scene(
         with Tabletop(episode.scene) as env:
             picture = Image(env.render("front", SIZE).copy())
         write_bytes(out, picture.png())
-        if json_output:
-            print_json({"out": str(out), "instruction": episode.instruction})
-        else:
-            typer.echo(episode.instruction)
+        results = {"out": str(out), "instruction": episode.instruction}
+        print_results(results, episode.instruction, json_output)

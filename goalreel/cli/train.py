@@ -17,10 +17,7 @@ if TYPE_CHECKING:
     from goalreel.models.names import ModelName
 
 app = typer.Typer(
-    name="train",
-    help="Train Planner, Critic and Editor.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
+    name="train", help="Train Planner, Critic and Editor.", no_args_is_help=True, rich_markup_mode="markdown"
 )
 
 Config = Annotated[
@@ -48,17 +45,8 @@ Validation = Annotated[
 INTERRUPTED = "interrupted: run the same command with --resume to continue from the last checkpoint"
 
 
-@app.callback()
-def main() -> None:
-    """Train Planner, Critic and Editor."""
-
-
 def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -> dict[str, float]:
-    """Fine-tune a language agent; return what training measured.
-
-    Raises:
-        UserError: a setting or a row that cannot be used.
-    """
+    """Fine-tune a language agent; return what training measured."""
     from goalreel.training.config import SftConfig, extension, read_config, read_settings
 
     kind, model = extension("agent"), overrides.get("model") or read_settings(config).get("model")
@@ -73,11 +61,7 @@ def _sft(role: str, config: str, out: Path, resume: bool, **overrides: object) -
 
 
 def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str, float]:
-    """Reinforce a Critic; return what training measured.
-
-    Raises:
-        UserError: a setting, a row or a model that cannot be used, or a model that fails for long.
-    """
+    """Reinforce a Critic; return what training measured."""
     from goalreel.training.config import GrpoConfig, read_config
 
     settings = read_config(config, GrpoConfig, **{k: v or None for k, v in overrides.items()})
@@ -155,7 +139,7 @@ def planner(
     epilog="Examples:\n\n"
     "- `goalreel train critic --config nano-critic --corpus verdicts/sharegpt/verdicts.json --out critic`"
     "\n\n- `goalreel train critic --method grpo --config nano-critic-grpo --corpus rl --out runs/grpo`"
-    "\n\n- `accelerate launch --num_processes 8 $(which goalreel) train critic --config critic-8b ...`",
+    "\n\n- `accelerate launch --num_processes 8 $(which goalreel) train critic --config critic-8b ...`"
 )
 def critic(
     config: Config,

@@ -40,13 +40,6 @@ def annotate(root: Path, out: Path, options: Options | None = None, **chosen: ob
     return annotate_with(source, out, models, options, **chosen)
 
 
-@pytest.fixture(scope="module")
-def annotated(video_dataset, tmp_path_factory) -> Path:
-    out = tmp_path_factory.mktemp("annotated") / "out"
-    annotate(video_dataset, out)
-    return out
-
-
 def test_what_is_not_uploaded(tmp_path):
     """A name without an owner is refused before the work; a dataset with a failure stays here."""
     root = make_dataset(tmp_path / "in", (12,), cameras=("front",), task="...")
@@ -83,9 +76,20 @@ def test_the_main_job(video_dataset, tmp_path):
     assert Path(report.removeprefix("Look at ")).is_file()
 
 
-def test_the_goal_images_are_the_accepted_frames(annotated):
-    source = Source.open(annotated)
-    records = Records(annotated / FOLDER, source="")
+def test_what_was_understood_of_the_robot_is_in_summary_settings_and_card(video_dataset, tmp_path):
+    out = tmp_path / "out"
+    told = json.loads(annotate(video_dataset, out).as_json())["robot"]
+    assert told["layout"] == "gripper=3,position=0:3,vertical=2,closed=low"
+    assert {f["field"] for f in told["findings"]} == {"gripper", "closed", "position", "vertical", "camera"}
+    assert Records(out / FOLDER, source="").settings()["robot"] == told
+    assert "- closed: `low` (likely: lerobot's 0-100 grippers close at 0" in (out / "README.md").read_text()
+    given = annotate(video_dataset, tmp_path / "given", Options(layout="closed=low"))
+    assert "- closed: `low` (given: by --layout)" in (given.out / "README.md").read_text()
+
+
+def test_the_goal_images_are_the_accepted_frames(in_hindsight):
+    source = Source.open(in_hindsight)
+    records = Records(in_hindsight / FOLDER, source="")
     for episode in map(source.episode, source.indices):
         for step in records.outline(episode.index).steps:
             assert step.status == "observed"
@@ -98,9 +102,12 @@ def test_the_goal_images_are_the_accepted_frames(annotated):
                 assert np.abs(shown - goal).mean() < 6
 
 
-def test_files_that_are_being_written_are_not_there_yet(video_dataset, annotated, tmp_path):
+def test_files_that_are_being_written_are_not_there_yet(video_dataset, in_hindsight, tmp_path):
     """In both folders, a half of each file as a kill leaves it."""
-    root, out = shutil.copytree(video_dataset, tmp_path / "in"), shutil.copytree(annotated, tmp_path / "out")
+    root, out = (
+        shutil.copytree(video_dataset, tmp_path / "in"),
+        shutil.copytree(in_hindsight, tmp_path / "out"),
+    )
     before = contents(out)
     for path in [p for folder in (root, out) for p in folder.rglob("*.*") if p.is_file()]:
         data = path.read_bytes()
@@ -125,7 +132,7 @@ def test_files_that_are_being_written_are_not_there_yet(video_dataset, annotated
         ("os.utime", errno.ENOTSUP),
     ],
 )
-def test_file_systems_without_a_call(name, code, video_dataset, annotated, tmp_path, monkeypatch):
+def test_file_systems_without_a_call(name, code, video_dataset, in_hindsight, tmp_path, monkeypatch):
     """As Lustre, NFS, SMB, vfat and FUSE are mounted in laboratories."""
 
     def refuse(*args: object, **options: object) -> None:
@@ -142,7 +149,7 @@ def test_file_systems_without_a_call(name, code, video_dataset, annotated, tmp_p
         finished(client, submit(client))
     monkeypatch.undo()
     shutil.rmtree(tmp_path / "out" / FOLDER / "corrections")
-    assert contents(tmp_path / "out") == contents(annotated)
+    assert contents(tmp_path / "out") == contents(in_hindsight)
 
 
 def test_a_broken_episode_is_left_out_and_named(sharded_dataset, tmp_path, caplog):
@@ -186,7 +193,7 @@ def stopped(video_dataset, tmp_path_factory) -> dict[int, dict]:
 
 @pytest.mark.process
 @pytest.mark.parametrize("stop", STOPS)
-def test_stopped_and_resumed_ends_with_the_same_bytes(stop, stopped, video_dataset, annotated):
+def test_stopped_and_resumed_ends_with_the_same_bytes(stop, stopped, video_dataset, in_hindsight):
     run = stopped[stop]
     if stop == signal.SIGINT and run["status"]:
         assert run["status"] == 130
@@ -194,12 +201,12 @@ def test_stopped_and_resumed_ends_with_the_same_bytes(stop, stopped, video_datas
         assert "Traceback" not in run["errors"]
     out = Path(run["out"])
     annotate(video_dataset, out)
-    assert contents(out) == contents(annotated)
+    assert contents(out) == contents(in_hindsight)
 
 
 @pytest.mark.parametrize("robot", ["x", {"layout": "gripper=3"}, {"layout": "gripper=3", "findings": "x"}])
-def test_damaged_settings_are_one_line(robot, video_dataset, annotated, tmp_path):
-    out = shutil.copytree(annotated, tmp_path / "out")
+def test_damaged_settings_are_one_line(robot, video_dataset, in_hindsight, tmp_path):
+    out = shutil.copytree(in_hindsight, tmp_path / "out")
     settings = json.loads((out / FOLDER / "settings.json").read_text())
     settings["settings"]["robot"] = robot
     (out / FOLDER / "settings.json").write_text(json.dumps(settings))
@@ -208,8 +215,8 @@ def test_damaged_settings_are_one_line(robot, video_dataset, annotated, tmp_path
     show(out, tmp_path / "report")
 
 
-def test_two_runs_into_one_out(video_dataset, annotated, tmp_path):
-    out = shutil.copytree(annotated, tmp_path / "out")
+def test_two_runs_into_one_out(video_dataset, in_hindsight, tmp_path):
+    out = shutil.copytree(in_hindsight, tmp_path / "out")
     settings = json.loads((out / FOLDER / "settings.json").read_text())
     with Records.open(out, settings["settings"], Source.open(video_dataset).fingerprint()):
         assert "another goalreel run" in fails("annotate", video_dataset, "--out", out)
@@ -233,11 +240,11 @@ def test_options_that_do_not_fit_are_one_line(words, said, video_dataset, tmp_pa
     assert not (tmp_path / "out").exists()
 
 
-def test_folders_that_do_not_fit_are_one_line(video_dataset, annotated, tmp_path):
+def test_folders_that_do_not_fit_are_one_line(video_dataset, in_hindsight, tmp_path):
     assert "the folder is empty" in fails("annotate", tmp_path, "--out", tmp_path / "out")
     assert "never" in fails("annotate", video_dataset, "--out", video_dataset / "inside")
     assert "no annotated episode" in fails("show", video_dataset)
-    assert "episode 9 is not annotated" in fails("show", annotated, "--episodes", "9")
-    message = fails("annotate", video_dataset, "--out", annotated, "--granularity", "phase")
+    assert "episode 9 is not annotated" in fails("show", in_hindsight, "--episodes", "9")
+    message = fails("annotate", video_dataset, "--out", in_hindsight, "--granularity", "phase")
     assert "granularity was 'event' and is now 'phase'" in message
     assert not (tmp_path / "out").exists()

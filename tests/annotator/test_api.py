@@ -45,15 +45,15 @@ def test_annotating_with_a_model_of_ones_own(video_dataset, tmp_path):
 
     critic, source = Steady(), goalreel.open_dataset(video_dataset)
     options = goalreel.Options(granularity="subtask")
-    limits = goalreel.Limits(2, 2)
-    summary = goalreel.annotate(source, tmp_path / "out", options=options, critic=critic, limits=limits)
+    chosen = {"options": options, "critic": critic, "batch_size": 2, "in_flight": 2}
+    summary = goalreel.annotate(source, tmp_path / "out", **chosen)
     assert summary.annotated == 3
     assert summary.steps.keys() == {"accepted"}
     assert critic.asked["judge"] == summary.steps["accepted"] + summary.examination.asked
     examined = json.loads(summary.as_json())["examination"]
     assert (examined["judged"], examined["passed"]) == (summary.steps["accepted"], False)
     assert examined["line"] in (tmp_path / "out/README.md").read_text()
-    again = goalreel.annotate(source, tmp_path / "out", options=options, critic=critic, limits=limits)
+    again = goalreel.annotate(source, tmp_path / "out", **chosen)
     assert again.examination == summary.examination
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from support.cli import fails, goalreel, invoke
+from support.cli import goalreel, invoke
 from support.person import says
 
 from goalreel.annotator.corpus.boards import find_boards
@@ -19,27 +19,10 @@ from goalreel.datasets.corrections.events import (
     SplitStep,
     TakeFrame,
 )
-from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 
 FRONT = "observation.images.front"
 OLD, NEW = "put the red block in the blue bowl", "put the red block in the green bowl"
-
-
-@pytest.fixture(scope="module")
-def reviewed(video_dataset, tmp_path_factory):
-    """(the annotated dataset, its episode 1 as a person left it)."""
-    out = tmp_path_factory.mktemp("review") / "out"
-    goalreel("annotate", video_dataset, "--out", out)
-    length = len(Source.open(video_dataset).episode(1))
-    return out, says(
-        out,
-        1,
-        SplitStep(step="0", frame=length // 2),
-        MoveBoundary(step="r2", edge="start", frame=length // 2 - 1),
-        RenameStep(step="0", name="take the block"),
-        TakeFrame(step="r2", camera=FRONT, frame=length - 2),
-    )
 
 
 def told(root: Path) -> dict[int, tuple[str, list[dict]]]:
@@ -52,16 +35,21 @@ def told(root: Path) -> dict[int, tuple[str, list[dict]]]:
     return {e: (tasks[e], first["language_persistent"] or []) for e, first in enumerate(firsts)}
 
 
-def shown(board):
-    return [(s.step.name, s.segment, s.goal_image and s.goal_image.frame, s.status) for s in board.steps]
-
-
 def ends(out: Path) -> list[list[int]]:
     return [[s.segment.end for s in board.steps if s.segment] for _, board in read_storyboards(out)]
 
 
-def test_build_writes_what_the_person_made_of_it(reviewed, video_dataset):
-    out, review = reviewed
+def test_build_writes_what_the_person_made_of_it(in_hindsight, video_dataset, tmp_path):
+    out = shutil.copytree(in_hindsight, tmp_path / "out")
+    length = len(Source.open(video_dataset).episode(1))
+    review = says(
+        out,
+        1,
+        SplitStep(step="0", frame=length // 2),
+        MoveBoundary(step="r2", edge="start", frame=length // 2 - 1),
+        RenameStep(step="0", name="take the block"),
+        TakeFrame(step="r2", camera=FRONT, frame=length - 2),
+    )
     before = told(out)
     assert "Brought in, from 1 of the episodes: " in (said := goalreel("build", out)), said
     rows = [(r["timestamp"], r["content"]) for r in told(out)[1][1] if r["style"] == "subtask"]
@@ -71,35 +59,8 @@ def test_build_writes_what_the_person_made_of_it(reviewed, video_dataset):
     assert [s.goal_image.frame for s in board.steps] == [s.goal.removeprefix("frame:") for s in review.steps]
 
 
-def test_their_steps_stay_in_a_run_with_other_settings(reviewed, video_dataset, tmp_path):
-    out, review = reviewed
-    other, plain = tmp_path / "other", tmp_path / "plain"
-    work = ("annotate", video_dataset, "--granularity", "phase", "--out")
-    goalreel(*work, plain)
-    goalreel(*work, other, "--corrections", out)
-    mine, without, theirs = (dict(read_storyboards(o)) for o in (other, plain, out))
-    segments = [s.segment for s in review.steps]
-    assert [s.segment for s in mine[1].steps] == segments != [s.segment for s in without[1].steps]
-    assert [s.step.name for s in mine[1].steps] == [s.step.name for s in theirs[1].steps]
-    assert mine[1].steps[1].goal_image.frame == review.steps[1].goal.removeprefix("frame:")
-    assert all(shown(mine[e]) == shown(without[e]) for e in (0, 2))
-    assert [s.segment for s in Records(other / FOLDER, "").original(1).steps] == segments
-    goalreel(*work, other)
-    assert shown(dict(read_storyboards(other))[1]) == shown(mine[1]), "resumed, it changes nothing"
-
-
-def test_corrections_are_of_the_dataset_that_is_annotated(reviewed, video_dataset, image_dataset, tmp_path):
-    out, _ = reviewed
-    said = fails("annotate", video_dataset, "--out", tmp_path / "o", "--corrections", video_dataset)
-    assert "holds no corrections: name what goalreel review was given" in said
-    goalreel("annotate", image_dataset, "--out", tmp_path / "other", "--corrections", out)
-    records = Records(tmp_path / "other" / FOLDER, "")
-    assert records.outline(1) == records.original(1)  # another recording
-
-
-def test_what_people_said_are_rows_of_the_highest_trust_with_their_type(video_dataset, tmp_path):
-    out = tmp_path / "out"
-    goalreel("annotate", video_dataset, "--out", out)
+def test_what_people_said_are_rows_of_the_highest_trust_with_their_type(in_hindsight, tmp_path):
+    out = shutil.copytree(in_hindsight, tmp_path / "out")
     says(out, 0, GiveVerdict(verdict="accept"))
     says(out, 1, FlagIssue(step="0", issue="wrong_picture", on=True))
     says(out, 2, GiveVerdict(verdict="reject"))
@@ -150,9 +111,8 @@ def test_build_keeps_what_a_person_made_and_says_what_to_annotate(renamed, caplo
 def test_annotate_plans_anew_with_what_a_person_made(renamed, tmp_path, caplog):
     root, out = renamed
     corrected = ends(out)
-    for name, more in (("other", ("--corrections", out)), ("plain", ())):
-        goalreel("annotate", root, "--out", tmp_path / name, *more)
-    assert ends(tmp_path / "other") == corrected != ends(tmp_path / "plain")
+    goalreel("annotate", root, "--out", tmp_path / "plain")
+    assert corrected != ends(tmp_path / "plain")
     caplog.clear()
     goalreel("annotate", root, "--out", out, "--episodes", "0")
     changed = [record.message for record in caplog.records if "labels have changed" in record.message]

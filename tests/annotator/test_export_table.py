@@ -9,21 +9,16 @@ from goalreel.annotator.show import read_storyboards
 from goalreel.datasets.source import Source
 
 
-@pytest.fixture(scope="module")
-def annotated(video_dataset, tmp_path_factory):
-    out = tmp_path_factory.mktemp("export") / "out"
-    goalreel("annotate", video_dataset, "--out", out)
-    return out
-
-
 @pytest.mark.parametrize(("name", "read"), [("t.csv", pd.read_csv), ("t.parquet", pd.read_parquet)])
-def test_a_row_a_step(annotated, tmp_path, name, read):
+def test_a_row_a_step(in_hindsight, tmp_path, name, read):
     for _ in range(2):
-        goalreel("export", annotated, "--out", tmp_path / name)
+        goalreel("export", in_hindsight, "--out", tmp_path / name)
     assert [path.name for path in tmp_path.iterdir()] == [name], "nothing else is left"
-    table, fps = read(tmp_path / name), Source.open(annotated).fps
+    table, fps = read(tmp_path / name), Source.open(in_hindsight).fps
     assert list(table) == SCHEMA.names
-    steps = [(i, n, board, s) for i, board in read_storyboards(annotated) for n, s in enumerate(board.steps)]
+    steps = [
+        (i, n, board, s) for i, board in read_storyboards(in_hindsight) for n, s in enumerate(board.steps)
+    ]
     assert len(table) == len(steps) > 0
     for row, (episode, number, board, step) in zip(table.itertuples(), steps, strict=True):
         assert (row.episode, row.step, row.instruction) == (episode, number, board.task.instruction)
@@ -46,9 +41,9 @@ def test_no_cell_of_a_csv_file_is_a_formula_and_examples_are_read_from_it():
     assert (cell("pick up"), cell(-1), plain("'tis")) == ("pick up", -1, "'tis")
 
 
-def test_what_cannot_be_exported_is_one_clear_line(annotated, video_dataset, tmp_path):
+def test_what_cannot_be_exported_is_one_clear_line(in_hindsight, video_dataset, tmp_path):
     assert "name a file that ends in .csv or .parquet" in fails(
-        "export", annotated, "--out", tmp_path / "t.xlsx"
+        "export", in_hindsight, "--out", tmp_path / "t.xlsx"
     )
     assert "no annotated episode: run goalreel annotate first" in fails(
         "export", video_dataset, "--out", tmp_path / "t.csv"

@@ -249,10 +249,7 @@ def test_the_capitals_of_an_instruction_stay_in_all_that_is_written(data, text):
     assert set(told(out)) == {text}
     assert rows(out, "task_aug") == [(text, 0.0)]
     assert {words for style in ("subtask", "plan") for words, _ in rows(out, style)} <= {text}
-    written = [
-        *(out.parent / "report").rglob("*.html"),
-        out.parent / "steps.csv",
-    ]
+    written = [*(out.parent / "report").rglob("*.html"), out.parent / "steps.csv"]
     for path in written:
         content = path.read_text()
         assert content.lower().count(text.lower()) == content.count(text), path

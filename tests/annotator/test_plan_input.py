@@ -8,11 +8,7 @@ from goalreel import load_models, load_storyboard, plan
 from goalreel.annotator.plan import make_task, write_plan
 from goalreel.models import presets
 from goalreel.serving.settings import Models
-from goalreel.types import (
-    DoneStep,
-    EndCheck,
-    Verdict,
-)
+from goalreel.types import DoneStep, EndCheck, Verdict
 
 A, B, NOW = picture(1), picture(2), picture(3)
 

@@ -12,8 +12,6 @@ from support.cli import fails, goalreel, invoke
 from support.serving_models import TintEditor, picture, plan_of, serving
 
 from goalreel.annotator.model_check import INSTRUCTION, SCENE
-from goalreel.chat.plan import parse_plan
-from goalreel.chat.verdict import parse_verdict
 from goalreel.image import Image
 from goalreel.serving.settings import Models
 
@@ -64,16 +62,15 @@ def test_the_models_that_come_with_goalreel(tmp_path):
     found = trial(tmp_path)
     for role in ("planner", "critic"):
         (reply,) = found[role]["replies"]
-        text = (tmp_path / reply["file"]).read_text()
-        assert all(line in shown for line in text.splitlines())
-        assert text.startswith("<think>")
+        assert all(line in shown for line in reply["text"].splitlines())
+        assert reply["text"].startswith("<think>")
     assert Image.decode((tmp_path / "frame.png").read_bytes()) == Image.of(SCENE)
     assert Image.decode((tmp_path / "edited.png").read_bytes()) != Image.of(SCENE)
-    assert INSTRUCTION in (tmp_path / "asked-plan.txt").read_text()
+    assert INSTRUCTION in found["planner"]["asked"][-1]
     assert all(model["load_s"] > 0 and model["ask_s"] > 0 for model in found.values())
 
 
-def test_replies_become_fixtures_of_the_parser(editor, tmp_path, monkeypatch):
+def test_what_was_asked_and_answered_is_saved_without_keys(editor, tmp_path, monkeypatch):
     monkeypatch.setenv("GOALREEL_API_KEY", KEY)
     (tmp_path / "scene.png").write_bytes(picture().png())
     with ChatServer(good) as server:
@@ -84,15 +81,15 @@ def test_replies_become_fixtures_of_the_parser(editor, tmp_path, monkeypatch):
         shown = goalreel("doctor", "--models", mine, *frame, "--out", out, "--json")
         assert {r.headers["authorization"] for r in server.requests} == {f"Bearer {KEY}"}
     assert json.loads(shown)["usable"]
-    assert trial(out)["critic"]["sight"] == "accepted what is true, and nothing else"
-    assert len(parse_plan((out / "plan-2-planner.txt").read_text()).steps) == 2
-    assert parse_verdict((out / "verdict-yes-critic.txt").read_text()).success
-    asked = (out / "asked-verdict.txt").read_text()
+    planner, critic = trial(out)["planner"], trial(out)["critic"]
+    assert [(r["text"], r["read_as"]) for r in planner["replies"]] == [(plan_of("##"), "2")]
+    assert [(r["text"], r["read_as"]) for r in critic["replies"]] == [(YES, "yes")]
+    assert critic["sight"] == "accepted what is true, and nothing else"
+    asked = "\n".join(critic["asked"])
     assert "do 0" in asked, "the first step's prompt"
     assert "[20 x 10 picture]" in asked
-    how = trial(out)["critic"]
-    assert "dialect interleavethinker, temperature 0.5" in how["how"]
-    assert "the published prompts are not at hand" in how["note"]
+    assert "dialect interleavethinker, temperature 0.5" in critic["how"]
+    assert "the published prompts are not at hand" in critic["note"]
     for path in out.iterdir():
         assert KEY.encode() not in path.read_bytes()
 
@@ -112,13 +109,9 @@ def test_what_cannot_be_read_is_shown_with_why(editor, tmp_path):
         "failed  it is blind: it accepted blank; it accepted unchanged; it accepted opposite_words; "
         "it accepted damaged" in result.stdout
     ), "the critic is asked all the same"
-    assert [path.name for path in sorted((tmp_path / "out").glob("*-p*.txt"))] == [
-        "asked-plan.txt",
-        "plan-bad-p-1.txt",
-        "plan-bad-p-2.txt",
-        "plan-bad-p-3.txt",
-    ]
-    assert trial(tmp_path / "out")["planner"]["replies"][0]["problem"]
+    replies = trial(tmp_path / "out")["planner"]["replies"]
+    assert [reply["read_as"] for reply in replies] == [None] * 3
+    assert replies[0]["problem"]
 
 
 def test_replies_before_a_server_fails_are_kept(editor, tmp_path):
@@ -129,7 +122,7 @@ def test_replies_before_a_server_fails_are_kept(editor, tmp_path):
     assert "    | I would rather not." in result.stdout
     planner = trial(tmp_path / "out")["planner"]
     assert "gone" in planner["problem"]
-    assert [reply["file"] for reply in planner["replies"]] == ["plan-bad-p-1.txt"]
+    assert [reply["text"] for reply in planner["replies"]] == ["I would rather not."]
 
 
 def test_a_model_that_is_not_there_is_one_line_to_change(editor, tmp_path):
@@ -152,7 +145,6 @@ def test_a_server_that_says_nothing(editor, tmp_path, retry_pauses):
     assert result.exit_code == 1
     assert "Traceback" not in result.output
     assert trial(tmp_path / "out")["planner"]["problem"].startswith("no usable answer in 3 replies")
-    assert not list((tmp_path / "out").glob("plan-*.txt"))
 
 
 def test_a_dead_server(tmp_path, retry_pauses):

@@ -11,17 +11,7 @@ from support.serving_models import picture
 
 from goalreel import DatasetError, read_storyboards
 
-HEAVY = (
-    "torch",
-    "transformers",
-    "diffusers",
-    "lerobot",
-    "mujoco",
-    "rosbags",
-    "httpx2",
-    "fastapi",
-    "rclpy",
-)
+HEAVY = ("torch", "transformers", "diffusers", "lerobot", "mujoco", "rosbags", "httpx2", "fastapi", "rclpy")
 
 
 @pytest.fixture

@@ -154,6 +154,14 @@ def sharded_dataset(tmp_path_factory) -> Path:
     return make_dataset(root, (12, 9, 15, 8), data_files_size_in_mb=0.001, video_files_size_in_mb=0.005)
 
 
+@pytest.fixture(scope="session")
+def in_hindsight(video_dataset, tmp_path_factory) -> Path:
+    """`video_dataset`, annotated with the default models. Read only."""
+    from goalreel.annotator.annotate import annotate
+
+    return annotate(video_dataset, tmp_path_factory.mktemp("in_hindsight") / "out").out
+
+
 REAL = ("droid_new_setup", "g1_inspire")
 
 
