@@ -1,6 +1,6 @@
 """One recorded episode of a LeRobot dataset: its numbers at once, its frames when asked for."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +12,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.info_file import NumberFeatures, dimension_names, find_numbers, stored
+from goalreel.datasets import parquet
+from goalreel.datasets.info_file import NumberFeatures, dimension_names, stored
 from goalreel.datasets.labels import (
     LABEL_FORMS,
     Label,
@@ -21,17 +22,7 @@ from goalreel.datasets.labels import (
     joined_tasks,
     read_labels,
 )
-from goalreel.datasets.parquet import (
-    COUNTS,
-    array,
-    column_faults,
-    open_parquet,
-    read_schema,
-    read_table,
-    sort_rows,
-    to_numpy,
-    value_spans,
-)
+from goalreel.datasets.parquet import array, sort_rows, to_numpy
 from goalreel.datasets.video import VideoIndex, decode, video_index
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.image import Image, check_picture_size
@@ -49,7 +40,7 @@ class Episode:
     timestamps: NDArray[np.float32]
     """Seconds, (n,), as recorded."""
     state: NDArray[np.float32]
-    """`observation.state`, or what stands for it (`numbers.find_numbers`), (n, dims); (n, 0) without one."""
+    """`observation.state`, or what stands for it (`find_numbers`), (n, dims); (n, 0) without one."""
     action: NDArray[np.float32]
     state_names: tuple[str, ...]
     action_names: tuple[str, ...]
@@ -68,22 +59,25 @@ class Episode:
         info: dict[str, Any],
         row: dict[str, Any],
         tasks: dict[int, str],
-        numbers: NumberFeatures | None = None,
+        numbers: NumberFeatures,
     ) -> Self:
-        """Read and check an episode's rows; `numbers` are found by their names if None.
+        """Read and check the rows of an episode.
 
         Raises:
             DatasetError: rows missing, frames out of order, NaN in state or action, no instruction.
         """
         index, where = row["episode_index"], f"{root}: episode {row['episode_index']}"
         path = stored(root, info["data_path"], row, "data")
-        numbers = numbers or find_numbers(info["features"])
         dtypes = tuple((name, feature["dtype"]) for name, feature in info["features"].items())
-        table = read_rows(path, index, where, (*numbers.state, *numbers.action), dtypes)
+        with _one_line(path, where):
+            status = path.stat()
+            names = (*numbers.state, *numbers.action)
+            table, episodes = _numbers(path, names, dtypes, status.st_mtime_ns, status.st_size)
+        start, stop = np.searchsorted(episodes, [index, index + 1]).tolist()
+        table = sort_rows(table.slice(start, stop - start), "frame_index")
         if len(table) != row["length"] or not len(table):
-            raise DatasetError(
-                f"{where}: {path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
-            )
+            text = f"{path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
+            raise DatasetError(f"{where}: {text}")
         features, timestamps = info["features"], _columns(table, ["timestamp"], where)[:, 0]
         if np.isnan(timestamps).any() or (np.diff(timestamps) <= 0).any():
             raise DatasetError(f"{where}: timestamps in {path.name} do not increase")
@@ -94,13 +88,15 @@ class Episode:
                 text = f"{', '.join(names)}: {values.shape[1]} numbers a frame, and {size} in meta/info.json"
                 raise DatasetError(f"{where}: {text}: correct its shape there")
         task_runs = frame_labels(_indices(table, "task_index"), tasks)
-        task = _instruction(task_runs, row, features)
-        if not task:
+        instruction = joined_tasks(task_runs)
+        if has_sub_tasks(features) and len(listed := row.get("tasks") or ()) > 1:
+            instruction = str(listed[0]).strip()  # the frames have their sub-tasks, and lerobot any order
+        if not instruction:
             raise DatasetError(f"{where}: empty instruction: name its task in meta/tasks.parquet")
         return cls(
             root=root,
             index=index,
-            instruction=task,
+            instruction=instruction,
             fps=float(info["fps"]),
             timestamps=timestamps,
             state=state,
@@ -126,11 +122,7 @@ class Episode:
         return f"{self.root}: episode {self.index}"
 
     def check(self, camera: str) -> None:
-        """Find every frame of a camera without decoding any.
-
-        Raises:
-            DatasetError: the camera, its file or some of its frames are missing.
-        """
+        """Find every frame of a camera without decoding any; raises DatasetError where some are missing."""
         if self.is_video(camera):
             self.locate(camera, range(len(self)))
 
@@ -166,11 +158,7 @@ class Episode:
         return next((labels for name in forms if (labels := read_labels(episode, name))), ())
 
     def is_video(self, camera: str) -> bool:
-        """Tell if a camera is stored as video, and not as a picture a row.
-
-        Raises:
-            DatasetError: no such camera.
-        """
+        """Tell if a camera is stored as video, not as a picture a row; raises DatasetError for no camera."""
         feature = self.info["features"].get(camera)
         if feature is None or feature["dtype"] not in ("image", "video"):
             raise DatasetError(f"{self._where}: no camera {camera!r}")
@@ -179,8 +167,7 @@ class Episode:
     def locate(self, camera: str, indices: Sequence[int]) -> tuple[VideoIndex, list[int]]:
         """The file of a camera's video, and the presentation time of each frame in it, in the file's units.
 
-        Raises:
-            DatasetError: the file or some of the frames are missing.
+        Raises DatasetError where the file or some of the frames are missing.
         """
         prefix = f"videos/{camera}"
         try:
@@ -202,7 +189,16 @@ class Episode:
         )
 
     def _stored_images(self, camera: str, indices: Sequence[int]) -> list[NDArray[np.uint8]]:
-        cells = _stored_images(self.data_path, self.index, self._where, camera)
+        """Decode stored pictures; row groups without any of the episode are not read."""
+        with _one_line(self.data_path, self._where):
+            with parquet.open_parquet(self.data_path) as file:
+                spans = parquet.value_spans(file.metadata, "episode_index")
+                groups = [
+                    i for i, span in enumerate(spans) if span is None or span[0] <= self.index <= span[1]
+                ]
+                table = file.read_row_groups(groups, ["episode_index", "frame_index", camera])
+            rows = np.flatnonzero(to_numpy(table["episode_index"]) == self.index)
+            cells = sort_rows(table.take(array(rows, pa.int64())), "frame_index")[camera]
         pictures = []
         for index in indices:
             cell = cells[index].as_py() or {}
@@ -216,17 +212,6 @@ class Episode:
 def episode_id(index: int) -> str:
     """Name of an episode as a task."""
     return f"episode_{index:06d}"
-
-
-def _instruction(
-    runs: Sequence[tuple[int, str]], row: dict[str, Any], features: Mapping[str, dict[str, Any]]
-) -> str:
-    """The tasks of the frames, joined; where frames may have their sub-tasks as tasks, the first one that
-    meta/episodes lists: lerobot lists several in any order.
-    """
-    if has_sub_tasks(features) and len(listed := row.get("tasks") or ()) > 1:
-        return str(listed[0]).strip()
-    return joined_tasks(runs)
 
 
 def _indices(table: pa.Table, name: str) -> NDArray[np.int64]:
@@ -253,28 +238,6 @@ def _columns(table: pa.Table, names: Sequence[str], where: str) -> NDArray[np.fl
     return joined
 
 
-def read_rows(
-    path: Path, episode: int, where: str, numbers: tuple[str, ...], dtypes: tuple[tuple[str, str], ...]
-) -> pa.Table:
-    """Read the numbers in an episode's rows, in frame order; `dtypes` are those of the features."""
-    with _one_line(path, where):
-        status = path.stat()
-        table, episodes = _numbers(path, numbers, dtypes, status.st_mtime_ns, status.st_size)
-        start, stop = np.searchsorted(episodes, [episode, episode + 1]).tolist()
-        return sort_rows(table.slice(start, stop - start), "frame_index")
-
-
-def _stored_images(path: Path, episode: int, where: str, camera: str) -> list[Any]:
-    """Read the stored pictures of an episode in frame order; row groups without any are left out."""
-    with _one_line(path, where):
-        with open_parquet(path) as file:
-            spans = value_spans(file.metadata, "episode_index")
-            groups = [i for i, span in enumerate(spans) if span is None or span[0] <= episode <= span[1]]
-            table = file.read_row_groups(groups, ["episode_index", "frame_index", camera])
-        rows = np.flatnonzero(to_numpy(table["episode_index"]) == episode)
-        return sort_rows(table.take(array(rows, pa.int64())), "frame_index")[camera]
-
-
 @contextmanager
 def _one_line(path: Path, where: str) -> Iterator[None]:
     try:
@@ -293,9 +256,9 @@ def _numbers(
 
     Episodes are read in order, so the last file or two serve them all.
     """
-    columns, schema = (*COUNTS, *numbers), read_schema(path)
-    if fault := next(column_faults(schema, dict(dtypes)), None):
+    columns, schema = (*parquet.COUNTS, *numbers), parquet.read_schema(path)
+    if fault := next(parquet.column_faults(schema, dict(dtypes)), None):
         raise pa.ArrowInvalid(fault)
-    table = read_table(path, [name for name in schema.names if name in columns]).combine_chunks()
+    table = parquet.read_table(path, [name for name in schema.names if name in columns]).combine_chunks()
     table = sort_rows(table, "episode_index")
     return table, to_numpy(table["episode_index"])

@@ -9,19 +9,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.parquet import (
-    are_texts,
-    read_schema,
-    read_table,
-    sort_rows,
-    to_numpy,
-)
+from goalreel.datasets.parquet import are_texts, read_schema, read_table, sort_rows, to_numpy
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import find
 
 _NEEDED = ("episode_index", "length", "data/chunk_index", "data/file_index")
 _WHOLE = (*_NEEDED[:2], "dataset_from_index", "dataset_to_index")
-_AT_ONCE = 1000
 _FILE = re.compile(r"chunk-(\d+)/file-(\d+)\.parquet")
 
 
@@ -35,11 +28,7 @@ class EpisodeRows:
 
     @classmethod
     def read(cls, root: Path) -> Self:
-        """Read them from the dataset in `root`.
-
-        Raises:
-            DatasetError: files or columns are missing or damaged.
-        """
+        """Read those of the dataset in `root`; raises DatasetError where any are missing or damaged."""
         files = find(root / "meta" / "episodes", "*/*.parquet")
         if not files:
             raise DatasetError(f"{root}: meta/episodes holds no parquet file: copy the dataset again")
@@ -53,19 +42,18 @@ class EpisodeRows:
                 raise DatasetError(f"{text}: remove a stray file, or copy the dataset again") from e
             if not len(tables[-1]):
                 raise DatasetError(f"{path}: holds no episode, where lerobot fails: remove the file")
+        where = f"{root}: meta/episodes"
         try:
             table = pa.concat_tables(tables, promote_options="permissive")
         except pa.ArrowException as e:
-            raise DatasetError(
-                f"{root}: the files in meta/episodes differ in their columns ({first_line(e)})"
-            ) from e
+            raise DatasetError(f"{where}: its files differ in their columns ({first_line(e)})") from e
         if missing := set(_NEEDED) - set(table.column_names):
             names = ", ".join(sorted(missing))
-            raise DatasetError(f"{files[0]}: misses the columns {names}: copy the dataset again")
-        table = _with_types(root, table)
+            raise DatasetError(f"{where}: misses the columns {names}: copy the dataset again")
+        table = _with_types(where, table)
         for name in ("episode_index", "data/chunk_index", "data/file_index"):
             if empty := table[name].null_count:
-                raise DatasetError(f"{root}: meta/episodes: {name} is empty in {empty} row(s): fill it")
+                raise DatasetError(f"{where}: {name} is empty in {empty} row(s): fill it")
         return cls(sort_rows(table, "episode_index"))
 
     def located(self, root: Path) -> Self:
@@ -93,8 +81,8 @@ class EpisodeRows:
         return self._table.slice(range(len(self))[at], 1).to_pylist()[0]
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        for start in range(0, len(self), _AT_ONCE):
-            yield from self._table.slice(start, _AT_ONCE).to_pylist()
+        for batch in self._table.to_batches(max_chunksize=1000):
+            yield from batch.to_pylist()
 
     def __contains__(self, episode: int) -> bool:
         at = int(np.searchsorted(self.indices, episode))
@@ -105,11 +93,7 @@ class EpisodeRows:
         return list(zip(self.column("data/chunk_index"), self.column("data/file_index"), strict=True))
 
     def of(self, episode: int) -> dict[str, Any]:
-        """The row of an episode.
-
-        Raises:
-            KeyError: there is none.
-        """
+        """The row of an episode; raises KeyError where there is none."""
         if episode not in self:
             raise KeyError(episode)
         return self[int(np.searchsorted(self.indices, episode))]
@@ -126,15 +110,11 @@ def _episodes(path: Path) -> set[int]:
         return set()
 
 
-def _with_types(root: Path, table: pa.Table) -> pa.Table:
-    """The places of episodes as whole numbers and seconds, whichever numbers hold them.
-
-    Raises:
-        DatasetError: they are no such numbers, or lerobot makes no path of them.
-    """
+def _with_types(where: str, table: pa.Table) -> pa.Table:
+    """Convert the places of episodes to whole numbers and seconds; refuse those that lerobot would refuse."""
     for at, field in enumerate(table.schema):
         if field.name == "tasks" and not are_texts(field.type):
-            raise DatasetError(f"{root}: meta/episodes: tasks is of type {field.type}: write lists of texts")
+            raise DatasetError(f"{where}: tasks is of type {field.type}: write lists of texts")
         of_video, kind, needed = field.name.startswith("videos/"), pa.int64(), "whole numbers, as int64"
         if of_video and field.name.endswith("_timestamp"):
             kind, needed = pa.float64(), "seconds"
@@ -150,6 +130,5 @@ def _with_types(root: Path, table: pa.Table) -> pa.Table:
                 values = pa.array(table[at].to_pylist(), from_pandas=True)  # where NaN stands for nothing
                 table = table.set_column(at, field.name, values.cast(kind))
         except pa.ArrowException as e:
-            text = f"{root}: meta/episodes: {field.name} is of type {field.type}: write {needed}"
-            raise DatasetError(text) from e
+            raise DatasetError(f"{where}: {field.name} is of type {field.type}: write {needed}") from e
     return table

@@ -9,7 +9,7 @@ says which recording it is, WORDS of its tasks and sub-task labels, on which a p
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -24,7 +24,7 @@ from av.error import FFmpegError
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
-from goalreel.datasets.parquet import episode_tables, list_items, read_schema, to_numpy
+from goalreel.datasets.parquet import LISTS, episode_tables, list_items, read_schema, to_numpy
 from goalreel.datasets.video import open_video
 from goalreel.errors import DatasetError
 from goalreel.files import digest
@@ -33,7 +33,6 @@ type Info = dict[str, Any]
 type Row = dict[str, Any]
 """A row of meta/episodes."""
 
-_PLACE = ("index", "episode_index")
 _WORDS = ("task_index", "subtask_index", "language_persistent", "language_events")
 """Columns of words, or that number them."""
 
@@ -113,19 +112,16 @@ class _Episodes(Mapping[int, str]):
     @cached_property
     def _sub_tasks(self) -> str:
         """The texts to which `subtask_index` points; what is wrong with them shows when they are read."""
-        try:
+        with suppress(DatasetError):
             return str(sorted(read_texts(self._root / SUBTASKS, "subtask").items()))
-        except DatasetError:
-            return ""
+        return ""
 
     def _labels(self, row: Row) -> str:
         """Words of an episode outside of its rows (`goalreel.datasets.labels`), as JSON."""
-        per_frame = has_sub_tasks(self._info["features"])
+        per_frame, annotations = has_sub_tasks(self._info["features"]), None
         instruction = list(row.get("tasks") or ())[:1] if per_frame else []
-        try:
+        with suppress(DatasetError):
             annotations = annotated_subtasks(self._root).get(row["episode_index"])
-        except DatasetError:
-            annotations = None
         return json.dumps([{}, instruction, annotations], default=str)
 
     def _keyframes(self, episodes: Mapping[int, Row], camera: str) -> dict[int, bytes]:
@@ -134,15 +130,12 @@ class _Episodes(Mapping[int, str]):
         That tells a video from another of the same length; reading terabytes is not worth more.
         """
         prefix, margin = f"videos/{camera}", 0.5 / float(self._info["fps"])
+        template, digests = self._info["video_path"], dict[int, bytes]()
         has_end = {
             e: r for e, r in episodes.items() if np.isfinite(r.get(f"{prefix}/to_timestamp") or np.nan)
         }
-        digests: dict[int, bytes] = {}
-
-        def path_of(episode: int) -> Path:
-            return stored(self._root, self._info["video_path"], episodes[episode], prefix, video_key=camera)
-
-        for path, of_file in itertools.groupby(has_end, path_of):
+        paths = {e: stored(self._root, template, r, prefix, video_key=camera) for e, r in has_end.items()}
+        for path, of_file in itertools.groupby(paths, paths.__getitem__):
             left = list(of_file)
             try:
                 with closing(open_video(path)) as container:
@@ -158,9 +151,6 @@ class _Episodes(Mapping[int, str]):
         return digests
 
 
-_LISTS = (pa.ListArray, pa.LargeListArray, pa.FixedSizeListArray)
-
-
 def _digests(table: pa.Table, tasks: Mapping[int, str]) -> tuple[str, str]:
     """Digests of an episode's numbers, and of its words; tasks count by their texts, not their numbers."""
 
@@ -174,13 +164,14 @@ def _digests(table: pa.Table, tasks: Mapping[int, str]) -> tuple[str, str]:
     texts = ((tasks.get(index) or "").strip() for index in indices)
     runs = [[text, len(list(frames))] for text, frames in itertools.groupby(texts)]
     labels = names & {"subtask_index", "language_persistent"}
-    return digest(*columns(names - {*_WORDS, *_PLACE})), digest(*columns(labels), json.dumps(runs))
+    numbers = names - {*_WORDS, "index", "episode_index"}
+    return digest(*columns(numbers)), digest(*columns(labels), json.dumps(runs))
 
 
 def _content(column: pa.Array) -> bytes:
     """The numbers of a column as they are, whatever lists hold them; anything else as JSON."""
     items = column
-    while isinstance(items, _LISTS) and not items.null_count:
+    while isinstance(items.type, LISTS) and not items.null_count:
         items = list_items(items)
     if pa.types.is_primitive(items.type) and not items.null_count:
         return to_numpy(items).tobytes()

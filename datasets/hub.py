@@ -27,14 +27,8 @@ VERSION = "v3.0"
 """The tag by which lerobot's loader finds a dataset's revision."""
 _META = ["meta/*", "*.md"]
 _INFO = "meta/info.json"
-_WAIT = 5.0
-"""Seconds for the Hub's first answer, unless HF_HUB_ETAG_TIMEOUT says otherwise; then the cache is used."""
-_ABSENT = (
-    "no such folder, and no dataset on the Hugging Face Hub that you may read (if private: hf auth login)"
-)
-_UNREACHED = (
-    "no such folder, not in the cache of the Hugging Face Hub, and that is not reached (HF_HUB_OFFLINE?)"
-)
+_ABSENT = "no such folder, and nothing on the Hugging Face Hub that you may read (if private: hf auth login)"
+_OFFLINE = "no such folder, not in the cache of the Hugging Face Hub, which is not reached (HF_HUB_OFFLINE?)"
 _ON_HUB = re.compile(
     r"(?:https?://[^/]+/datasets/|hf://datasets/)(?P<name>[\w.-]+/[\w.-]+?)"
     r"(?:(?:/tree/|/blob/|@)(?P<revision>[^/]+).*)?/?"
@@ -112,30 +106,31 @@ def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
     from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled, RevisionNotFoundError
 
-    seconds, error = float(os.environ.get("HF_HUB_ETAG_TIMEOUT", _WAIT)), None
     for revision in wanted:
         try:
-            _ask(name, revision, seconds)
+            _ask(name, revision)
             return revision, False
-        except RevisionNotFoundError as e:
-            error = e
+        except RevisionNotFoundError:
+            if revision == wanted[-1]:
+                raise
         except (HTTPError, OfflineModeIsEnabled) as e:
-            for known in wanted:
-                if isinstance(try_to_load_from_cache(name, _INFO, None, known, "dataset"), str):
-                    if not isinstance(e, OfflineModeIsEnabled):  # which the user asked for
-                        log.warning("%s: the copy in the cache is used (the Hub: %s)", name, first_line(e))
-                    return known, True
-            raise
-    assert error is not None
-    raise error
+            cached = (
+                r for r in wanted if isinstance(try_to_load_from_cache(name, _INFO, None, r, "dataset"), str)
+            )
+            if (known := next(cached, None)) is None:
+                raise
+            if not isinstance(e, OfflineModeIsEnabled):  # which the user asked for
+                log.warning("%s: the copy in the cache is used (the Hub: %s)", name, first_line(e))
+            return known, True
+    raise AssertionError("no revision is wanted")
 
 
-def _ask(name: str, revision: str, seconds: float) -> None:
+def _ask(name: str, revision: str) -> None:
     """Ask the Hub for a revision, in a thread: without a network, DNS alone takes half a minute to say so."""
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError
 
-    answer = Future[object]()
+    seconds, answer = float(os.environ.get("HF_HUB_ETAG_TIMEOUT", "5")), Future[object]()
 
     def ask() -> None:
         try:
@@ -205,18 +200,12 @@ def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
     try:
         yield
     except hub.GatedRepoError as e:
-        raise DatasetError(
-            f"{name}: its owner asks for consent: accept the terms on its page, hf auth login"
-        ) from e
+        text = "its owner asks for consent: accept the terms on its page, hf auth login"
+        raise DatasetError(f"{name}: {text}") from e
     except hub.RepositoryNotFoundError as e:
         raise DatasetError(f"{name}: {absent}") from e
-    except (
-        hub.HFValidationError,
-        hub.HTTPError,
-        hub.LocalEntryNotFoundError,
-        hub.OfflineModeIsEnabled,
-    ) as e:
+    except (hub.HFValidationError, hub.HTTPError, hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled) as e:
         told = e.__cause__ if isinstance(e, hub.LocalEntryNotFoundError) and e.__cause__ else e
         is_answer = isinstance(told, hub.HFValidationError | hub.HfHubHTTPError | hub.FileMetadataError)
-        text = f"the Hugging Face Hub says: {first_line(told)}" if is_answer else _UNREACHED
+        text = f"the Hugging Face Hub says: {first_line(told)}" if is_answer else _OFFLINE
         raise DatasetError(f"{name}: {text}") from e

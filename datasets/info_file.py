@@ -4,12 +4,11 @@ Its templates give the places of files. Links that lead out of the dataset are r
 from it would publish what they lead to.
 """
 
-import itertools
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import takewhile
+from itertools import islice, takewhile
 from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Self
@@ -22,30 +21,18 @@ from goalreel.files import read_json
 ADDRESS = re.compile(r"^(\w+):/+(.+)$")
 """An address; a `Path` keeps one of its two slashes."""
 HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
-_LOOKED_AT = 2000
 _GUIDE = "huggingface.co/docs/lerobot/porting_datasets_v3"
 _WRITE = f"write it with lerobot's LeRobotDataset.create and add_frame ({_GUIDE})"
+_PICTURES = r"\.(mp4|avi|mkv|mov|webm|png|jpe?g|webp|bmp)"
 _KINDS = {
-    "ROS bags": ((".mcap", ".db3", ".bag"), "goalreel bag2lerobot converts those of ROS 2"),
-    "HDF5": (
-        (".hdf5", ".h5"),
-        f"any4lerobot converts LIBERO's, AgiBot's and RoboMIND's; others: {_WRITE}",
-    ),
-    "RLDS": (
-        (".tfrecord", ".array_record"),
-        f"any4lerobot's openx2lerobot or lerobot's examples/port_datasets convert it ({_GUIDE})",
-    ),
-    "Zarr": ((".zarr", ".zarray", ".zgroup"), _WRITE),
-    "tables": (
-        (".parquet", ".arrow"),
-        "there is no meta/info.json: copy the dataset again, with its folder meta",
-    ),
-    "videos or pictures": (
-        (".mp4", ".avi", ".mkv", ".mov", ".webm", ".png", ".jpg", ".jpeg", ".webp", ".bmp"),
-        f"states and actions are needed beside them: {_WRITE}",
-    ),
+    r"\.(mcap|db3|bag)": "ROS bags: goalreel bag2lerobot converts those of ROS 2",
+    r"\.(hdf5|h5)": f"HDF5: any4lerobot converts LIBERO's, AgiBot's and RoboMIND's; others: {_WRITE}",
+    r"\.(tfrecord|array_record)": f"RLDS: any4lerobot's openx2lerobot converts it (see {_GUIDE})",
+    r"\.(zarr|zarray|zgroup)": f"Zarr: {_WRITE}",
+    r"\.(parquet|arrow)": "tables: there is no meta/info.json: copy the dataset again, with its folder meta",
+    _PICTURES: f"videos or pictures: states and actions are needed beside them: {_WRITE}",
 }
-"""The endings of kinds of files, and what to do with these; the first that is found counts."""
+"""Endings of files -> their kind, and what to do; the first that is found counts."""
 
 
 def written(root: Path) -> str:
@@ -70,19 +57,18 @@ def no_dataset(root: Path) -> str:
         return f"{name}: no such folder"
     if (root / "storyboard.json").is_file():
         return f"{name}: a storyboard of goalreel plan, not a dataset: look at {root / 'index.html'}"
-    files = [root] if root.is_file() else list(itertools.islice(root.rglob("*"), _LOOKED_AT))
+    files = [root] if root.is_file() else list(islice(root.rglob("*"), 2000))
     if not files:
         return f"{name}: the folder is empty"
     if found := sorted(f.parent.parent for f in files if f.parts[-2:] == ("meta", "info.json")):
         return f"{name}: holds datasets, and is none itself: name one, such as {found[0]}"
     names = " ".join(file.name.lower() for file in files)
-    kinds = (kind for kind, (endings, _) in _KINDS.items() if any(ending in names for ending in endings))
-    known = next((f"of {kind}: {_KINDS[kind][1]}" for kind in kinds), None)
+    known = next((advice for endings, advice in _KINDS.items() if re.search(endings, names)), None)
     if root.is_file():
-        told = f"; it is one {known}" if known else ""
+        told = f"; it is one of {known}" if known else ""
         return f"{name}: is a file, and a LeRobot dataset is a folder with meta/info.json{told}"
     if known:
-        return f"{name}: no LeRobot dataset, but a folder {known}"
+        return f"{name}: no LeRobot dataset, but a folder of {known}"
     return f"{name}: no meta/info.json there, so it is not a LeRobot dataset"
 
 
@@ -94,27 +80,26 @@ log = logging.getLogger(__name__)
 
 
 def leads_out(path: str) -> bool:
-    """Tell if a relative path leads out of its folder; a link is no matter.
-
-    In a Hugging Face cache every file is a link to a blob elsewhere.
-    """
+    """Tell if a relative path leads out of its folder as it is written; links are not followed."""
     return Path(path).is_absolute() or ".." in Path(path).parts
 
 
 def stored(root: Path, template: str | None, row: Mapping[str, Any], prefix: str, **keys: str) -> Path:
-    """Path at which the row of meta/episodes says that a file of the episode is.
+    """Path at which a row of meta/episodes says that a file of the episode is.
 
     Raises:
         DatasetError: outside the dataset, or nowhere.
     """
     if template is None:
         raise DatasetError(f"{root}: meta/info.json has no video_path: write lerobot's, {VIDEO_PATH}")
-    relative = template.format(
-        chunk_index=row[f"{prefix}/chunk_index"], file_index=row[f"{prefix}/file_index"], **keys
-    )
+    place = {name: row[f"{prefix}/{name}"] for name in ("chunk_index", "file_index")}
+    relative = template.format(**place, **keys)
     if leads_out(relative):
         raise DatasetError(f"{root}: meta/info.json points outside the dataset: {template}")
     return root / relative
+
+
+LINK_ADVICE = "put a copy in its place, or annotate with --follow-links if all of that may be published"
 
 
 def check_links(root: Path, *, follow: bool = False) -> None:
@@ -131,10 +116,8 @@ def check_links(root: Path, *, follow: bool = False) -> None:
     link, target = outside[0][0].relative_to(root), outside[0][1]
     others = f" (and {len(outside) - 1} more)" if len(outside) > 1 else ""
     if not follow:
-        raise DatasetError(
-            f"{root}: {link} is a link out of the dataset, to {target}{others}: put a copy "
-            "in its place, or annotate with --follow-links if all of that may be published"
-        )
+        text = f"{root}: {link} is a link out of the dataset, to {target}{others}"
+        raise DatasetError(f"{text}: {LINK_ADVICE}")
     log.warning("%s: %s is a link to %s%s: what lies there is copied", root, link, target, others)
 
 
@@ -166,12 +149,8 @@ def is_without_videos(root: Path) -> bool:
 def _in_hub_cache(target: Path) -> bool:
     """Tell if huggingface_hub keeps the file for a snapshot: HUB/datasets--OWNER--NAME/blobs/HASH."""
     repository = target.parent.parent
-    return (
-        target.is_file()
-        and target.parent.name == "blobs"
-        and repository.name.startswith("datasets--")
-        and (repository / "snapshots").is_dir()
-    )
+    is_blob = target.match("datasets--*/blobs/*") and target.is_file()
+    return is_blob and (repository / "snapshots").is_dir()
 
 
 CONVERTERS = {
@@ -185,12 +164,8 @@ _DTYPE = re.compile(
     r"|(timestamp|time32|time64|duration)\[.*|decimal(128|256)\(.*"
 )
 """Types of features that lerobot 0.6 knows."""
-_DIMS = 5
-"""Dimensions of a feature at most, as in Hugging Face's `Array5D`."""
 _NUMBERS = 10_000_000
 """Numbers of a feature in one frame at most: ten times those of a large depth map."""
-_PATH = 1000
-"""Characters of a path at most, a quarter of what file systems allow."""
 _FIELD = re.compile(r"\{(chunk_index|file_index|video_key)(?::0?[0-9]?d?)?\}")
 """A field in the template of a path; a width of many digits would fill the memory."""
 
@@ -225,11 +200,11 @@ class _Feature(BaseModel):
             raise ValueError(f"lerobot 0.6 does not know the dtype {self.dtype!r}: write that of its column")
         shape = self.shape
         sizes = [s for s in shape if type(s) is int and s > 0] if isinstance(shape, list) else []
-        if self.dtype in ("image", "video", "language") or (
-            sizes == shape and 0 < len(sizes) <= _DIMS and prod(sizes) <= _NUMBERS
-        ):
-            return self
-        raise ValueError(f"lerobot refuses the shape {shape!r}: write its sizes, such as [7]")
+        # Hugging Face's arrays have five dimensions at most.
+        is_loaded = sizes == shape and 0 < len(sizes) <= 5 and prod(sizes) <= _NUMBERS
+        if not is_loaded and self.dtype not in ("image", "video", "language"):
+            raise ValueError(f"lerobot refuses the shape {shape!r}: write its sizes, such as [7]")
+        return self
 
 
 def _folder(name: str) -> str:
@@ -244,11 +219,8 @@ def _template(text: str, default: str) -> str:
         raise ValueError("points outside the dataset")
     plain = _FIELD.sub(lambda field: "x" if field[1] in default else "{", text)
     # Where cameras share a file, the sub-goal camera would overwrite the others.
-    if (
-        not 0 < len(plain) < _PATH
-        or re.search(r"[{}\0-\x1f]", plain)
-        or ("{video_key" in default and "{video_key" not in text)
-    ):
+    shares = "{video_key" in default and "{video_key" not in text
+    if shares or not re.fullmatch(r"[^{}\0-\x1f]{1,999}", plain):
         raise ValueError(f"write lerobot's, {default}")
     return text
 
@@ -351,18 +323,14 @@ def dimension_names(features: Features, chosen: Sequence[str]) -> tuple[str, ...
 def _find(features: Features, role: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
     numeric = number_features(features)
     if missing := [name for name in chosen if name not in numeric]:
-        raise InputError(
-            f"layout: {role}={missing[0]} is no feature of numbers: the dataset has {', '.join(numeric)}"
-        )
+        text = f"layout: {role}={missing[0]} is no feature of numbers"
+        raise InputError(f"{text}: the dataset has {', '.join(numeric)}")
     if chosen:
         return chosen
-    for name in _ALIASES[role]:
-        if name in numeric:
-            return (name,)
-    for prefix in _GROUPS[role]:
-        if parts := tuple(n for n in numeric if n.startswith(prefix) and not _RATE.search(n)):
-            return parts
-    return ()
+    if name := next((name for name in _ALIASES[role] if name in numeric), None):
+        return (name,)
+    groups = ([n for n in numeric if n.startswith(p) and not _RATE.search(n)] for p in _GROUPS[role])
+    return tuple(next(filter(None, groups), ()))
 
 
 def _names(feature: Mapping[str, Any]) -> tuple[str, ...]:

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from functools import lru_cache
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -50,8 +51,9 @@ def read_labels(episode: "Episode", form: LabelForm) -> tuple[Label, ...]:
         runs = _old_subtasks(episode)
     elif not has_several(text for _, text in runs) or has_sub_tasks(episode.info["features"]):
         return ()
-    labels = tuple((float(episode.timestamps[frame]), text) for frame, text in runs)
-    return labels if any(text for _, text in labels) else ()
+    if not any(text for _, text in runs):
+        return ()
+    return tuple((float(episode.timestamps[frame]), text) for frame, text in runs)
 
 
 def has_several(texts: Iterable[str]) -> bool:
@@ -60,7 +62,7 @@ def has_several(texts: Iterable[str]) -> bool:
 
 
 def has_sub_tasks(features: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Tell if frames may have their sub-tasks as tasks because `--task-per-frame` wrote them."""
+    """Tell if frames have their sub-tasks as tasks because `--task-per-frame` wrote them."""
     return any((feature.get("info") or {}).get(SUB_TASKS) for feature in features.values())
 
 
@@ -100,29 +102,27 @@ def _read(path: Path, mtime_ns: int, size: int) -> Labels:
     return labels
 
 
-def end_row(style: str, timestamp: np.float32) -> LanguageRow:
-    """Make a row that ends those of its style. It is never stored: the frames behind it lack them."""
-    return language_row(style, None, timestamp)
-
-
 def language_row(
     style: str, content: str | None, timestamp: np.float32, role: str = "assistant"
 ) -> LanguageRow:
-    """Make a row of `language_persistent`, in the order of its fields."""
+    """Make a row of `language_persistent`, in the order of its fields.
+
+    One without content ends those of its style. It is never stored: the frames behind it lack them.
+    """
     fields = {"role": role, "content": content, "style": style, "timestamp": float(timestamp)}
     return {**fields, "camera": None, "tool_calls": None}
 
 
 def is_end(row: LanguageRow) -> bool:
-    """Tell if it is an `end_row`."""
+    """Tell if a row ends those of its style."""
     return row["content"] is None and not row["tool_calls"]
 
 
 def persistent_rows(column: pa.ListArray, timestamps: NDArray[np.float32]) -> list[LanguageRow]:
     """The rows of an episode from the `language_persistent` of its frames, in their order.
 
-    lerobot has all rows on every frame. Where later frames lack rows of a style, an `end_row` says so; a row
-    that only one frame has, as others may write it, holds as lerobot's rows do.
+    lerobot has all rows on every frame. Where later frames lack rows of a style, a row without content says
+    so; a row that only one frame has, as others may write it, holds as lerobot's rows do.
     """
     runs = list(_runs(column))
     if len(runs) < 2:
@@ -136,7 +136,7 @@ def persistent_rows(column: pa.ListArray, timestamps: NDArray[np.float32]) -> li
     for (start, stop, _), listed in zip(runs, keyed, strict=True):
         lasting = [row for key, row in listed.items() if shown[key] > 1]
         begun = {row["style"] for row in lasting if row["timestamp"] <= timestamps[start]}
-        ends += [end_row(style, timestamps[start]) for style in sorted(held - begun)]
+        ends += [language_row(style, None, timestamps[start]) for style in sorted(held - begun)]
         held = {row["style"] for row in lasting if row["timestamp"] <= timestamps[stop - 1]}
     return [*rows.values(), *ends]
 
@@ -169,10 +169,7 @@ def read_texts(path: Path, column: str) -> dict[int, str]:
 
 
 def frame_labels(indices: NDArray[np.int64], texts: Mapping[int, str]) -> list[tuple[int, str]]:
-    """(first frame, text) of each run of frames with one text; `indices` are those of the frames, (n,).
-
-    An index without a text is an empty one.
-    """
+    """(first frame, text) of each run of frames with one text, by `indices` (n,); "" without a text."""
     starts = np.flatnonzero(np.diff(indices, prepend=indices[:1] - 1)).tolist()
     runs = [(start, (texts.get(int(indices[start])) or "").strip()) for start in starts]
     return [next(same) for _, same in groupby(runs, key=lambda run: run[1])]
@@ -211,8 +208,7 @@ def annotation_labels(root: Path, episode: int, times: NDArray[np.float32]) -> t
 def annotated_subtasks(root: Path) -> Mapping[int, list[dict[str, Any]]]:
     """Episode -> its sub-tasks in `meta/lerobot_annotations.json`, as they are there; empty without the file.
 
-    Raises:
-        DatasetError: the file is damaged.
+    Raises DatasetError where the file is damaged.
     """
     path = root / ANNOTATIONS
     try:
@@ -237,7 +233,7 @@ def _annotations(path: Path, mtime_ns: int) -> dict[int, list[dict[str, Any]]]:
 def _spans(
     spans: Iterable[tuple[float, float, str]], times: NDArray[np.float32], where: str
 ) -> tuple[Label, ...]:
-    """Labels of spans in seconds; one without a text begins a gap. A span without length is none.
+    """Labels of spans in seconds, those of no length left out; one without a text begins a gap.
 
     An end on the last frame is the episode's end.
     """
@@ -250,9 +246,8 @@ def _spans(
     stop = 0.0
     for start, end, text in sorted({span for span in spans if span[0] < span[1]}):
         if labels and frame(start) < frame(stop):
-            raise DatasetError(
-                f"{where}: the sub-tasks {labels[-1][1]!r} and {text!r} overlap at {start:g} s: correct one"
-            )
+            both = f"the sub-tasks {labels[-1][1]!r} and {text!r}"
+            raise DatasetError(f"{where}: {both} overlap at {start:g} s: correct one")
         if labels and frame(stop) < frame(start):
             labels.append((stop, ""))
         labels.append((start, text))
@@ -269,12 +264,9 @@ def find_labels(source: "Source", episodes: Sequence[int]) -> dict[LabelForm, tu
     """
     found: dict[LabelForm, list[int]] = {form: [] for form in LABEL_FORMS}
     for index in sorted(set(episodes)):
-        try:
+        with suppress(DatasetError):
             episode = source.episode(index)
-        except DatasetError:
-            continue
-        for form in LABEL_FORMS:
-            if _is_labelled(episode, form):
+            for form in (form for form in LABEL_FORMS if _is_labelled(episode, form)):
                 found[form].append(index)
     return {form: tuple(labelled) for form, labelled in found.items() if labelled}
 

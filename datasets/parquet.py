@@ -17,29 +17,18 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pyarrow.types import (
-    is_boolean,
-    is_dictionary,
-    is_floating,
-    is_integer,
-    is_large_string,
-    is_null,
-    is_string,
-    is_struct,
-)
+from pyarrow import types
 
 from goalreel.errors import first_line
 from goalreel.files import check_file
 
-_OF_THE_FILE = (b"content_defined_chunking",)
-"""Notes of a writer on how it cut this very file, which do not hold for a copy."""
 _ROWS = 512
 """Rows that are read at a time where a row may hold pictures."""
 
 
 @contextmanager
 def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
-    """Open a parquet file, to read it.
+    """Open a parquet file for reading.
 
     Raises:
         pa.ArrowException: the file is damaged, or has two columns of one name.
@@ -79,16 +68,12 @@ def read_metadata(path: Path) -> pq.FileMetaData:
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
-    """Read a parquet file, all of its columns or some.
-
-    Raises:
-        pa.ArrowException: the file is damaged or misses a column.
-        OSError: it cannot be read.
-    """
+    """Read all columns of a parquet file, or some; raises as `open_parquet`, and where one is missing."""
     with open_parquet(path) as file:
         _check_columns(file, columns)
         table = file.read(columns)
-    metadata = {key: text for key, text in (table.schema.metadata or {}).items() if key not in _OF_THE_FILE}
+    metadata = dict(table.schema.metadata or {})
+    metadata.pop(b"content_defined_chunking", None)  # how this very file was cut: not true of a copy
     return table.replace_schema_metadata(metadata or None)
 
 
@@ -100,10 +85,7 @@ def read_batches(path: Path, columns: Sequence[str] | None, rows: int) -> Iterat
 
 
 def episode_tables(path: Path, columns: Sequence[str] | None = None) -> Iterator[tuple[int, pa.Table]]:
-    """Yield each run of rows of one episode in a data file, in its order.
-
-    `columns` are all, or some, `episode_index` among them.
-    """
+    """Yield each run of rows of one episode in a data file, all `columns` or some with `episode_index`."""
     at, parts = 0, list[pa.RecordBatch]()
     for batch in read_batches(path, columns, _ROWS):
         episodes = to_numpy(batch.column("episode_index"))
@@ -136,9 +118,9 @@ def value_spans(metadata: pq.FileMetaData, name: str) -> list[tuple[int, int] | 
 def to_numpy(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
     """The values of a column of numbers, (rows,)."""
     values = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    if values.null_count or not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
-        return values.to_numpy(zero_copy_only=False)
-    return np.from_dlpack(values)
+    if not values.null_count and (types.is_integer(values.type) or types.is_floating(values.type)):
+        return np.from_dlpack(values)
+    return values.to_numpy(zero_copy_only=False)
 
 
 def list_items(column: pa.Array) -> pa.Array:
@@ -184,14 +166,14 @@ def array(values: Sequence[Any] | NDArray[Any], kind: pa.DataType) -> pa.Array:
         items = array([item for row in values for item in row or ()], kind.value_type)
         offsets = _offsets([len(row or ()) for row in values])
         return pa.Array.from_buffers(kind, len(values), [validity, offsets], children=[items])
-    if pa.types.is_string(kind):
+    if types.is_string(kind):
         texts = [(text or "").encode() for text in values]
         buffers = [validity, _offsets([len(text) for text in texts]), pa.py_buffer(b"".join(texts))]
         return pa.Array.from_buffers(kind, len(values), buffers)
     if null.any():
         values = [0 if value is None else value for value in values]
     numbers = np.ascontiguousarray(values, kind.to_pandas_dtype())
-    data = _bits(numbers) if pa.types.is_boolean(kind) else pa.py_buffer(numbers)
+    data = _bits(numbers) if types.is_boolean(kind) else pa.py_buffer(numbers)
     return pa.Array.from_buffers(kind, len(values), [validity, data])
 
 
@@ -205,12 +187,11 @@ def _bits(flags: NDArray[np.bool_]) -> pa.Buffer:
 
 COUNTS = ("episode_index", "frame_index", "index", "task_index", "subtask_index", "timestamp")
 _NEEDED = ("episode_index", "frame_index", "timestamp")
-_ROW_FIELDS = {"role": "text", "content": "text", "style": "text", "timestamp": "numbers"}
-_LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
+LISTS = (pa.ListType, pa.LargeListType, pa.FixedSizeListType)
 
 
 def column_faults(schema: pa.Schema, dtypes: Mapping[str, str]) -> Iterator[str]:
-    """Say of each column of a data file that is missing, or of a type that nobody reads, what to write.
+    """Yield faults of a data file: columns that are missing, or of a type that nobody reads.
 
     `dtypes` are those of the features in meta/info.json.
     """
@@ -223,28 +204,27 @@ def column_faults(schema: pa.Schema, dtypes: Mapping[str, str]) -> Iterator[str]
 
 def are_texts(kind: pa.DataType) -> bool:
     """Tell if a column holds lists of texts, or nothing."""
-    return is_null(kind) or (isinstance(kind, _LISTS) and _is("text", kind.value_type))
+    return types.is_null(kind) or (isinstance(kind, LISTS) and _is_text(kind.value_type))
 
 
 def _needed(name: str, dtype: str, kind: pa.DataType) -> str | None:
     """Say what a column should hold; None where it holds that."""
     if name in COUNTS:
-        return None if is_integer(kind) or is_floating(kind) else "numbers"
+        return None if types.is_integer(kind) or types.is_floating(kind) else "numbers"
     if name in ("language_persistent", "language_events"):
-        rows = kind.value_type if isinstance(kind, _LISTS) else None
-        if is_null(kind) or (rows is not None and is_null(rows)):
-            return None
-        fields = {f.name: f.type for f in rows} if rows is not None and is_struct(rows) else {}
-        if name == "language_events":
-            fields["timestamp"] = pa.null()  # each belongs to its frame
-        bad = [n for n, what in _ROW_FIELDS.items() if n not in fields or not _is(what, fields[n])]
-        return f"lists of rows with {', '.join(bad)}, as lerobot does" if bad else None
+        rows = kind.value_type if isinstance(kind, LISTS) else kind
+        fields = {f.name: f.type for f in rows} if types.is_struct(rows) else {}
+        is_row = all(n in fields and _is_text(fields[n]) for n in ("role", "content", "style"))
+        if name == "language_persistent":  # an event belongs to its frame
+            is_row = is_row and _is_number(fields.get("timestamp", pa.string()))
+        needed = "lists of rows with role, content, style and timestamp, as lerobot does"
+        return None if types.is_null(rows) or (rows is not kind and is_row) else needed
     if dtype == "image":
-        return None if is_null(kind) or is_struct(kind) else "pictures, as lerobot does"
+        return None if types.is_null(kind) or types.is_struct(kind) else "pictures, as lerobot does"
     if re.match(r"float|u?int|bool", dtype):
-        while isinstance(kind, (pa.BaseExtensionType, *_LISTS)):
+        while isinstance(kind, (pa.BaseExtensionType, *LISTS)):
             kind = kind.storage_type if isinstance(kind, pa.BaseExtensionType) else kind.value_type
-        return None if _is("numbers", kind) else "numbers"
+        return None if _is_number(kind) else "numbers"
     return None
 
 
@@ -252,10 +232,14 @@ def depth(kind: pa.DataType) -> int:
     """Count the lists of a cell, one in another; a matrix has another type where `datasets` is imported."""
     if isinstance(kind, pa.BaseExtensionType):
         return depth(kind.storage_type)
-    return 1 + depth(kind.value_type) if isinstance(kind, _LISTS) else 0
+    return 1 + depth(kind.value_type) if isinstance(kind, LISTS) else 0
 
 
-def _is(needed: str, kind: pa.DataType) -> bool:
-    if needed == "text":
-        return any(known(kind) for known in (is_null, is_string, is_large_string, is_dictionary))
-    return any(known(kind) for known in (is_null, is_integer, is_floating, is_boolean))
+def _is_text(kind: pa.DataType) -> bool:
+    known = (types.is_null, types.is_string, types.is_large_string, types.is_dictionary)
+    return any(is_known(kind) for is_known in known)
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    known = (types.is_null, types.is_integer, types.is_floating, types.is_boolean)
+    return any(is_known(kind) for is_known in known)

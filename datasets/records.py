@@ -62,8 +62,8 @@ Below the one folder that huggingface_hub uploads from nowhere.
 FORMAT = 2
 _PICTURE = re.compile(rb'"image": "(?!frame:|data:)([^"]*)"|"(images/[0-9a-f]{2}/[0-9a-f]{64}\.png)"')
 """A picture that a record must have stored: what else an image is, and what looks stored, as in a list."""
-RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f-]*)",')
-STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
+_RECORDING = re.compile(rb'\{\n "recording": "([0-9a-f-]*)",')
+_STORED = re.compile(r"images/([0-9a-f]{2})/(\1[0-9a-f]{62})\.png")
 
 
 @dataclass(frozen=True)
@@ -75,11 +75,7 @@ class Shard:
 
     @classmethod
     def parse(cls, text: str) -> Self:
-        """Read "2/3".
-
-        Raises:
-            InputError: something else is written there.
-        """
+        """Read "2/3"; raises InputError for anything else."""
         match = re.fullmatch(r"([0-9]{1,9})/([0-9]{1,9})", text.strip())
         if not match or not 1 <= int(match[1]) <= int(match[2]):
             raise InputError(f"--shard takes a number from 1 on and how many there are, as 2/3, not {text!r}")
@@ -97,8 +93,7 @@ class Shard:
     def lock(self, local: Path, out: Path) -> Iterator[None]:
         """Hold this shard of `out`, whose lock is in `local`.
 
-        Raises:
-            DatasetError: it is done elsewhere now, and so is a run without shards or with another number.
+        Raises DatasetError where it is done elsewhere now, or a run without shards or with another number is.
         """
         names, running = local / "shards", "is running: wait for its end"
         whole = f"{out}: a run without --shard, or goalreel build, {running}"
@@ -107,8 +102,7 @@ class Shard:
             file_lock(names / f"{self.number}-of-{self.count}", f"{out}: shard {self} {running}"),
         ):
             for other in find(names, "*-of-*"):
-                count = other.name.rpartition("-")[2]
-                if count != str(self.count):
+                if (count := other.name.rpartition("-")[2]) != str(self.count):
                     busy = f"{out}: a shard of {count}, not {self.count}, {running}"
                     with file_lock(other, busy, shared=True):
                         pass
@@ -116,11 +110,7 @@ class Shard:
 
 
 def check_own(out: Path) -> None:
-    """Check that `out` holds no files but goalreel's.
-
-    Raises:
-        DatasetError: it does.
-    """
+    """Raise DatasetError where `out` holds files other than goalreel's."""
     if out.is_file():
         raise DatasetError(f"{out}: is a file: choose another --out")
     others = (p for p in out.rglob("*") if p.is_file() and not p.is_relative_to(out / LOCAL))
@@ -259,11 +249,7 @@ class Records:
         return {int(number) for number in numbers if number.isdecimal()}
 
     def done(
-        self,
-        among: Collection[int] | None = None,
-        *,
-        corrected: bool = False,
-        reported: Collection[int] = (),
+        self, among: Collection[int] | None = None, *, corrected: bool = False, reported: Collection[int] = ()
     ) -> set[int]:
         """Episodes, or those `among` them, with a whole record of the recording, and its words, as it is now.
 
@@ -285,7 +271,7 @@ class Records:
         try:
             self._check(episode)
         except DatasetError as e:
-            return f"{error_line(e)}; the episode will be annotated again"
+            return f"{_error_line(e)}; the episode will be annotated again"
         if not self.outdated(episode):
             return None
         is_same = self.is_of_recording(episode)
@@ -316,9 +302,12 @@ class Records:
         pictures: dict[str, bytes] = {}
 
         def put(image: Image) -> str:
-            reference, data = _reference_and_png(image)
-            if data is not None:
-                pictures[reference] = data
+            if image.frame:
+                return FRAME + image.frame
+            data = image.png()
+            name = hashlib.sha256(data).hexdigest()
+            reference = f"images/{name[:2]}/{name}.png"
+            pictures[reference] = data
             return reference
 
         text = storyboard.model_dump_json(indent=1, context={"put_image": put})
@@ -349,7 +338,7 @@ class Records:
             for match in _PICTURE.finditer(data):
                 self.stored((match[1] or match[2]).decode())
         except (ValueError, OSError) as e:
-            raise DatasetError(f"{path}: damaged record ({error_line(e)})") from e
+            raise DatasetError(f"{path}: damaged record ({_error_line(e)})") from e
 
     def settings(self) -> dict[str, Any]:
         """Settings that decided the result; empty where the file is gone or damaged."""
@@ -381,13 +370,6 @@ class Records:
         """Path of an episode's record."""
         return self.folder / "episodes" / f"chunk-{episode // 1000:03d}" / f"episode_{episode:06d}.json"
 
-    def store(self, image: Image) -> str:
-        """Store a picture that is no frame of the recording; returns its reference either way."""
-        reference, data = _reference_and_png(image)
-        if data is not None:
-            write_bytes(self.folder / reference, data)
-        return reference
-
     def load(self, episode: int, get_frame: Callable[[str], Image]) -> Storyboard:
         """Read a storyboard as people have corrected it; `get_frame("CAMERA#INDEX")` gives its frames.
 
@@ -406,8 +388,7 @@ class Records:
     def outline(self, episode: int) -> Storyboard:
         """The storyboard as people have corrected it; every picture is a 1x1 stand-in with its reference.
 
-        Raises:
-            DatasetError: as `load`, and when a stored picture is gone.
+        Raises DatasetError as `load`, and where a stored picture is gone.
         """
         if not self.is_corrected(episode):
             return self.original(episode)
@@ -420,11 +401,7 @@ class Records:
         return self._parsed(self.path(episode), None, self.stand_in)
 
     def stand_in(self, reference: str) -> Image:
-        """A stored picture, or a frame, without its pixels.
-
-        Raises:
-            ValueError: the stored picture is gone.
-        """
+        """A stored picture, or a frame, without its pixels; raises ValueError where it is gone."""
         if not reference.startswith(FRAME):
             self.stored(reference)
         return stand_in(reference)
@@ -442,11 +419,7 @@ class Records:
         return has_corrections(corrections_path(self.folder, episode))
 
     def review(self, episode: int) -> "Review":
-        """An episode that a person has said something of, as they have it.
-
-        Raises:
-            DatasetError: its log or its record is damaged.
-        """
+        """An episode as a person has it; raises DatasetError where its log or its record is damaged."""
         review = self.corrections(episode).read().replay.state
         return review.on_record(self.begin_log(episode, review.length))
 
@@ -455,7 +428,7 @@ class Records:
         from goalreel.datasets.corrections.events import BeginLog
 
         return BeginLog(
-            record=self.record_digest(episode),
+            record=digest(read_file(self.path(episode))),
             recording=self.recording(episode),
             length=length,
             board=self.original(episode),
@@ -463,7 +436,7 @@ class Records:
 
     def recording(self, episode: int) -> str | None:
         """Name of the recording that a record tells of (`fingerprint`); None where it does not say."""
-        match = RECORDING.match(read_file(self.path(episode)))
+        match = _RECORDING.match(read_file(self.path(episode)))
         return match[1].decode() if match else None
 
     def image(self, reference: str) -> Image:
@@ -473,8 +446,7 @@ class Records:
     def png(self, reference: str) -> bytes:
         """The file of a stored picture, checked against its name: a link may lead to any other.
 
-        Raises:
-            ValueError: no such picture, or a damaged one.
+        Raises ValueError where there is no such picture, or a damaged one.
         """
         path = self.stored(reference)
         data = read_file(path)
@@ -484,32 +456,21 @@ class Records:
 
     def pictures(self, episode: int) -> set[str]:
         """The references of the stored pictures that a record or its corrections name, damaged or not."""
-        texts = (
-            path.read_text(encoding="utf-8", errors="replace")
-            for path in (self.path(episode), corrections_path(self.folder, episode))
-            if path.is_file()
-        )
-        return {match.group() for text in texts for match in STORED.finditer(text)}
+        paths = (self.path(episode), corrections_path(self.folder, episode))
+        texts = (path.read_text(encoding="utf-8", errors="replace") for path in paths if path.is_file())
+        return {match.group() for text in texts for match in _STORED.finditer(text)}
 
     def digest(self, episode: int) -> str:
         """SHA-256 of the record, in which pictures are named by content, and of what people made of it."""
-        record = self.record_digest(episode)
+        record = digest(read_file(self.path(episode)))
         if not self.is_corrected(episode):
             return record
         text = _text(self.outline(episode))
         return record if text == _text(self.original(episode)) else digest(record, text)
 
-    def record_digest(self, episode: int) -> str:
-        """SHA-256 of the record's bytes alone."""
-        return digest(read_file(self.path(episode)))
-
     def stored(self, reference: str) -> Path:
-        """Path of a stored picture.
-
-        Raises:
-            ValueError: it is gone, or the reference names none.
-        """
-        if not STORED.fullmatch(reference):
+        """Path of a stored picture; raises ValueError where it is gone, or the reference names none."""
+        if not _STORED.fullmatch(reference):
             raise ValueError(f"{reference!r} names no stored picture")
         path = self.folder / reference
         if not path.is_file():
@@ -519,12 +480,11 @@ class Records:
     def _parsed(self, path: Path, text: str | None, get: Callable[[str], Image]) -> Storyboard:
         """Read a storyboard from `text`, or from the record at `path`."""
         try:
-            data = RECORDING.sub(b"{", read_file(path), count=1) if text is None else text
+            data = _RECORDING.sub(b"{", read_file(path), count=1) if text is None else text
             board = Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
-            raise DatasetError(
-                f"{path}: damaged record ({error_line(e)}): remove this file and annotate the episode again"
-            ) from e
+            advice = "remove this file and annotate the episode again"
+            raise DatasetError(f"{path}: damaged record ({_error_line(e)}): {advice}") from e
         return attributed(board, self.makers)
 
 
@@ -532,16 +492,7 @@ def _text(board: Storyboard) -> str:
     return board.model_dump_json(context={"put_image": reference_of})
 
 
-def _reference_and_png(image: Image) -> tuple[str, bytes | None]:
-    """Reference of a picture in a record, and its PNG; None for a frame of the recording."""
-    if image.frame:
-        return FRAME + image.frame, None
-    data = image.png()
-    name = hashlib.sha256(data).hexdigest()
-    return f"images/{name[:2]}/{name}.png", data
-
-
-def error_line(error: Exception) -> str:
+def _error_line(error: Exception) -> str:
     """Message of an error in one line; pydantic puts place and cause on its second and third."""
     lines = str(error).splitlines() or [type(error).__name__]
     return ": ".join(line.strip() for line in lines[:3])

@@ -26,18 +26,8 @@ from goalreel.datasets.labels import read_texts
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Confidence, Finding
 
-_TRIES = 10
-"""Episodes of which one picture is looked for."""
-_CHANNELS = (1, 3, 4)
-
-THREADS = 3
-"""Cameras read at once: decoding leaves Python's lock to others."""
-EPISODES = 3
-"""The first ones, so that a dataset that grows keeps its camera."""
-FRAMES = 4
-"""Frames of each episode, from its first to its last."""
-_EDGE = 6.0
-"""Grey levels (of 255) from one place in a small picture to the next that make an edge."""
+EPISODES, FRAMES = 3, 4
+"""The first episodes, so that a dataset that grows keeps its camera; frames of each, first to last."""
 _MOVING, _ALIKE = 0.6, 1.5
 """A camera moves if more than this share of its edges is elsewhere, or so many times that of the stillest."""
 _PARTS, _SOME, _EVERYWHERE = 4, 0.02, 0.7
@@ -79,9 +69,8 @@ class Source:
     @cached_property
     def cameras(self) -> tuple[str, ...]:
         """Colour cameras, in the dataset's order; depth maps are left out."""
-        return tuple(
-            k for k, f in self.features.items() if f["dtype"] in ("image", "video") and not _depth(f)
-        )
+        pictures = {k: f for k, f in self.features.items() if f["dtype"] in ("image", "video")}
+        return tuple(name for name, feature in pictures.items() if not _depth(feature))
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -98,9 +87,7 @@ class Source:
         None picks the first one that is not on the wrist.
         """
         if not self.cameras:
-            raise DatasetError(
-                f"{self.root}: the dataset has no camera, so there is nothing to show as a goal"
-            )
+            raise DatasetError(f"{self.root}: no camera, so there is nothing to show as a goal")
         if name is None:
             fixed = [c for c in self.cameras if not on_wrist(c) and "subgoal" not in c]
             return (fixed or list(self.cameras))[0]
@@ -110,12 +97,11 @@ class Source:
         raise DatasetError(f"{self.root}: no camera {name!r}; it has {', '.join(self.cameras)}")
 
     def picture_size(self, camera: str, episodes: Sequence[int] = ()) -> tuple[int, int]:
-        """(width, height) of a camera's pictures as they load: what info.json says may be wrong.
+        """(width, height) of the first picture that can be read, of the first ten episodes or of `episodes`.
 
-        It is that of the first picture that can be read, of the first episodes or else of `episodes`; where
-        none can be read, what info.json says.
+        Where none can be read, it is what info.json says, which may be wrong.
         """
-        for index in dict.fromkeys((*self.indices[:_TRIES], *episodes[:_TRIES])):
+        for index in dict.fromkeys((*self.indices[:10], *episodes[:10])):
             try:
                 return self.episode(index).frames(camera, [0])[0].size
             except DatasetError:
@@ -152,12 +138,10 @@ class Source:
 
     def _missing(self, prefix: str, template: str, **keys: str) -> dict[int, Path]:
         """Map each episode whose file is not there to that file."""
-        paths: dict[object, Path] = {}
         columns = (self.rows.column(f"{prefix}/{name}_index") for name in ("chunk", "file"))
         places = list(zip(*columns, strict=True))
-        for at, place in enumerate(places):
-            if place not in paths:
-                paths[place] = stored(self.root, template, self.rows[at], prefix, **keys)
+        rows = ((place, self.rows[at]) for place, at in {p: at for at, p in enumerate(places)}.items())
+        paths = {place: stored(self.root, template, row, prefix, **keys) for place, row in rows}
         gone = {place: path for place, path in paths.items() if not path.is_file()}
         return {e: gone[place] for e, place in zip(self.indices, places, strict=True) if place in gone}
 
@@ -173,8 +157,7 @@ class Source:
     def read_numbers(self, state: Sequence[str], action: Sequence[str]) -> None:
         """Take these features for the state and the action; without names they are found.
 
-        Raises:
-            InputError: the dataset has no such feature of numbers.
+        Raises InputError where the dataset has no such feature of numbers.
         """
         self.__dict__["numbers"] = find_numbers(self.features, state, action)  # where it is cached
 
@@ -186,27 +169,20 @@ class Source:
         return episode
 
     def recording(self, id: str) -> Episode:
-        """The open episode with this id: one that `episode` returned and that is still in use.
-
-        Raises:
-            KeyError: no such episode is open.
-        """
+        """The episode with this id that `episode` returned; raises KeyError where it is no longer in use."""
         return self._open[id]
 
     def select(self, episodes: Iterable[int] | None) -> list[int]:
-        """The episodes wanted, in order and once each; None means all.
-
-        Raises:
-            DatasetError: the dataset has no such episode.
-        """
+        """The episodes wanted, in order and once each; None means all. Raises DatasetError for others."""
         if episodes is None:
             return list(self.indices)
         chosen = sorted(set(episodes))
         exists = np.isin(chosen, self.rows.indices)
         if not exists.all():
             unknown, has = chosen[int(np.argmin(exists))], self.indices
-            span = f"{len(has)} from {has[0]} to {has[-1]}" if has else "none"
-            raise DatasetError(f"{self.root}: no episode {unknown}; it has {span}")
+            raise DatasetError(
+                f"{self.root}: no episode {unknown}; it has {len(has)} from {has[0]} to {has[-1]}"
+            )
         return chosen
 
     @cached_property
@@ -215,16 +191,12 @@ class Source:
 
 
 def declared_size(feature: Mapping[str, Any]) -> tuple[int, int]:
-    """(width, height) of a camera by its shape in info.json, whether channels come first or last.
-
-    Raises:
-        DatasetError: there is no such shape.
-    """
+    """(width, height) of a camera by its shape in info.json, whether channels come first or last."""
     shape = _shape(feature)
     if len(shape) != 3:
         raise DatasetError(f"no picture can be read, and meta/info.json gives them the shape {shape}")
-    name = next(iter(feature.get("names") or ()), None)
-    if name in ("channel", "channels") or (shape[0] in _CHANNELS and shape[-1] not in _CHANNELS):
+    name, counts = next(iter(feature.get("names") or ()), None), (1, 3, 4)
+    if name in ("channel", "channels") or (shape[0] in counts and shape[-1] not in counts):
         shape = shape[1:] + shape[:1]
     return shape[1], shape[0]
 
@@ -262,7 +234,8 @@ def find_still_camera(source: Source) -> Finding:
     preferred = source.camera(None)
     cameras = [preferred, *(c for c in source.views(preferred) if c != preferred)]
     try:
-        shares, kept = zip(*map_threaded(partial(_edges_over_time, source), cameras, THREADS), strict=True)
+        # Three at once: decoding leaves Python's lock to others.
+        shares, kept = zip(*map_threaded(partial(_edges_over_time, source), cameras, 3), strict=True)
     except DatasetError:
         return _finding(preferred, "likely", "by its name: pictures cannot be read")
     lost_text = ", ".join(f"{share:.0%} of {_short(c)}" for c, share in zip(cameras, shares, strict=True))
@@ -282,13 +255,10 @@ def find_still_camera(source: Source) -> Finding:
 
 
 def _edges_over_time(source: Source, camera: str) -> tuple[float, float]:
-    """Measure the share of the edges in a camera's pictures that are not there in others, of a few frames,
-    and that of the parts of the picture in which some edges stay there.
+    """Measure in a few frames the share of a camera's edges that are not there in others, and the share of
+    the picture's parts in which some edges stay.
 
     A hand that fills the picture, a plain table and other light count little.
-
-    Raises:
-        DatasetError: frames that cannot be read.
     """
     shares: list[float] = []
     parts: list[bool] = []
@@ -309,7 +279,7 @@ def _edges(pixels: NDArray[np.uint8]) -> NDArray[np.bool_]:
     """Mark the edges in a small grey picture, 48 pixels high."""
     size = (max(2, round(48 * pixels.shape[1] / pixels.shape[0])), 48)
     grey = cv2.resize(cv2.cvtColor(pixels, cv2.COLOR_RGB2GRAY), size, interpolation=cv2.INTER_AREA)
-    return np.hypot(*np.gradient(grey.astype(np.float32))) > _EDGE
+    return np.hypot(*np.gradient(grey.astype(np.float32))) > 6.0
 
 
 def _finding(camera: str | None, confidence: Confidence, reason: str) -> Finding:

@@ -22,9 +22,6 @@ from numpy.typing import NDArray
 from goalreel.errors import DatasetError, first_line
 from goalreel.files import check_file
 
-_SKIPPING = ("h264", "hevc")
-"""FFmpeg's decoders that can leave out single frames; libdav1d leaves out all of a kind or none."""
-
 
 def ffmpeg_url(path: Path) -> str:
     """Absolute path of a file: FFmpeg takes what precedes a colon in a relative one for a protocol."""
@@ -47,11 +44,7 @@ class VideoIndex:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read which frames the video file `path` holds.
-
-        Raises:
-            DatasetError: the file is missing, truncated or no video.
-        """
+        """Read which frames a video file holds; raises DatasetError where it is missing, damaged or none."""
         if not path.is_file():
             raise DatasetError(f"{path}: the video file is missing: copy the dataset again")
         try:
@@ -96,26 +89,19 @@ class VideoIndex:
         return np.where(before <= after, lower, upper)
 
 
+def video_index(path: Path) -> VideoIndex:
+    """`VideoIndex.read`, remembered for the few files in use as long as they do not change."""
+    status = path.stat() if path.is_file() else None
+    return _index(path, status and (status.st_mtime_ns, status.st_size))
+
+
 @lru_cache(maxsize=8)
-def _index(path: Path, mtime_ns: int, size: int) -> VideoIndex:
+def _index(path: Path, version: tuple[int, int] | None) -> VideoIndex:
     return VideoIndex.read(path)
 
 
-def video_index(path: Path) -> VideoIndex:
-    """`VideoIndex.read`, remembered for the few files in use as long as they do not change."""
-    try:
-        status = path.stat()
-    except OSError:
-        return VideoIndex.read(path)
-    return _index(path, status.st_mtime_ns, status.st_size)
-
-
 def open_video(path: Path) -> InputContainer:
-    """Open a video file.
-
-    Raises:
-        FFmpegError, OSError: it is missing or no video.
-    """
+    """Open a video file; raises FFmpegError or OSError where it is missing or no video."""
     container = av.open(ffmpeg_url(check_file(path)), metadata_errors="replace")
     # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
     container.streams.video[0].codec_context.thread_count = 1
@@ -123,14 +109,8 @@ def open_video(path: Path) -> InputContainer:
 
 
 def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]]:
-    """Decode the frames shown at `pts`: pts -> (height, width, 3) RGB.
-
-    Raises:
-        DatasetError: a frame cannot be decoded.
-    """
+    """Decode the frames at `pts`: pts -> (height, width, 3) RGB; raises DatasetError where one is damaged."""
     targets = sorted(set(pts))
-    if not targets:
-        return {}
     try:
         with closing(open_video(index.path)) as container:
             frames = dict(_walk(container, index, targets))
@@ -152,15 +132,14 @@ def _walk(
     for key, group in itertools.groupby(targets, keys.__getitem__):
         container.seek(key, stream=container.streams.video[0], backward=True)
         wanted = set(group)
-        undecoded = len(wanted)
-        for frame in _decoded(container, wanted):
+        for frame in _decoded(container, frozenset(wanted)):
             if frame.pts not in wanted:
                 continue
             if frame.is_corrupt:
                 return  # a decoder conceals damage by inventing pixels; a goal image must not be invented
             yield frame.pts, np.asarray(reformatter.reformat(frame, format="rgb24").to_ndarray(), np.uint8)
-            undecoded -= 1
-        if undecoded:
+            wanted.remove(frame.pts)
+        if wanted:
             return
 
 
@@ -170,7 +149,7 @@ def _decoded(container: InputContainer, wanted: Set[int]) -> Iterator[VideoFrame
     decoder, unread = stream.codec_context, set(wanted)
     try:
         for packet in container.demux(stream):
-            if decoder.name in _SKIPPING:
+            if decoder.name in ("h264", "hevc"):  # libdav1d leaves out all frames of a kind or none
                 decoder.skip_frame = "DEFAULT" if packet.pts in wanted else "NONREF"
             unread.discard(packet.pts)
             yield from stream.decode(packet)

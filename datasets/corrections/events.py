@@ -13,11 +13,12 @@ from pydantic import Field
 from goalreel.boards.step import ChooseAttempt, DeleteStep, Phrase, RedoChange, StepId, UndoChange, Who
 from goalreel.details import Aspect
 from goalreel.settings import Frozen
-from goalreel.types import Attempt, Segment, Step, Storyboard, Text
+from goalreel.types import Segment, Step, Storyboard, Text
 
 type FrameNumber = Annotated[int, Field(ge=0, lt=2**31)]
 type Issue = Literal["wrong_object", "wrong_time", "missing", "extra", "wrong_picture"]
 type Opinion = Literal["accept", "reject", "unsure"]
+type Seconds = Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]
 
 
 class BeginLog(Frozen):
@@ -153,14 +154,6 @@ class BlankGoal(Frozen):
     step: StepId
 
 
-class AddRendering(Frozen):
-    """Attempts of models by a person's prompt, as logs of earlier pages have them; none is chosen yet."""
-
-    kind: Literal["render"] = "render"
-    step: StepId
-    attempts: Annotated[tuple[Attempt, ...], Field(min_length=1)]
-
-
 class FlagIssue(Frozen):
     """Say, or take back, what is wrong with a step, or with the episode (`step` None)."""
 
@@ -180,12 +173,10 @@ FIXATION_S = 0.3
 class Looked(Frozen):
     """An episode on a person's screen before they gave their verdict."""
 
-    seconds: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 0.0
+    seconds: Seconds = 0.0
     frames: Annotated[tuple[tuple[FrameNumber, FrameNumber], ...], Field(max_length=200)] = ()
     """Frames of the recording, as spans with both ends."""
-    pictures: Annotated[
-        Mapping[StepId, Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)]], Field(max_length=500)
-    ] = {}
+    pictures: Annotated[Mapping[StepId, Seconds], Field(max_length=500)] = {}
     """Seconds of each step's goal image."""
 
     @property
@@ -225,25 +216,13 @@ class AcceptStep(Frozen):
 
 
 # Plain unions: of nested aliases pydantic names no field at fault.
-StepEdit = (
-    MoveBoundary
-    | PlaceStep
-    | SplitStep
-    | MergeSteps
-    | InsertStep
-    | DeleteStep
-    | RenameStep
-    | SetOutcome
-    | DescribeStep
-    | CopySteps
-    | ChooseAttempt
-    | TakeFrame
-    | BlankGoal
-)
+_Placing = MoveBoundary | PlaceStep | SplitStep | MergeSteps | InsertStep | DeleteStep | CopySteps
+_Wording = RenameStep | SetOutcome | DescribeStep
+StepEdit = _Placing | _Wording | ChooseAttempt | TakeFrame | BlankGoal
 """A person's change of what the steps are."""
 PageCorrection = StepEdit | FlagIssue | AcceptStep | GiveVerdict | UndoChange | RedoChange
 """Everything that a page may ask for; the others are the server's own to add."""
-Correction = PageCorrection | AddRendering | CarrySteps
+Correction = PageCorrection | CarrySteps
 
 WORDS: Mapping[Issue, str] = {
     "wrong_object": "wrong object",
@@ -266,7 +245,6 @@ _TOLD: Mapping[str, str] = {
     "copy": "the steps of episode {episode} were copied",
     "frame": "has frame {frame} as its goal image",
     "blank": "left without a goal image",
-    "render": "rendered again",
     "accept": "accepted",
     "verdict": "the verdict “{verdict}”",
 }

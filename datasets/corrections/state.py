@@ -28,11 +28,7 @@ type ReviewPart = Literal["time", "words", "outcome", "goal"]
 TOOK = "A person took this frame."
 FOLLOWED = "The last frame of the step, whose end a person set."
 CARRIED_END = "A frame at the end of the step, as it was carried over."
-_MENDED: dict[ReviewPart, events.Issue] = {
-    "time": "wrong_time",
-    "words": "wrong_object",
-    "goal": "wrong_picture",
-}
+_MENDED: dict[str, events.Issue] = {"time": "wrong_time", "words": "wrong_object", "goal": "wrong_picture"}
 """The issue that is over once a person has set a part anew."""
 
 
@@ -61,11 +57,7 @@ class ReviewStep(EditedStep[Attempt]):
 
     @property
     def placed(self) -> Segment:
-        """Its frames.
-
-        Raises:
-            InputError: it was found nowhere.
-        """
+        """Its frames; raises InputError where it was found nowhere."""
         if self.segment is None:
             raise InputError(f"step {self.id} has no place in the recording: place it first")
         return self.segment
@@ -163,14 +155,11 @@ class Review(EditedBoard[ReviewStep]):
         """A person made its steps, or accepted them, and has nothing against them."""
         own = self.corrected and self.taken is None
         made = self.accepted or (self.verdict is None and (own or all(s.accepted for s in self.steps)))
-        steps = bool(self.steps) and all(
-            step.segment
-            and not step.issues
-            and step.step.name != events.UNNAMED
-            and (step.edited or not self.accepted or self.accepts(step))
-            for step in self.steps
-        )
-        return made and steps and not self.issues
+        if not made or not self.steps or self.issues:
+            return False
+        named = (s for s in self.steps if s.segment and not s.issues and s.step.name != events.UNNAMED)
+        good = [s for s in named if s.edited or not self.accepted or self.accepts(s)]
+        return len(good) == len(self.steps)
 
     @staticmethod
     def of(base: events.BeginLog) -> "Review":
@@ -230,21 +219,13 @@ class Review(EditedBoard[ReviewStep]):
         return next((frame[0] for frame in recorded if frame), None)
 
     def segment(self, start: int, end: int) -> Segment:
-        """Frames of the episode.
-
-        Raises:
-            InputError: they are none, or lie outside.
-        """
+        """Frames of the episode; raises InputError where they are none, or lie outside."""
         if not 0 <= start < end <= self.length:
             raise InputError(f"frames {start} to {end} of {self.length}: a step holds at least one")
         return Segment(start=start, end=end)
 
     def free(self, start: int, end: int, besides: str | None = None) -> Segment:
-        """Frames that no step has but `besides`.
-
-        Raises:
-            InputError: as `segment`, or a step has them.
-        """
+        """Frames that no step has but `besides`; raises InputError as `segment`, or where one has them."""
         for step in self.steps:
             held = None if step.id == besides else step.segment
             if held is not None and held.start < end and start < held.end:
@@ -300,24 +281,21 @@ def after(review: Review | None, entry: events.LogEntry) -> Review:
             return review.updated(refused=refused)
         case events.FlagIssue(step=step):
             if step is None:
-                return review.updated(issues=_flagged(review.issues, change))
-            flagged = review.steps[review.place(step)]
-            flagged = flagged.updated(issues=_flagged(flagged.issues, change))
-            return review.replaced(review.place(step), flagged)
+                return _flagged(review, change)
+            place = review.place(step)
+            return review.replaced(place, _flagged(review.steps[place], change))
     changed = _changed(review, change, f"r{entry.revision}")
     same = set(map(id, review.steps))
     steps = (s if id(s) in same or not s.accepted else s.updated(accepted=False) for s in changed.steps)
     taken = change.kind if isinstance(change, events.CopySteps | events.CarrySteps) else None
-    if change.kind in ("choose", "frame", "blank", "render"):  # they leave the steps what they are
+    if change.kind in ("choose", "frame", "blank"):  # they leave the steps what they are
         taken = review.taken
     opinion = {"verdict": None, "by": None, "unseen": False, "looked": None}
     said = {"corrected": True, "failure": None, "taken": taken, "refused": None}
     return changed.updated(steps=tuple(steps), **said, **opinion)
 
 
-def _changed(
-    review: Review, change: events.StepEdit | events.AddRendering | events.CarrySteps, name: str
-) -> Review:
+def _changed(review: Review, change: events.StepEdit | events.CarrySteps, name: str) -> Review:
     """Change the steps; one that is added has the id `name`, or begins with it."""
     if isinstance(change, events.CopySteps | events.CarrySteps):
         steps = (_taken(review, change, at, f"{name}s{at}") for at in range(len(change.steps)))
@@ -363,8 +341,6 @@ def _changed(
             step = step.set("goal", taken=taken)
         case events.BlankGoal():
             step = step.set("goal", chosen=None)
-        case events.AddRendering(attempts=attempts):
-            step = step.updated(attempts=(*step.attempts, *attempts))
         case _:
             assert_never(change)
     return review.replaced(place, step)
@@ -435,9 +411,9 @@ def _neighbour(review: Review, place: int, way: int) -> int | None:
     return next((other for other in places if review.steps[other].segment is not None), None)
 
 
-def _flagged(issues: tuple[events.Issue, ...], flag: events.FlagIssue) -> tuple[events.Issue, ...]:
-    others = tuple(issue for issue in issues if issue != flag.issue)
-    return (*others, flag.issue) if flag.on else others
+def _flagged[T: (Review, ReviewStep)](flagged: T, flag: events.FlagIssue) -> T:
+    others = tuple(issue for issue in flagged.issues if issue != flag.issue)
+    return flagged.updated(issues=(*others, flag.issue) if flag.on else others)
 
 
 def _renewed(old: ReviewStep, new: ReviewStep) -> ReviewStep:

@@ -96,9 +96,9 @@ def hugging_face_feature(kind: pa.DataType) -> dict[str, Any]:
 def goal_rows(goals: Goals, timestamps: NDArray[np.float32], task_aug: bool = False) -> list[LanguageRow]:
     """Our rows of an episode: the plan at its first frame, a subtask at each named span's first frame.
 
-    After a span with a name, frames without one begin with an `end_row`; and so for phases. The memory at the
-    end of each named span lists what is done by then. With `task_aug` the instruction stands in other words
-    at the first frame, itself among them. Timestamps are the parquet's own float32 values.
+    After a span with a name, a row without content ends it where the next frames have none; and so for
+    phases. The memory at the end of each named span lists what is done by then. With `task_aug` the
+    instruction stands in other words at the first frame, itself among them. Timestamps are the parquet's own.
     """
     augmented = paraphrases(goals.instruction) if task_aug else ()
     rows = [language_row("task_aug", text, timestamps[0], role="user") for text in augmented]
@@ -146,7 +146,7 @@ def merge_rows(
 def spread(rows: Sequence[LanguageRow], timestamps: NDArray[np.float32], kind: pa.ListType) -> pa.Array:
     """Rows in order of time on each frame, as an array of `kind`, lerobot's type of the column.
 
-    Every frame has all of them, but for frames behind an `end_row`: these lack the rows of its style so far,
+    Every frame has all of them, but for frames behind an end: these lack the rows of its style so far,
     so that lerobot's `active_at` finds none.
     """
     times = sorted({row["timestamp"] for row in rows}) if any(map(is_end, rows)) else []

@@ -14,7 +14,6 @@ from goalreel.boards.step import reference_of, stand_in
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.events import (
     AcceptStep,
-    AddRendering,
     BeginLog,
     BlankGoal,
     ChooseAttempt,
@@ -45,11 +44,10 @@ from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.details import Detail, Details, FailureDetail
 from goalreel.errors import DatasetError, InputError
-from goalreel.types import Alignment, Attempt, Failure, StoryboardStep, Verdict
+from goalreel.types import Alignment, Attempt, Failure, StoryboardStep
 
 FRONT = "observation.images.front"
 LENGTH = 12
-FAILED = Attempt(prompt="p", seed=0, failure=Failure(stage="edit", message="no picture"))
 
 
 @pytest.fixture
@@ -206,8 +204,6 @@ def test_a_step_in_words_alone_can_be_given_a_picture(records, person, board):
     person.does(BlankGoal(step="0"))
     first = records.outline(0).steps[0]
     assert (first.status, first.step.prompt, first.attempts) == ("text", None, ())
-    person.does(AddRendering(step="1", attempts=(FAILED,)))
-    assert records.outline(0).steps[1].status == "text"
     person.does(MergeSteps(step="1"), MoveBoundary(step="1", edge="end", frame=11))
     merged = records.outline(0).steps[1]
     assert (merged.status, merged.goal_image.frame) == ("observed", f"frame:{FRONT}#10")
@@ -459,13 +455,6 @@ def test_the_dataset_is_built_from_records_and_corrections_and_only_what_changed
 
 STEPS = st.sampled_from(["0", "1", "2", "3", "4", "r1", "r2", "r3"])
 FRAMES = st.integers(0, LENGTH)
-RENDERED = st.sampled_from(
-    [
-        FAILED,
-        Attempt(prompt="p", seed=0, image=stand_in("images/x"), verdict=Verdict(success=True)),
-        Attempt(prompt="p", seed=0, image=stand_in("images/x"), verdict=Verdict(success=False)),
-    ]
-)
 CHANGES = st.one_of(
     st.builds(MoveBoundary, step=STEPS, edge=st.sampled_from(["start", "end"]), frame=FRAMES),
     st.builds(PlaceStep, step=STEPS, start=FRAMES, end=FRAMES),
@@ -478,7 +467,6 @@ CHANGES = st.one_of(
     st.builds(ChooseAttempt, step=STEPS, attempt=st.integers(0, 2)),
     st.builds(TakeFrame, step=STEPS, camera=st.just(FRONT), frame=FRAMES),
     st.builds(BlankGoal, step=STEPS),
-    st.builds(AddRendering, step=STEPS, attempts=st.lists(RENDERED, min_size=1, max_size=2).map(tuple)),
 )
 
 
@@ -486,8 +474,8 @@ def every_kind(board):
     """Steps with a picture, in words alone, that failed, with a picture, and that was found nowhere."""
     told = in_words(board(LENGTH, ("accepted",) * 5, names="abcde"), 1)
     first, words, failed, last, lost = told.steps
-    attempts = (FAILED,)
-    failed = StoryboardStep(step=failed.step, segment=failed.segment, attempts=attempts, status="failed")
+    attempt = Attempt(prompt="p", seed=0, failure=Failure(stage="edit", message="no picture"))
+    failed = StoryboardStep(step=failed.step, segment=failed.segment, attempts=(attempt,), status="failed")
     lost = lost.model_copy(update={"segment": None, "alignment": Alignment(reason="unlike")})
     return told.model_copy(update={"steps": (first, words, failed, last, lost)})
 

@@ -183,7 +183,7 @@ def test_what_is_not_to_be_read_is_one_line(hub, run, tmp_path):
     hub.private.add("lab/secret")
     for name in ("lab/absent", "lab/secret"):
         said = line(run("annotate", name, "--out", "o"))
-        text = "no such folder, and no dataset on the Hugging Face Hub that you may read"
+        text = "no such folder, and nothing on the Hugging Face Hub that you may read"
         assert said == f"{name}: {text} (if private: hf auth login)"
         assert json.loads(run("check", name, "--json").stdout)["issues"][0]["text"] == said
     hub.gated.add(NAME)
@@ -226,9 +226,7 @@ def test_a_hub_that_gives_no_answer(hub, run):
     words = ("check", NAME, "--layout", "gripper=3,closed=low")
     hub.silent = True
     soon = {"HF_HUB_ETAG_TIMEOUT": "1"}
-    assert "not in the cache of the Hugging Face Hub, and that is not reached" in line(
-        run("show", NAME, **soon)
-    )
+    assert "not in the cache of the Hugging Face Hub, which is not reached" in line(run("show", NAME, **soon))
     assert "is not reached" in line(run("-c", NO_DNS, "show", NAME, **soon))
     hub.silent = False
     assert run(*words).returncode == 0
