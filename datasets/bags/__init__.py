@@ -7,7 +7,6 @@ from goalreel.errors import DatasetError
 from goalreel.files import find
 from goalreel.settings import Settings, setting
 
-SUFFIXES = (".mcap", ".db3")
 type StampClock = Literal["received", "header"]
 _PANEL = "ROS 2 bags"
 _OF_TYPE = "[default: the one of its type]"
@@ -43,21 +42,15 @@ class TopicRequest(Settings):
 def find_bags(path: Path) -> list[Path]:
     """Find the bag at `path`, or the bags in that folder by name; empty where there is none."""
     if path.is_file():
-        return [path] if path.suffix in SUFFIXES else []
+        return [path] if path.suffix in (".mcap", ".db3") else []
     if (path / "metadata.yaml").is_file():
         return [path]
-    if not path.is_dir():
-        return []
-    return [p for p in find(path) if p.suffix in SUFFIXES or (p.is_dir() and (p / "metadata.yaml").is_file())]
+    inside = find(path) if path.is_dir() else []
+    return [p for p in inside if p.suffix in (".mcap", ".db3") or (p / "metadata.yaml").is_file()]
 
 
 def require_bags(path: Path) -> list[Path]:
-    """Find bags as `find_bags` does.
-
-    Raises:
-        DatasetError: there is none.
-    """
-    bags = find_bags(path)
-    if not bags:
-        raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3")
-    return bags
+    """Find bags as `find_bags` does; raises DatasetError where there is none."""
+    if bags := find_bags(path):
+        return bags
+    raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3")

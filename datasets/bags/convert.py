@@ -37,11 +37,6 @@ log = logging.getLogger(__name__)
 PROVENANCE = Path("meta") / "bag.json"
 """In the dataset: which bags, topics and episodes it was made from."""
 
-BROKEN_SHARE = 0.1
-"""Share of a camera's pictures that may be replaced."""
-IN_FLIGHT = 64
-"""Pictures on their way to the disk: lerobot's own queue of them has no bound."""
-
 
 def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
     """Read the bag at `path`, or every bag in that folder, and cut it into episodes.
@@ -49,22 +44,19 @@ def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
     Raises:
         DatasetError: no bag there, or see `cut`; bags that do not go into one dataset.
     """
-    bags = require_bags(path)
     cuts: dict[Path, Cut] = {}
-    for each in bags:
+    for each in require_bags(path):
         with Bag.open(each) as bag:
             cuts[each] = cut(bag, request)
-        first = cuts[bags[0]]
+        origin, first = next(iter(cuts.items()))
         cuts[each] = cuts[each].in_order_of(first)
-        for what, value, first_value in (
-            ("cameras", list(cuts[each].choice.cameras), list(first.choice.cameras)),
-            ("fps", cuts[each].fps, first.fps),
-            ("state and action", cuts[each].names, first.names),
-        ):
-            if value != first_value:
-                raise DatasetError(
-                    f"{each}: {what} {value}, but {first_value} in {bags[0]}: convert them apart"
-                )
+        ours, theirs = (
+            {"cameras": list(c.choice.cameras), "fps": c.fps, "state and action": c.names}
+            for c in (cuts[each], first)
+        )
+        if what := next((name for name in ours if ours[name] != theirs[name]), None):
+            text = f"{each}: {what} {ours[what]}, but {theirs[what]} in {origin}"
+            raise DatasetError(f"{text}: convert them apart")
     return cuts
 
 
@@ -128,11 +120,9 @@ def _agree(out: Path, made_from: dict[str, Any]) -> None:
     except (OSError, ValueError) as e:
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out") from e
     if previous != made_from:
-        changed = sorted(k for k in made_from | previous if made_from.get(k) != previous.get(k))
-        raise DatasetError(
-            f"{out}: made from another bag or with other settings ({', '.join(changed)}): "
-            "remove it, or choose another --out"
-        )
+        changed = ", ".join(sorted(k for k in made_from | previous if made_from.get(k) != previous.get(k)))
+        text = f"{out}: made from another bag or with other settings ({changed})"
+        raise DatasetError(f"{text}: remove it, or choose another --out")
 
 
 def _write(cuts: dict[Path, Cut], root: Path, progress: OnCount) -> None:
@@ -154,7 +144,7 @@ def _write(cuts: dict[Path, Cut], root: Path, progress: OnCount) -> None:
                     dataset.add_frame({**keyed, **rows, "task": excerpt.task})
                     done += 1
                     writer = dataset.writer and dataset.writer.image_writer
-                    if writer and done % IN_FLIGHT == 0:
+                    if writer and done % 64 == 0:  # its queue of pictures has no bound
                         writer.wait_until_done()
                     progress(done, total)
                 if dataset is not None:
@@ -189,13 +179,12 @@ def _check(path: Path, each: Cut, pictures: dict[str, Image], dataset: "LeRobotD
     """Check that a camera keeps its size and that its sides are even, as the video encoder requires."""
     for name, image in pictures.items():
         height, width, _ = dataset.features[f"observation.images.{name}"]["shape"]
-        sizes = list(dict.fromkeys((f"{width}x{height}", f"{image.size[0]}x{image.size[1]}")))
-        if len(sizes) > 1 or width % 2 or height % 2:
-            advice = (
-                "cut the bag where the camera changed" if sizes[1:] else "the video encoder wants even sides"
-            )
-            where = f"{path}: {each.choice.cameras[name]}"
-            raise DatasetError(f"{where}: pictures of {' and of '.join(sizes)}: {advice}")
+        where = f"{path}: {each.choice.cameras[name]}: pictures of {width}x{height}"
+        if image.size != (width, height):
+            size = "x".join(map(str, image.size))
+            raise DatasetError(f"{where} and of {size}: cut the bag where the camera changed")
+        if width % 2 or height % 2:
+            raise DatasetError(f"{where}: the video encoder wants even sides")
 
 
 def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
@@ -243,8 +232,7 @@ class _Decoder:
     def decode(self, place: int, message: Any) -> list[tuple[int, Image]]:
         """The picture of message `place`, and of those before that waited for it.
 
-        Raises:
-            DatasetError: too many are broken, or it is the last one and none can be read.
+        Raises DatasetError where more than a tenth are broken.
         """
         try:
             image = picture(message)
@@ -254,7 +242,7 @@ class _Decoder:
         except ValueError as e:
             self._broken.append(place)
             self._reason = self._reason or f"message {place}: {e}"
-            if len(self._broken) > self._pictures * BROKEN_SHARE:
+            if len(self._broken) > self._pictures / 10:
                 more = f" (and {len(self._broken) - 1} more)" if len(self._broken) > 1 else ""
                 raise DatasetError(f"{self._where}: {self._reason}{more}") from e
             return [] if self._last is None else [(place, self._last)]

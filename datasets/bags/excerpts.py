@@ -3,29 +3,16 @@
 import logging
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.datasets.bags import TopicRequest
+from goalreel.datasets.bags import timeline as times
 from goalreel.datasets.bags.streamed import Storyboards, StreamedSpan, spans, without_pictures
-from goalreel.datasets.bags.timeline import (
-    FOREVER,
-    SECOND,
-    Indices,
-    Numbers,
-    Stamps,
-    Timeline,
-    Track,
-    as_of,
-    common_rate,
-    numbers,
-    staleness,
-    survey,
-    timeline,
-)
+from goalreel.datasets.bags.timeline import FOREVER, SECOND, Numbers, Stamps, Timeline, Track, as_of, numbers
 from goalreel.datasets.bags.topics import NUMBERS, Bag, TopicChoice, choose
 from goalreel.errors import DatasetError
 
@@ -44,7 +31,7 @@ class Excerpt:
     task: str
     moments: Stamps
     """ns, (frames,)."""
-    pictures: dict[str, Indices]
+    pictures: dict[str, times.Indices]
     """Camera name -> place of the picture among its topic's messages in the bag, (frames,)."""
     rows: dict[str, NDArray[np.float32]]
     """`observation.state` and `action`, as far as asked for, (frames, dims)."""
@@ -94,8 +81,7 @@ def cut(bag: Bag, request: TopicRequest) -> Cut:
         keep[choice.subgoal] = lambda m: m
     if choice.storyboard:
         keep[choice.storyboard] = without_pictures
-    tracks = survey(bag, choice, request.clock, keep)
-    return _Cutter(bag, choice, request, tracks).cut()
+    return _Cutter(bag, choice, request, times.survey(bag, choice, request.clock, keep)).cut()
 
 
 @dataclass(frozen=True)
@@ -113,6 +99,7 @@ class _Cutter:
     ) -> None:
         self.bag, self.choice, self.request, self.tracks = bag, choice, request, tracks
         self.cameras = {name: tracks[topic] for name, topic in choice.cameras.items()}
+        self.leading = next(iter(self.cameras.values()))
         self.numbers = {
             "observation.state": numbers(bag, [tracks[t] for t in choice.states]),
             "action": numbers(bag, [tracks[t] for t in choice.actions]),
@@ -121,22 +108,17 @@ class _Cutter:
         self.spans = spans(tracks[choice.subgoal], FOREVER, beats) if choice.subgoal else []
 
     def cut(self) -> Cut:
-        leading = next(iter(self.cameras.values()))
+        stamps = self.leading.stamps
         try:
-            fps = self.request.fps or common_rate(leading.stamps)
+            fps = self.request.fps or times.common_rate(stamps)
         except ValueError as e:
-            raise DatasetError(f"{self.bag.path}: {leading.topic}: {e}") from e
-        laid_out = (
-            self._excerpt(part, timeline(leading.stamps, fps, part.start, part.end))
-            for window in self._windows()
-            for part in self._without_pauses(window, SECOND // fps)
-        )
+            raise DatasetError(f"{self.bag.path}: {self.leading.topic}: {e}") from e
+        windows = (part for whole in self._windows() for part in self._without_pauses(whole, SECOND // fps))
+        laid_out = (self._excerpt(w, times.timeline(stamps, fps, w.start, w.end)) for w in windows)
         excerpts = tuple(excerpt for excerpt in laid_out if excerpt is not None)
         if not excerpts:
-            raise DatasetError(
-                f"{self.bag.path}: no two frames in a row have all topics asked for: is the bag cut "
-                "short, or do their clocks differ (--clock)?"
-            )
+            text = f"{self.bag.path}: no two frames in a row have all topics asked for"
+            raise DatasetError(f"{text}: is the bag cut short, or do their clocks differ (--clock)?")
         names = {feature: _names(parts) for feature, parts in self.numbers.items() if parts}
         boards = self.tracks[self.choice.storyboard].payloads if self.choice.storyboard else []
         return Cut(self.choice, fps, names, excerpts, Storyboards(boards))
@@ -147,18 +129,16 @@ class _Cutter:
             yield _Window(0, FOREVER, self.request.task.strip())
         elif self.choice.instruction is not None:
             track = self.tracks[self.choice.instruction]
-            starts = track.stamps.tolist()
-            for start, end, task in zip(starts, [*starts[1:], FOREVER], track.payloads, strict=True):
-                yield _Window(start, end, task)
+            edges = pairwise([*track.stamps.tolist(), FOREVER])
+            yield from (_Window(*edge, task) for edge, task in zip(edges, track.payloads, strict=True))
         elif self.choice.subgoal is not None:
             for _, group in groupby(self.spans, key=lambda span: span.id):
-                storyboard_spans = list(group)
-                task = storyboard_spans[0].goal.task.strip()
-                yield _Window(storyboard_spans[0].start, storyboard_spans[-1].end, task)
+                first, *others = group
+                yield _Window(first.start, (others or [first])[-1].end, first.goal.task.strip())
 
     def _without_pauses(self, window: _Window, period: int) -> Iterator[_Window]:
         """Cut a window where a camera was silent for longer than PAUSE, as where a clock was set forward."""
-        leading = next(iter(self.cameras.values())).stamps
+        leading = self.leading.stamps
         inside = leading[(leading >= window.start) & (leading < window.end)]
         pauses: list[tuple[int, int, str]] = []
         for track in self.cameras.values() if len(inside) else ():
@@ -169,14 +149,12 @@ class _Cutter:
                     pauses.append((pause_start, after, track.topic))
         part = window
         for pause_start, after, topic in sorted(pauses):
-            log.warning(
+            text = (
                 "%s: %s: nothing for %.1f s, %.1f s into the episode, which is cut there: was the recording "
-                "paused, or a clock set? the other --clock may tell",
-                self.bag.path,
-                topic,
-                (after - pause_start) / SECOND,
-                max(0, pause_start - int(inside[0])) / SECOND,
+                "paused, or a clock set? the other --clock may tell"
             )
+            seconds = (after - pause_start) / SECOND, max(0, pause_start - int(inside[0])) / SECOND
+            log.warning(text, self.bag.path, topic, *seconds)
             if pause_start + period > part.start:
                 yield replace(part, end=pause_start + period)
             part = replace(window, start=max(part.start, after), fresh=(pause_start + after) // 2)
@@ -187,11 +165,9 @@ class _Cutter:
         if not window.task:
             topic = self.choice.instruction or self.choice.subgoal
             raise DatasetError(f"{self.bag.path}: {topic}: an empty instruction: pass --task TEXT")
-        others = {n: t for i, (n, t) in enumerate(self.cameras.items()) if i}
-        sampled = [(part.stamps, frames.moments) for part in self.numbers["observation.state"]]
-        sampled += [(track.stamps, frames.moments) for track in others.values()]
-        sampled += [(part.stamps, frames.next_moments) for part in self.numbers["action"]]
-        late = [_late(stamps, moments, window) for stamps, moments in sampled]
+        held = [*self.numbers["observation.state"], *list(self.cameras.values())[1:]]
+        late = [_late(track.stamps, frames.moments, window) for track in held]
+        late += [_late(part.stamps, frames.next_moments, window) for part in self.numbers["action"]]
         first = max(late, default=0)
         if first > STALE_S * SECOND // frames.period:
             text = "%s: %r: %d frames are left out, for not every topic has spoken"
@@ -200,21 +176,17 @@ class _Cutter:
         if len(frames) < 2:
             log.warning("%s: %r is shorter than two frames: left out", self.bag.path, window.task)
             return None
-        self._warn(frames, [*self.cameras.values(), *self.numbers["observation.state"]])
-        leading = next(iter(self.cameras))
-        pictures = {leading: self.cameras[leading].order[frames.pictures]}
-        pictures |= {n: t.order[as_of(t.stamps, frames.moments)] for n, t in others.items()}
+        for track in (*self.cameras.values(), *self.numbers["observation.state"]):
+            age, at = times.staleness(track.stamps, frames.moments)
+            if age > STALE_S:
+                text = "%s: %s: nothing for %.1f s, %.1f s into the episode: its last value is repeated"
+                log.warning(text, self.bag.path, track.topic, age, at)
+        pictures = {n: t.order[as_of(t.stamps, frames.moments)] for n, t in self.cameras.items()}
+        pictures[next(iter(pictures))] = self.leading.order[frames.pictures]
         moments = {"observation.state": frames.moments, "action": frames.next_moments}
         rows = {f: _rows(parts, moments[f]) for f, parts in self.numbers.items() if parts}
         window_spans = tuple(s for s in self.spans if s.start < window.end and s.end > window.start)
         return Excerpt(window.task, frames.moments, pictures, rows, window_spans)
-
-    def _warn(self, frames: Timeline, tracks: list[Track | Numbers]) -> None:
-        for track in tracks:
-            age, at = staleness(track.stamps, frames.moments)
-            if age > STALE_S:
-                text = "%s: %s: nothing for %.1f s, %.1f s into the episode: its last value is repeated"
-                log.warning(text, self.bag.path, track.topic, age, at)
 
 
 def _late(stamps: Stamps, moments: Stamps, window: _Window) -> int:

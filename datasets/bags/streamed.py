@@ -1,7 +1,6 @@
 """The sub-goals that a goalreel node streamed while a bag was recorded: when each was shown, and as what.
 
-Sub-goals and steps are the messages of goalreel_interfaces themselves (SubGoal, StoryboardStep). Those of
-older recordings lack `claims`, `degraded` and the Critic's `probability`.
+Sub-goals and steps are the messages of goalreel_interfaces themselves (SubGoal, StoryboardStep).
 """
 
 import math
@@ -20,12 +19,8 @@ from goalreel.types import ROLES, Attempt, Failure, Segment, Step, Storyboard, S
 IMAGE_ACCEPTED, IMAGE_TEXT, IMAGE_VERIFIED = 3, 6, 8
 ACCEPTED, REJECTED = 1, 2
 PENDING = 0
-PLANNER_FAILED = "the planner failed"
-"""Beginning of a line of `degraded` on the planner (`goalreel.types.failure_lines`)."""
 LEASE = 3 * SECOND // 2
 """Silence after which followers of a node take it for gone."""
-NOT_JUDGED = "the recording holds no verdict on this picture"
-WORDS_ONLY = "shown in words only"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +109,10 @@ class Storyboards:
         steps = self._last[span.id].steps if span.id in self._last else ()
         return [step for step in steps if step.status == PENDING and step.index > span.goal.index]
 
-    def models(self, span: StreamedSpan) -> tuple[str, str, str] | None:
-        """The planner, editor and critic that made the sub-goal; None if no Storyboard tells."""
+    def models(self, span: StreamedSpan) -> tuple[str, ...]:
+        """The planner, editor and critic that made the sub-goal; empty if no Storyboard tells."""
         last = self._last.get(span.id)
-        return None if last is None else (last.planner_model, last.editor_model, last.critic_model)
+        return (last.planner_model, last.editor_model, last.critic_model) if last else ()
 
 
 def board(shown: Sequence[StreamedSpan], moments: Stamps, storyboards: Storyboards, task: Task) -> Storyboard:
@@ -130,8 +125,8 @@ def board(shown: Sequence[StreamedSpan], moments: Stamps, storyboards: Storyboar
         ValueError: a goal image that cannot be read.
     """
     if not shown:
-        message = "no sub-goal was shown in this episode"
-        return Storyboard(task=task, failure=Failure(stage="plan", message=message))
+        failure = Failure(stage="plan", message="no sub-goal was shown in this episode")
+        return Storyboard(task=task, failure=failure)
     steps = [_shown_step(span, moments, storyboards, task) for span in shown]
     for step in storyboards.pending(shown[-1]):
         is_worded = not step.prompt.strip() and bool(step.auxiliary_text.strip())
@@ -141,7 +136,8 @@ def board(shown: Sequence[StreamedSpan], moments: Stamps, storyboards: Storyboar
 
 def _shown_step(span: StreamedSpan, moments: Stamps, storyboards: Storyboards, task: Task) -> StoryboardStep:
     goal, planned, models = span.goal, storyboards.step(span), storyboards.models(span)
-    doubts = tuple(line for line in getattr(goal, "degraded", ()) if line.startswith(PLANNER_FAILED))
+    # As `goalreel.types.failure_lines` begins those on the planner.
+    doubts = tuple(line for line in goal.degraded if line.startswith("the planner failed"))
     prompt = None if _is_worded(goal) else planned.prompt.strip() if planned else ""
     step = _step(goal, prompt, task).model_copy(update={"doubts": doubts})
     start, end = (int(i) for i in np.searchsorted(moments, (span.start, span.end)))
@@ -153,16 +149,14 @@ def _shown_step(span: StreamedSpan, moments: Stamps, storyboards: Storyboards, t
         made = {"attempts": (attempt,), "status": attempt.status, "chosen": chosen}
     shown = StoryboardStep(step=step, segment=segment, **made)
     # The bag holds when a sub-goal was shown, and not whether it came off.
-    claims = shown.claims.named(makers(dict(zip(ROLES, models or (), strict=False)).get)).model_copy(
-        update={"when": None if segment is None else Claim(by=RECORDING), "came_off": None}
-    )
-    told = {m.claim: m for m in getattr(goal, "claims", ()) if m.claim in ("what", "looks")}
-    for name, claim in claims.items():
-        if m := told.get(name):
-            doubts = tuple(dict.fromkeys((*claim.doubts, *m.doubts)))
-            new = Claim(by=m.by or UNKNOWN, checked=m.checked or NOBODY, doubts=doubts)
-            claims = claims.model_copy(update={name: new})
-    return shown.model_copy(update={"claims": claims})
+    new: dict[str, Claim | None] = {"when": segment and Claim(by=RECORDING), "came_off": None}
+    claims = shown.claims.named(makers(dict(zip(ROLES, models, strict=False)).get))
+    own = dict(claims.items())
+    for m in goal.claims:
+        if m.claim in ("what", "looks") and m.claim in own:
+            doubts = tuple(dict.fromkeys((*own[m.claim].doubts, *m.doubts)))
+            new[m.claim] = Claim(by=m.by or UNKNOWN, checked=m.checked or NOBODY, doubts=doubts)
+    return shown.model_copy(update={"claims": claims.model_copy(update=new)})
 
 
 def _step(message: Any, prompt: str | None, task: Task) -> Step:
@@ -180,10 +174,11 @@ def _step(message: Any, prompt: str | None, task: Task) -> Step:
 def _attempt(goal: Any, planned: Any, prompt: str) -> Attempt:
     """Make the one attempt from the picture that was shown; bags hold neither seeds nor rejected pictures."""
     if not len(goal.goal_image.data):
-        return Attempt(prompt=prompt, seed=0, failure=Failure(stage="edit", message=WORDS_ONLY))
+        failure = Failure(stage="edit", message="shown in words only")
+        return Attempt(prompt=prompt, seed=0, failure=failure)
     image, verdict = decode_compressed(bytes(goal.goal_image.data)), _verdict(goal, planned)
-    failure = None if verdict else Failure(stage="judge", message=NOT_JUDGED)
-    return Attempt(prompt=prompt, seed=0, image=image, verdict=verdict, failure=failure)
+    missing = Failure(stage="judge", message="the recording holds no verdict on this picture")
+    return Attempt(prompt=prompt, seed=0, image=image, verdict=verdict, failure=None if verdict else missing)
 
 
 def _verdict(goal: Any, planned: Any) -> Verdict | None:
@@ -191,8 +186,7 @@ def _verdict(goal: Any, planned: Any) -> Verdict | None:
     is_accepted = _is_accepted(goal)
     if planned is None or planned.critic.verdict != (ACCEPTED if is_accepted else REJECTED):
         return Verdict(success=True) if is_accepted else None
-    critic = planned.critic
-    probability = float(getattr(critic, "probability", math.nan))
+    critic, probability = planned.critic, float(planned.critic.probability)
     scores = {s.criterion: float(s.score) for s in critic.scores if math.isfinite(s.score)}
     return Verdict(
         success=is_accepted,

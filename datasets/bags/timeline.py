@@ -28,10 +28,6 @@ FOREVER = 2**62
 """Later than any time in a bag, ns."""
 
 log = logging.getLogger(__name__)
-TO_AND_FRO = 3
-"""Messages between two steps back of the stamps where messages of two times lie between one another."""
-MAX_LAG_S = 5.0
-"""Seconds that the stamps of two topics may differ in age: more is no delay, but a clock that is off."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,14 +83,12 @@ def as_of(stamps: Stamps, moments: Stamps) -> Indices:
 def common_rate(stamps: Stamps) -> int:
     """The whole number of messages a second that their median distance suggests, at least 1.
 
-    Raises:
-        ValueError: fewer than two messages, or all at one time.
+    Raises ValueError for fewer than two messages, or where all are at one time.
     """
-    distances = np.diff(stamps)
-    distance = float(np.median(distances[distances > 0])) if (distances > 0).any() else 0.0
-    if not distance:
+    distances = np.diff(np.unique(stamps))
+    if not len(distances):
         raise ValueError("fewer than two pictures in time: there is no rate to see, pass --fps")
-    return max(1, round(SECOND / distance))
+    return max(1, round(SECOND / float(np.median(distances))))
 
 
 def staleness(stamps: Stamps, moments: Stamps) -> tuple[float, float]:
@@ -154,34 +148,30 @@ def survey(
         stamps[topic].append(at)
         if topic in (*choice.cameras.values(), *choice.states, *choice.actions):  # a latched one may be old
             lags[topic].append(received - at)
+    tracks: dict[str, Track] = {}
     for topic in choice.all:
-        _complete(bag, topic, len(stamps[topic]))
+        count, expected = len(stamps[topic]), bag.topics[topic].msgcount
+        if not count:
+            raise DatasetError(f"{bag.path}: {topic}: none of its {expected} messages is there: truncated?")
+        if count != expected:
+            text = "%s: %s: holds %d messages and tells of %d: damaged?"
+            log.warning(text, bag.path, topic, count, expected)
+        times = np.array(stamps[topic], np.int64)
+        order = np.argsort(times, kind="stable")
+        tracks[topic] = Track(topic, times[order], order, [payloads[topic][i] for i in order])
     _check_lags(bag, lags)
     for topic, times in stamps.items():
         _check_order(f"{bag.path}: {topic}", clock, times, header_times[topic])
-    return {topic: _track(topic, stamps[topic], payloads[topic]) for topic in choice.all}
-
-
-def _complete(bag: Bag, topic: str, count: int) -> None:
-    """Compare the number of messages with the one that the bag states; they differ where it is damaged."""
-    expected = bag.topics[topic].msgcount
-    if not count:
-        raise DatasetError(f"{bag.path}: {topic}: none of its {expected} messages is there: truncated?")
-    if count != expected:
-        log.warning("%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, expected)
+    return tracks
 
 
 def _check_lags(bag: Bag, lags: dict[str, list[int]]) -> None:
-    """Refuse stamps of one topic that are far older than those of another: numbers beside what they do not
-    show.
-    """
+    """Refuse stamps of one topic that are over 5 s older than those of another: no delay, but a clock."""
     medians = sorted((float(np.median(each)) / SECOND, topic) for topic, each in lags.items())
     (least, newest), (most, oldest) = medians[0], medians[-1]
-    if most - least > MAX_LAG_S:
-        raise DatasetError(
-            f"{bag.path}: the stamps of {oldest} are {most - least:.1f} s older than "
-            f"those of {newest}, as where a clock is off: use --clock received"
-        )
+    if most - least > 5:
+        text = f"{bag.path}: the stamps of {oldest} are {most - least:.1f} s older than those of {newest}"
+        raise DatasetError(f"{text}, as where a clock is off: use --clock received")
 
 
 def _check_order(where: str, clock: StampClock, times: list[int], earlier_times: list[int]) -> None:
@@ -191,7 +181,7 @@ def _check_order(where: str, clock: StampClock, times: list[int], earlier_times:
     Where their own clock jumped, they go back once and stay there.
     """
     back = np.flatnonzero(np.diff(earlier_times) < 0) + 1
-    fro = back[1:][np.diff(back) <= TO_AND_FRO]
+    fro = back[1:][np.diff(back) <= 3]
     if clock == "header" and back.size and not fro.size:
         advice = f"header stamps go backwards at message {back[0]}: use --clock received"
     elif clock == "received" and fro.size:
@@ -201,12 +191,6 @@ def _check_order(where: str, clock: StampClock, times: list[int], earlier_times:
     else:
         return
     raise DatasetError(f"{where}: {advice}, or cut the bag there")
-
-
-def _track(topic: str, stamps: list[int], payloads: list[Any]) -> Track:
-    times = np.array(stamps, np.int64)
-    order = np.argsort(times, kind="stable")
-    return Track(topic, times[order], order, [payloads[i] for i in order])
 
 
 def numbers(bag: Bag, tracks: Iterable[Track]) -> list[Numbers]:
@@ -231,10 +215,9 @@ def _numbers(where: str, track: Track, joints: bool) -> Numbers:
     for message_names, run in groupby(enumerate(track.payloads), lambda item: item[1][0]):
         at, rows = zip(*((at, row) for at, (_, row) in run), strict=True)
         if not joints and message_names != track.payloads[0][0]:
-            raise DatasetError(
-                f"{where}: message {track.order[at[0]]} has {_few(message_names)} "
-                f"where others have {_few(track.payloads[0][0])}"
-            )
+            both = (message_names, track.payloads[0][0])
+            has, others = (f"{len(each)} values ({', '.join(each[:4])})" for each in both)
+            raise DatasetError(f"{where}: message {track.order[at[0]]} has {has} where others have {others}")
         block = np.array(rows, np.float32)
         if not np.isfinite(block).all():
             place = track.order[at[int(np.argwhere(~np.isfinite(block))[0, 0])]]
@@ -244,8 +227,3 @@ def _numbers(where: str, track: Track, joints: bool) -> Numbers:
     values = values[newest, np.arange(len(names))]
     first = int(np.isnan(values).any(axis=1).sum())  # from here on every joint has spoken
     return Numbers(track.topic, track.stamps[first:], names, values[first:])
-
-
-def _few(names: tuple[str, ...]) -> str:
-    first_names = ", ".join(names[:4]) + (", ..." if len(names) > 4 else "")
-    return f"{len(names)} values ({first_names})"

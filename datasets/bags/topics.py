@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 from rosbags.interfaces import Connection, MessageDefinitionFormat
 from rosbags.rosbag2 import Reader
 from rosbags.typesys import Stores, get_types_from_msg, get_typestore
@@ -36,8 +37,7 @@ class Bag:
     def open(cls, path: Path) -> Iterator[Self]:
         """Open a bag folder (with metadata.yaml) or a bare .mcap or .db3 file.
 
-        Raises:
-            DatasetError: missing, truncated, or no ROS 2 bag.
+        Raises DatasetError where it is missing, truncated, or no ROS 2 bag.
         """
         with ExitStack() as stack:
             with _one_line(path):
@@ -50,8 +50,7 @@ class Bag:
     def messages(self, topics: Iterable[str]) -> Iterator[tuple[str, int, Any]]:
         """(topic, time it was recorded in ns, message) in the bag's order.
 
-        Raises:
-            DatasetError: the bag is damaged, or holds a type it does not define.
+        Raises DatasetError where the bag is damaged, or holds a type it does not define.
         """
         names, stores = set(topics), dict[str, Typestore]()
         connections = [c for c in self._reader.connections if c.topic in names]
@@ -72,10 +71,8 @@ def _typestore(path: Path, connection: Connection) -> Typestore:
         return store
     store = get_typestore(Stores.ROS2_KILTED)
     if connection.msgtype not in store.fielddefs:
-        raise DatasetError(
-            f"{path}: {connection.topic} is of type {connection.msgtype}, which the bag does not define: "
-            "record it to MCAP"
-        )
+        text = f"{path}: {connection.topic} is of type {connection.msgtype}, which the bag does not define"
+        raise DatasetError(f"{text}: record it to MCAP")
     return store
 
 
@@ -89,10 +86,8 @@ def _one_line(path: Path) -> Iterator[None]:
     except FileNotFoundError as e:
         raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3") from e
     except Exception as e:
-        raise DatasetError(
-            f"{path}: not readable as a ROS 2 bag ({first_line(e)}): truncated? `mcap recover` or "
-            "`ros2 bag reindex` saves what a killed recorder left"
-        ) from e
+        advice = "truncated? `mcap recover` or `ros2 bag reindex` saves what a killed recorder left"
+        raise DatasetError(f"{path}: not readable as a ROS 2 bag ({first_line(e)}): {advice}") from e
 
 
 type NamedNumbers = tuple[tuple[str, ...], tuple[float, ...]]
@@ -105,17 +100,12 @@ SUBGOAL = "goalreel_interfaces/msg/SubGoal"
 STORYBOARD = "goalreel_interfaces/msg/Storyboard"
 PROGRESS = "goalreel_interfaces/msg/StoryboardProgress"
 
-_NAME = re.compile(r"[A-Za-z0-9_-]+")
 _PLAIN = {"image", "image_raw", "image_rect", "image_color", "image_rect_color", "color", "rgb", "compressed"}
 _OURS = re.compile(r"/(subgoal|storyboard)/image(/compressed)?$")
 
 
 def picture(message: Any) -> Image:
-    """Decode an Image or CompressedImage message.
-
-    Raises:
-        ValueError: see `decode_raw` and `decode_compressed`.
-    """
+    """Decode an Image or CompressedImage message; raises as `decode_raw` and `decode_compressed`."""
     if hasattr(message, "encoding"):
         return decode_raw(message.encoding, message.height, message.width, message.step, message.data)
     return decode_compressed(message.data, message.format)
@@ -137,11 +127,8 @@ def _joint_state(m: Any) -> NamedNumbers:
 
 
 def _array(m: Any) -> NamedNumbers:
-    return tuple(map(str, range(len(m.data)))), tuple(map(float, m.data))
-
-
-def _scalar(m: Any) -> NamedNumbers:
-    return ("0",), (float(m.data),)
+    values = tuple(map(float, np.atleast_1d(m.data)))
+    return tuple(map(str, range(len(values)))), values
 
 
 def _point(m: Any) -> NamedNumbers:
@@ -167,7 +154,7 @@ NUMBERS: dict[str, Callable[[Any], NamedNumbers]] = {
     "geometry_msgs/msg/Twist": _twist,
     "geometry_msgs/msg/TwistStamped": lambda m: _twist(m.twist),
     **{f"std_msgs/msg/{k}MultiArray": _array for k in ("Float32", "Float64", "Int32", "Int64", "UInt8")},
-    **{f"std_msgs/msg/{k}": _scalar for k in ("Bool", "Float32", "Float64", "Int32", "Int64", "UInt8")},
+    **{f"std_msgs/msg/{k}": _array for k in ("Bool", "Float32", "Float64", "Int32", "Int64", "UInt8")},
 }
 """Message type -> its numbers. Of joint states the positions."""
 
@@ -207,10 +194,8 @@ def choose(bag: Bag, request: TopicRequest) -> TopicChoice:
         raise DatasetError("give --task or --instruction-topic, not both")
     instruction, subgoal = request.instruction_topic, _optional(bag, request.subgoal_topic, SUBGOAL)
     if request.task is None and instruction is None and subgoal is None:
-        raise DatasetError(
-            f"{bag.path}: the instruction is not known: pass --task TEXT or --instruction-topic; "
-            f"{_listing(bag, (STRING,))}"
-        )
+        advice = f"pass --task TEXT or --instruction-topic; {_listing(bag, (STRING,))}"
+        raise DatasetError(f"{bag.path}: the instruction is not known: {advice}")
     states, actions = (
         tuple(_typed(bag, topic, NUMBERS, "numbers") for topic in topics or ())
         for topics in (request.state_topic, request.action_topic)
@@ -247,10 +232,9 @@ def _cameras(bag: Bag, options: Collection[str]) -> dict[str, str]:
     for text in options:
         name, _, topic = text.rpartition("=")
         name = name or camera_name(topic)
-        if not _NAME.fullmatch(name) or name in cameras:
-            raise DatasetError(
-                f"--image-topic {text}: {name!r} cannot be the camera's name, or is taken: pass NAME={topic}"
-            )
+        if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or name in cameras:
+            why = f"{name!r} cannot be the camera's name, or is taken: pass NAME={topic}"
+            raise DatasetError(f"--image-topic {text}: {why}")
         if topic in cameras.values():
             raise DatasetError(f"--image-topic {topic} is given twice")
         cameras[name] = _typed(bag, topic, IMAGE_TYPES, "images")
@@ -288,6 +272,6 @@ def _typed(bag: Bag, name: str, types: Collection[str], what: str) -> str:
 
 def _listing(bag: Bag, types: Collection[str]) -> str:
     """The bag's topics, only those of `types` if there are any such."""
-    topics = [(name, topic.msgtype) for name, topic in sorted(bag.topics.items())]
-    fitting = [(name, kind) for name, kind in topics if kind in types] or topics
-    return "it has " + (", ".join(f"{name} ({kind})" for name, kind in fitting) or "no topics at all")
+    topics = {name: str(topic.msgtype) for name, topic in sorted(bag.topics.items())}
+    fitting = {name: kind for name, kind in topics.items() if kind in types} or topics
+    return "it has " + (", ".join(f"{name} ({kind})" for name, kind in fitting.items()) or "no topics at all")

@@ -262,17 +262,6 @@ def test_steps_that_were_planned_in_words(tmp_path):
     assert board.steps[1].step.auxiliary_text == "Wait for the glue."
 
 
-def test_a_recording_from_before_claims_doubts_and_probabilities(tmp_path, monkeypatch):
-    before = b.typestore(r"\] (degraded|claims) |float32 probability")
-    monkeypatch.setattr(b, "typestore", lambda: before)
-    shown, plan = b.subgoal(-5 * MS, 0, "pick", picture=b.moving(25)), b.storyboard(-30 * MS, ("pick",), 0)
-    del shown.fields["claims"], shown.fields["degraded"], plan.fields["steps"][0]["critic"]["probability"]
-    source = convert(b.write_bag(tmp_path / "bag", [plan, shown, *b.robot(20)]), tmp_path / "out", *TOPICS)
-    (step,) = Records(source.root / FOLDER, "").outline(0).steps
-    assert (step.step.name, step.status, step.step.doubts) == ("pick", "accepted", ())
-    assert step.attempts[0].verdict.probability is None
-
-
 def test_two_tasks_are_two_episodes(tmp_path):
     other = np.full(16, 7, np.uint8)
     sent = [

@@ -1,7 +1,6 @@
 """Bags for tests, by rosbags' own writer: what a camera, a robot and a goalreel node would publish."""
 
 import io
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -34,13 +33,12 @@ class Sent:
 
 
 @cache
-def typestore(without: str = "^$") -> Typestore:
-    """ROS 2 Kilted's types and ours, these without the lines that a pattern finds."""
+def typestore() -> Typestore:
+    """ROS 2 Kilted's types and ours."""
     store = get_typestore(Stores.ROS2_KILTED)
     types = {}
     for file in sorted(INTERFACES.glob("*.msg")):
-        text = "\n".join(line for line in file.read_text().splitlines() if not re.search(without, line))
-        types |= get_types_from_msg(text, f"goalreel_interfaces/msg/{file.stem}")
+        types |= get_types_from_msg(file.read_text(), f"goalreel_interfaces/msg/{file.stem}")
     store.register(types)
     return store
 
