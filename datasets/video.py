@@ -39,7 +39,7 @@ class VideoIndex:
     """Those of the keyframes."""
     time_base: float
     """Seconds a unit."""
-    size: tuple[int, int] | None = None
+    size: tuple[int, int]
     """(width, height)."""
 
     @classmethod

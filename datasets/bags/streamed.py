@@ -149,7 +149,8 @@ def _shown_step(span: StreamedSpan, moments: Stamps, storyboards: Storyboards, t
         made = {"attempts": (attempt,), "status": attempt.status, "chosen": chosen}
     shown = StoryboardStep(step=step, segment=segment, **made)
     # The bag holds when a sub-goal was shown, and not whether it came off.
-    new: dict[str, Claim | None] = {"when": segment and Claim(by=RECORDING), "came_off": None}
+    when = None if segment is None else Claim(by=RECORDING)
+    new: dict[str, Claim | None] = {"when": when, "came_off": None}
     claims = shown.claims.named(makers(dict(zip(ROLES, models, strict=False)).get))
     own = dict(claims.items())
     for m in goal.claims:

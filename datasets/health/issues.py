@@ -11,18 +11,14 @@ type Level = Literal["broken", "warning", "note"]
 """Broken: lerobot could not read an annotated copy, or there is nothing to annotate."""
 LEVELS: tuple[Level, ...] = ("broken", "warning", "note")
 type Group = Literal["Dataset", "Episodes", "Instructions", "Policy"]
-_OF_EPISODES = (
-    "episode",
-    "episode_rows",
-    "row_order",
-    "row_count",
-    "episode_span",
-    "frame_index",
-    "stale_file",
-)
-_OF_EPISODES += ("not_finite", "time_order", "time_span", "gaps", "drift", "jitter", "starts_closed")
-_OF_WORDS = ("tasks", "task_order", "no_instruction", "empty_task", "labels", "subgoal_camera")
-_OF_WORDS += ("silent", "identifier")
+_GROUPS: dict[str, Group] = {
+    "policy": "Policy",
+    **dict.fromkeys(("episode", "episode_rows", "row_order", "row_count", "episode_span"), "Episodes"),
+    **dict.fromkeys(("frame_index", "stale_file", "not_finite", "time_order", "time_span"), "Episodes"),
+    **dict.fromkeys(("gaps", "drift", "jitter", "starts_closed"), "Episodes"),
+    **dict.fromkeys(("tasks", "task_order", "no_instruction", "empty_task"), "Instructions"),
+    **dict.fromkeys(("labels", "subgoal_camera", "silent", "identifier"), "Instructions"),
+}
 _SHOWN = 5
 
 
@@ -43,11 +39,7 @@ class HealthIssue(BaseModel):
     @property
     def group(self) -> Group:
         """Heading under which it is told."""
-        if self.kind == "policy":
-            return "Policy"
-        if self.kind in _OF_WORDS:
-            return "Instructions"
-        return "Episodes" if self.kind in _OF_EPISODES else "Dataset"
+        return _GROUPS.get(self.kind, "Dataset")
 
 
 def issue(level: Level, kind: str, text: str, episodes: Collection[int] = ()) -> HealthIssue:

@@ -15,11 +15,6 @@ from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
 from goalreel.errors import DatasetError
 from goalreel.files import read_json
 
-_GAP = 1.5
-"""Frames from one row to the next that make a gap."""
-_DRIFT = 5e-4
-"""Share by which a clock that drifts is off: 1e-3 for 29.97 in place of 30."""
-
 
 def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
     """NaN in the numbers, and dimensions that are constant."""
@@ -113,7 +108,7 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
             empty.append(episode)
         elif (steps <= 0).any():
             backwards.append(episode)
-        elif deviation > TOLERANCE_S and (steps > _GAP * max(float(np.median(steps)), 1 / fps)).any():
+        elif deviation > TOLERANCE_S and (steps > 1.5 * max(float(np.median(steps)), 1 / fps)).any():
             gaps[episode] = deviation
         elif deviation > TOLERANCE_S:
             off[episode] = deviation
@@ -131,7 +126,7 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
     if long := [episode for episode, deviation in gaps.items() if deviation > MAX_SPAN_S]:
         text = f"{spell(long)}: timestamps jump by hours, which no video can: {mend}"
         yield broken("time_span", text, long)
-    if off and abs((rate := float(np.median(rates))) / fps - 1) > _DRIFT:
+    if off and abs((rate := float(np.median(rates))) / fps - 1) > 5e-4:  # 1e-3 for 29.97 in place of 30
         yield _off_rate("drift", f"run at {rate:.4g} frames a second, and meta/info.json says {fps:g}", off)
     elif off:
         yield _off_rate("jitter", "jitter", off)

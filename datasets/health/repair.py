@@ -65,14 +65,10 @@ def repair(
 
 def _has_numbers(path: Path) -> bool:
     """Tell if a data file can be read, and numbers its rows."""
-    try:
-        kinds = {field.name: field.type for field in read_schema(path)}
-        is_number = (
-            name in kinds and (is_integer(kinds[name]) or is_floating(kinds[name])) for name in NUMBERS
-        )
-        return all(is_number) and len(FrameRows.read([path])) >= 0
-    except (pa.ArrowException, OSError, DatasetError):
-        return False
+    with suppress(pa.ArrowException, OSError, DatasetError):
+        numbers = {f.name for f in read_schema(path) if is_integer(f.type) or is_floating(f.type)}
+        return numbers >= set(NUMBERS) and len(FrameRows.read([path])) >= 0
+    return False
 
 
 def _number_rows(root: Path) -> Iterator[str]:
@@ -125,22 +121,21 @@ def _find_starts(root: Path) -> Iterator[str]:
 
     A video tells that if it has just the frames of its episodes, in their order.
     """
-    info = read_info(root)
+    info, episodes = read_info(root), list(EpisodeRows.read(root))
     fps = float(info["fps"])
+    lengths = {row["episode_index"]: row["length"] for row in episodes}
     for camera in [name for name, feature in info["features"].items() if feature["dtype"] == "video"]:
         prefix, of_file = f"videos/{camera}", defaultdict[Path, list[dict[str, Any]]](list)
-        for row in EpisodeRows.read(root):
+        for row in episodes:
             with suppress(DatasetError, KeyError, TypeError):  # it has no place
                 of_file[stored(root, info["video_path"], row, prefix, video_key=camera)].append(row)
+        starts = dict[int, float]()
         try:
-            videos = {path: VideoIndex.read(path) for path in of_file}
+            for path, rows in of_file.items():
+                starts |= _starts(VideoIndex.read(path), rows, f"{prefix}/from_timestamp", fps)
         except DatasetError:
             continue
-        starts, ends = dict[int, float](), dict[int, float]()
-        for path, rows in of_file.items():
-            starts |= _starts(videos[path], rows, f"{prefix}/from_timestamp", fps)
-            inside = {row["episode_index"]: row["length"] for row in rows}
-            ends |= {e: starts[e] + length / fps for e, length in inside.items() if e in starts}
+        ends = {episode: start + lengths[episode] / fps for episode, start in starts.items()}
         if _write_episodes(root, {f"{prefix}/from_timestamp": starts, f"{prefix}/to_timestamp": ends}):
             yield f"meta/episodes: {camera} of {spell(starts)} begins where its video has the first frame"
 

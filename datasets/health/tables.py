@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from goalreel.datasets.health.issues import HealthIssue, broken, issue, note, spell, warning
-from goalreel.datasets.info_file import links_out
+from goalreel.datasets.info_file import LINK_ADVICE, links_out
 from goalreel.datasets.labels import ANNOTATIONS, LABEL_FORMS, SUBTASKS, find_labels
 from goalreel.datasets.parquet import column_faults, depth, read_metadata, read_schema, read_table, to_numpy
 from goalreel.datasets.records import FOLDER
@@ -42,11 +42,7 @@ class FrameRows:
 
     @classmethod
     def read(cls, paths: Iterable[Path]) -> "FrameRows":
-        """Read files that are readable, one at least.
-
-        Raises:
-            DatasetError: rows of one are damaged.
-        """
+        """Read files that are readable, one at least; raises DatasetError where rows of one are damaged."""
         paths = tuple(paths)
         columns = [_read(path) for path in paths]
         file = np.repeat(np.arange(len(paths)), [len(c["timestamp"]) for c in columns])
@@ -88,20 +84,8 @@ def _read(path: Path) -> dict[str, NDArray[Any]]:
     return columns
 
 
-def unreadable(path: Path) -> str | None:
-    """Say why a data file is not readable; None where it is, with a table of columns."""
-    try:
-        read_schema(path)
-    except (pa.ArrowException, OSError) as e:
-        return first_line(e)
-    return None
-
-
-NUMERIC = frozenset(("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool"))
-_NO_TENSOR = (
-    *("timestamp[", "time32", "time64", "date32", "date64", "duration[", "decimal"),
-    *("binary", "large_binary"),
-)
+_NUMERIC = ("float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8", "bool")
+_NO_TENSOR = ("timestamp[", "time32", "time64", "date", "duration[", "decimal", "binary", "large_binary")
 _COPY = "copy the dataset again"
 _TASKS = "meta/tasks.parquet"
 
@@ -113,56 +97,43 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
     except DatasetError as e:
         yield broken("data_file", str(e))
     for path in data_files(source.root):
-        if (reason := unreadable(path)) is None:
-            yield from _column_issues(source, path)
+        try:
+            schema = read_schema(path)
+        except (pa.ArrowException, OSError) as e:
+            text = f"{path}: not readable as parquet ({first_line(e)}), which lerobot loads too"
+            yield broken("data_file", f"{text}: remove it, or {_COPY}")
         else:
-            yield broken(
-                "data_file",
-                f"{path}: not readable as parquet ({reason}), and lerobot loads every file below data/: "
-                f"remove it, or {_COPY}",
-            )
+            yield from _column_issues(source, path, schema)
 
 
-def _column_issues(source: Source, path: Path) -> Iterator[HealthIssue]:
-    schema, features = read_schema(path), {n: f for n, f in source.features.items() if f["dtype"] != "video"}
+def _column_issues(source: Source, path: Path, schema: pa.Schema) -> Iterator[HealthIssue]:
     dtypes = {name: feature["dtype"] for name, feature in source.features.items()}
+    features = {name: dtype for name, dtype in dtypes.items() if dtype != "video"}
     columns, faults = set(schema.names), list(column_faults(schema, dtypes))
     if "index" not in columns:
         faults.append(f"has no column index: {_COPY}")
-    if extra := columns - features.keys():
-        faults.append(f"meta/info.json has no feature {_names(extra)}: add it there, or drop the column")
+    if extra := ", ".join(sorted(columns - features.keys())):
+        faults.append(f"meta/info.json has no feature {extra}: add it there, or drop the column")
     yield from (broken("columns", f"{path}: {fault}") for fault in faults)
-    if absent := features.keys() - columns:
-        text = f"{path}: has no column {_names(absent)}, which meta/info.json names: lerobot gives None"
+    if absent := ", ".join(sorted(features.keys() - columns)):
+        text = f"{path}: has no column {absent}, which meta/info.json names: lerobot gives None"
         yield warning("columns", f"{text}; remove it from features")
     counts = count_values(path)
     for name in [name for name in features if name in columns] if not faults else ():
-        dtype = features[name]["dtype"]
-        if dtype.startswith(_NO_TENSOR):
-            text = f"{path}: {name} is of the dtype {dtype}, of which lerobot makes no tensor"
+        if features[name].startswith(_NO_TENSOR):
+            text = f"{path}: {name} is of the dtype {features[name]}, of which lerobot makes no tensor"
             yield broken("columns", f"{text}: write numbers or text, or remove the feature and its column")
-        elif dtype in NUMERIC and name in counts:
-            kind, shape = schema.field(name).type, features[name]["shape"]
-            yield from _shape_issues(
-                f"{path}: {name}", shape, kind, *counts[name], counts["episode_index"][0]
-            )
-
-
-def _shape_issues(
-    where: str, shape: list[int], kind: pa.DataType, count: int, nulls: int, rows: int
-) -> Iterator[HealthIssue]:
-    """Compare the shape of a feature with its column: the numbers in all rows, and how many are empty."""
-    size, dims = prod(shape), 0 if shape == [1] else len(shape)
-    fits = size == 1 or count == size * rows
-    if depth(kind) != dims or not (fits or nulls):
-        yield broken(
-            "columns", f"{where} has not the shape {shape} that meta/info.json says: correct it there"
-        )
-    elif size > 1 and nulls:
-        # lerobot loads empty cells, whose episodes annotate leaves out, but no empty number in a cell.
-        yield issue(
-            "broken" if fits else "warning", "columns", f"{where} has empty cells or numbers: fill them"
-        )
+        elif features[name] in _NUMERIC and name in counts:
+            shape, (count, nulls) = source.features[name]["shape"], counts[name]
+            fits = prod(shape) == 1 or count == prod(shape) * counts["episode_index"][0]
+            dims = 0 if shape == [1] else len(shape)
+            if depth(schema.field(name).type) != dims or not (fits or nulls):
+                text = f"{path}: {name} has not the shape {shape} that meta/info.json says"
+                yield broken("columns", f"{text}: correct it there")
+            elif prod(shape) > 1 and nulls:
+                # lerobot loads empty cells, whose episodes annotate leaves out, but no empty number.
+                text = f"{path}: {name} has empty cells or numbers: fill them"
+                yield issue("broken" if fits else "warning", "columns", text)
 
 
 def count_values(path: Path) -> dict[str, tuple[int, int]]:
@@ -182,8 +153,7 @@ def link_issues(source: Source) -> Iterator[HealthIssue]:
     """Links that lead out of the dataset, which `annotate` does not follow unasked."""
     for link, target in links_out(source.root):
         text = f"{link.relative_to(source.root)} is a link out of the dataset, to {target}"
-        advice = "put a copy in its place, or annotate with --follow-links if all of that may be published"
-        yield warning("link", f"{text}: {advice}")
+        yield warning("link", f"{text}: {LINK_ADVICE}")
 
 
 def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
@@ -199,11 +169,9 @@ def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iter
         yield broken("episode_rows", text)
     if missing := expected - present:
         needed = missing & set(chosen)
-        text = (
-            f"the data files have no row of {spell(needed or missing)}, so lerobot cannot read all episodes"
-        )
-        level = "broken" if needed else "warning"
-        yield issue(level, "episode_rows", f"{text}: {_COPY}, or delete them", needed or missing)
+        level, concerned = ("broken", needed) if needed else ("warning", missing)
+        text = f"the data files have no row of {spell(concerned)}, so lerobot cannot read all episodes"
+        yield issue(level, "episode_rows", f"{text}: {_COPY}, or delete them", concerned)
     if mixed := rows.mixed:
         text = f"the rows of {spell(mixed)} are not together: sort the data files by index"
         yield broken("row_order", f"{text}, and remove a file that is a copy", mixed)
@@ -231,9 +199,7 @@ def _spans(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
         at = rows.of_episode[episode]
         if start is not None and stop is not None and (start, stop) != (at[0], at[-1] + 1):
             (beyond if stop > len(rows) else other).append(episode)
-    text = (
-        "dataset_from_index and dataset_to_index name other rows: write the first, and the one after the last"
-    )
+    text = "dataset_from_index and dataset_to_index name other rows: write the first, and that after the last"
     if beyond:  # where lerobot-train fails
         yield broken("episode_span", f"{spell(beyond)}: {text}", beyond)
     if other:
@@ -260,10 +226,6 @@ def _numbering(
     if misplaced := [e for e in chosen if e in source.rows.moved]:
         text = f"{spell(misplaced)}: meta/episodes names another data file than has the rows"
         yield warning("stale_file", f"{text}: goalreel check --fix corrects it in a copy", misplaced)
-
-
-def _names(names: Collection[str]) -> str:
-    return ", ".join(sorted(names))
 
 
 def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:

@@ -5,7 +5,6 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from math import isfinite
 from pathlib import Path
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,13 +18,8 @@ from goalreel.datasets.writing.files import data_files
 from goalreel.datasets.writing.layout import TOLERANCE_S
 from goalreel.errors import DatasetError
 
-_RATE_SLACK = 0.02
-"""Share by which the rate of an unsteady video may be off its dataset's before it is called another rate."""
-_DRIFT = 0.25
-"""Frames that a steady video may be off at its end; its time base rounds each to a hundredth or less."""
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
-type _Cause = Literal["video_times", "video_start", "video_end", "video_frames"]
-_CAUSES: dict[_Cause, str] = {
+_CAUSES = {
     "video_times": "the timestamps of {episodes} jump or begin late, and the video has a frame for each row: "
     "write frame_index / fps",
     "video_start": "the video begins after {episodes}: if no frame is missing, goalreel check --fix corrects "
@@ -49,7 +43,15 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
             text = f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again"
             yield broken("video_file", text, nowhere)
         for path, of_file in starts.items():
-            yield from _file_issues(source, rows, selected, camera, path, of_file)
+            concerned = {episode: start for episode, start in of_file.items() if episode in selected}
+            try:
+                video = video_index(path)
+            except DatasetError as e:
+                text = f"{str(e).removesuffix(': copy the dataset again')} ({spell(of_file)}): {_DELETE}"
+                yield issue("broken" if concerned else "warning", "video_file", text, concerned or of_file)
+            else:
+                yield from _frame_issues(source.fps, rows, concerned, camera, video)
+                yield from _size_issues(source, camera, video.size, path)
 
 
 def _starts(source: Source, camera: str) -> tuple[dict[Path, dict[int, float]], list[int]]:
@@ -69,26 +71,6 @@ def _starts(source: Source, camera: str) -> tuple[dict[Path, dict[int, float]], 
     return starts, nowhere
 
 
-def _file_issues(
-    source: Source,
-    rows: FrameRows,
-    chosen: Collection[int],
-    camera: str,
-    path: Path,
-    starts: dict[int, float],
-) -> Iterator[HealthIssue]:
-    concerned = {episode: start for episode, start in starts.items() if episode in chosen}
-    try:
-        video = video_index(path)
-    except DatasetError as e:
-        text = f"{str(e).removesuffix(': copy the dataset again')} ({spell(starts)}): {_DELETE}"
-        yield issue("broken" if concerned else "warning", "video_file", text, concerned or starts)
-        return
-    yield from _frame_issues(source.fps, rows, concerned, camera, video)
-    if video.size:
-        yield from _size_issues(source, camera, video.size, path)
-
-
 def _size_issues(source: Source, camera: str, size: tuple[int, int], where: Path) -> Iterator[HealthIssue]:
     feature = source.features[camera]
     if not declares(feature, size):
@@ -102,7 +84,7 @@ def _frame_issues(
     fps: float, rows: FrameRows, starts: dict[int, float], camera: str, video: VideoIndex
 ) -> Iterator[HealthIssue]:
     """Look for each row's frame where lerobot looks for it."""
-    missing, off = defaultdict[_Cause, list[int]](list), dict[int, float]()
+    missing, off = defaultdict[str, list[int]](list), dict[int, float]()
     read = list[tuple[float, float, int]]()
     for episode, start in starts.items():
         times = rows.time[rows.of_episode[episode]] if episode in rows.of_episode else np.zeros(0)
@@ -137,17 +119,18 @@ def _frame_issues(
 def _other_rate(video: VideoIndex, fps: float) -> float | None:
     """The frames a second of a video at another rate; None at the dataset's, or if frames are missing.
 
-    Of steady frames none is missing in between.
+    Of steady frames none is missing in between; the time base rounds each to a hundredth or less, so at the
+    end they may be a quarter of a frame off. Of others the rate may be off by 2 %.
     """
     gaps = np.diff(video.times)
     if len(gaps) and gaps.max() < 1.5 * np.median(gaps):
         seconds = float(gaps.sum())
-        return len(gaps) / seconds if abs(seconds * fps - len(gaps)) > _DRIFT else None
+        return len(gaps) / seconds if abs(seconds * fps - len(gaps)) > 0.25 else None
     rate = video.rate() or fps
-    return rate if abs(rate / fps - 1) > _RATE_SLACK else None
+    return rate if abs(rate / fps - 1) > 0.02 else None
 
 
-def _cause(video: VideoIndex, start: float, times: NDArray[np.float64], fps: float) -> _Cause:
+def _cause(video: VideoIndex, start: float, times: NDArray[np.float64], fps: float) -> str:
     """Tell why frames of an episode are not where its timestamps say: the clock, or the video."""
     near, sought = 0.5 / fps, start + times
     if _distance(video, start + np.arange(len(times)) / fps).max() <= near:
@@ -167,11 +150,9 @@ def _distance(video: VideoIndex, sought: NDArray[np.float64]) -> NDArray[np.floa
 def image_issues(source: Source) -> Iterator[HealthIssue]:
     """Stored pictures that are not there, by what the data files say of themselves."""
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "image"]
-    for path in data_files(source.root) if cameras else ():
-        counts = count_values(path)
-        for camera in cameras:
-            if missing := counts.get(f"{camera}.bytes", (0, 0))[1]:
-                text = f"{path}: {missing} pictures of {camera} are not stored: copy the dataset again"
-                yield broken("images", text)
+    for path, camera in itertools.product(data_files(source.root), cameras):
+        if missing := count_values(path).get(f"{camera}.bytes", (0, 0))[1]:
+            text = f"{path}: {missing} pictures of {camera} are not stored: copy the dataset again"
+            yield broken("images", text)
     for camera in cameras:
         yield from _size_issues(source, camera, source.picture_size(camera), source.root)

@@ -93,7 +93,7 @@ def test_frames_in_any_order_twice_and_by_several_threads(video_dataset):
 def test_a_frame_is_found_by_the_nearest_time(frames):
     random = np.random.default_rng(frames)
     pts = np.cumsum(random.integers(1, 9000, frames))
-    index = reading.VideoIndex(Path("video.mp4"), pts, pts[:1], 1 / 90_000)
+    index = reading.VideoIndex(Path("video.mp4"), pts, pts[:1], 1 / 90_000, (64, 48))
     seconds = np.concatenate([index.times, random.uniform(-1, index.times[-1] + 1, 50), [1e300, np.inf]])
     distance = np.abs(index.times - seconds[:, None])
     assert np.array_equal(index.nearest(seconds[:-2]), distance[:-2].argmin(axis=1))
