@@ -5,7 +5,7 @@ in memory, as the viewer would.
 """
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +14,7 @@ import rerun.blueprint as rrb
 
 from goalreel.annotator.options import Options
 from goalreel.annotator.report.cards import SHOWN, EpisodeView, attempt_card, claim_lines, jpeg, when
-from goalreel.annotator.review.curves import Points, curves
+from goalreel.annotator.review.curves import curves
 from goalreel.annotator.robot import stored_layout
 from goalreel.annotator.show import episode_view, open_annotated, select
 from goalreel.critics.examiner import word
@@ -27,16 +27,10 @@ from goalreel.types import Attempt, StoryboardStep
 
 APPLICATION = "goalreel"
 """The viewer has one layout for all recordings of an application."""
-GOAL, WORDS = "subgoal/goal", "subgoal/words"
-LANES, STEP, PHASE = "lanes", "lanes/step", "lanes/phase"
-CURVES, LOG, CRITIC = "curves", "log", "log/critic"
+GOAL, WORDS, STEP, CRITIC = "subgoal/goal", "subgoal/words", "lanes/step", "log/critic"
 LEVELS = {"accepted": "INFO", "unjudged": "INFO", "rejected": "WARN", "failed": "ERROR"}
-
 FRAME, TIME = "frame", "time"
-"""Timelines of an episode: its frames from 0, and their seconds as recorded.
-
-All is logged strictly: Rerun would otherwise warn and drop the data.
-"""
+"""Timelines of an episode: its frames from 0, and their seconds as recorded."""
 
 
 def camera_entity(name: str) -> str:
@@ -59,9 +53,10 @@ def attempt_text(number: int, attempt: Attempt, label: str) -> tuple[str, str]:
     """Write the full text of an attempt, and its outcome; `number` counts from 1."""
     card = attempt_card(number, attempt, label, pictured=False)
     scores = f" ({card.scores})" if card.scores else ""
-    refined = f"Next prompt: {card.refined}" if card.refined else ""
-    head = f"{label}, attempt {number}: {card.outcome}{scores}"
-    return "\n".join(filter(None, (head, card.text, f"Prompt: {card.prompt}", refined))), card.outcome
+    lines = [f"{label}, attempt {number}: {attempt.outcome}{scores}", card.text, f"Prompt: {attempt.prompt}"]
+    if attempt.verdict is not None and attempt.verdict.refined_prompt:
+        lines.append(f"Next prompt: {attempt.verdict.refined_prompt}")
+    return "\n".join(filter(None, lines)), attempt.outcome
 
 
 def blueprint(cameras: Sequence[str]) -> rrb.Blueprint:
@@ -69,15 +64,15 @@ def blueprint(cameras: Sequence[str]) -> rrb.Blueprint:
     views = (rrb.Spatial2DView(origin=entity, name=entity.rpartition("/")[2]) for entity in cameras)
     pictures = rrb.Vertical(
         rrb.Grid(*views),
-        rrb.StateTimelineView(origin=LANES, name="Sub-goals"),
-        rrb.TimeSeriesView(origin=CURVES, name="Curves"),
+        rrb.StateTimelineView(origin="lanes", name="Sub-goals"),
+        rrb.TimeSeriesView(origin="curves", name="Curves"),
         row_shares=[5, 1.5, 2],
     )
     texts = rrb.Vertical(
         rrb.Spatial2DView(origin=GOAL, name="Goal image"),
         rrb.TextDocumentView(origin=WORDS, name="Sub-goal"),
         rrb.TextLogView(
-            origin=LOG, name="Log", columns=rrb.TextLogColumns(text_log_columns=["loglevel", "body"])
+            origin="log", name="Log", columns=rrb.TextLogColumns(text_log_columns=["loglevel", "body"])
         ),
         row_shares=[4, 3, 3],
     )
@@ -88,93 +83,67 @@ def blueprint(cameras: Sequence[str]) -> rrb.Blueprint:
     )
 
 
-def log_episode(
-    stream: rr.RecordingStream,
-    episode: Episode,
-    view: EpisodeView,
-    cameras: Sequence[str],
-    curves: Mapping[str, Points],
-) -> None:
-    """Log an episode with its cameras, sub-goals, verdicts and curves. Holds one camera's video at a time.
+class _Recording:
+    """The recording of an episode; what is logged holds from the frame of `at` on."""
 
-    Raises:
-        DatasetError: frames are missing or cannot be decoded; the disk is full.
-    """
-    for camera in cameras:
-        _log_camera(stream, episode, camera)
-    for name, points in curves.items():
-        indices, values = zip(*points, strict=True)
-        stream.send_columns(
-            f"{CURVES}/{name}", _times(episode, indices), rr.Scalars.columns(scalars=values), strict=True
-        )
-    _at(stream, episode, 0)
-    if view.message is not None:
-        stream.log(CRITIC, rr.TextLog(view.message, level=LEVELS["failed"]), strict=True)
-    _log_steps(stream, episode, view)
-    for phase in view.storyboard.phases:
-        _at(stream, episode, phase.segment.start)
-        stream.log(PHASE, rr.StateChange(state=phase.name), strict=True)
+    def __init__(self, episode: Episode) -> None:
+        self.episode = episode
+        self.stream = rr.RecordingStream(APPLICATION)
+        self.sink = self.stream.binary_stream()  # Rerun's own writing of files ignores a full disk
 
+    def log(self, entity: str, value: rr.AsComponents, *, static: bool = False) -> None:
+        """Log strictly: Rerun would otherwise warn and drop the data."""
+        self.stream.log(entity, value, static=static, strict=True)
 
-def _log_camera(stream: rr.RecordingStream, episode: Episode, camera: str) -> None:
-    """Log the episode's part of a camera as a video of its own: it is smaller than pictures."""
-    entity = camera_entity(camera)
-    with tempfile.TemporaryDirectory(prefix="goalreel-") as folder:
-        path = Path(folder) / "episode.mp4"
-        cut_video(episode, camera, path)
-        video = rr.AssetVideo(path=path)
-    stream.log(entity, video, static=True, strict=True)
-    columns = rr.VideoFrameReference.columns_nanos(video.read_frame_timestamps_nanos())
-    stream.send_columns(entity, _times(episode, range(len(episode))), columns, strict=True)
+    def at(self, frame: int) -> None:
+        self.stream.set_time(FRAME, sequence=frame)
+        self.stream.set_time(TIME, duration=float(self.episode.timestamps[frame]))
 
+    def columns(self, entity: str, frames: Sequence[int], columns: rr.ComponentColumnList) -> None:
+        seconds = self.episode.timestamps[list(frames)].astype(np.float64)
+        times = [rr.TimeColumn(FRAME, sequence=frames), rr.TimeColumn(TIME, duration=seconds)]
+        self.stream.send_columns(entity, times, columns, strict=True)
 
-def _log_steps(stream: rr.RecordingStream, episode: Episode, view: EpisodeView) -> None:
-    """Log each sub-goal from its first frame to its last.
+    def log_camera(self, camera: str) -> None:
+        """Log the episode's part of a camera as a video of its own: it is smaller than pictures."""
+        entity = camera_entity(camera)
+        with tempfile.TemporaryDirectory(prefix="goalreel-") as folder:
+            path = Path(folder) / "episode.mp4"
+            cut_video(self.episode, camera, path)
+            video = rr.AssetVideo(path=path)
+        self.log(entity, video, static=True)
+        shown = rr.VideoFrameReference.columns_nanos(video.read_frame_timestamps_nanos())
+        self.columns(entity, range(len(self.episode)), shown)
 
-    The verdicts of steps without a segment are at the start of the episode.
-    """
-    goals, end = view.storyboard.goal_images(), 0
-    for number, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True), start=1):
-        label, cut = f"{number}. {step.step.name}", step.segment
-        if cut is not None and end < cut.start:
-            _log_subgoal(stream, episode, end)
-        if cut is not None:
-            _log_subgoal(stream, episode, cut.start, label, step_text(number, step, view.fps), goal)
-            end = cut.end
-        _at(stream, episode, cut.start if cut is not None else 0)
-        for at, attempt in enumerate(step.attempts, start=1):
-            text, outcome = attempt_text(at, attempt, label)
-            stream.log(CRITIC, rr.TextLog(text, level=LEVELS[outcome]), strict=True)
-    if end < len(episode):
-        _log_subgoal(stream, episode, end)
+    def log_steps(self, view: EpisodeView) -> None:
+        """Log each sub-goal from its first frame to its last, and the verdicts.
 
+        The verdicts of steps without a segment are at the start of the episode.
+        """
+        goals, end = view.storyboard.goal_images(), 0
+        for number, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True), start=1):
+            label, cut = f"{number}. {step.step.name}", step.segment
+            if cut is not None and end < cut.start:
+                self.log_subgoal(end)
+            if cut is not None:
+                self.log_subgoal(cut.start, label, step_text(number, step, view.fps), goal)
+                end = cut.end
+            self.at(cut.start if cut is not None else 0)
+            for tried, attempt in enumerate(step.attempts, start=1):
+                text, outcome = attempt_text(tried, attempt, label)
+                self.log(CRITIC, rr.TextLog(text, level=LEVELS[outcome]))
+        if end < len(self.episode):
+            self.log_subgoal(end)
 
-def _log_subgoal(
-    stream: rr.RecordingStream,
-    episode: Episode,
-    frame: int,
-    name: str = "",
-    text: str = "",
-    goal: Image | None = None,
-) -> None:
-    """Log the sub-goal that holds from a frame on; an empty `name` is none."""
-    _at(stream, episode, frame)
-    stream.log(STEP, rr.StateChange(state=name), strict=True)
-    stream.log(WORDS, rr.TextDocument(text), strict=True)
-    if goal is None:
-        stream.log(GOAL, rr.Clear(recursive=False), strict=True)
-    else:
-        stream.log(GOAL, rr.EncodedImage(contents=jpeg(goal, SHOWN), media_type="image/jpeg"), strict=True)
-
-
-def _at(stream: rr.RecordingStream, episode: Episode, frame: int) -> None:
-    stream.set_time(FRAME, sequence=frame)
-    stream.set_time(TIME, duration=float(episode.timestamps[frame]))
-
-
-def _times(episode: Episode, frames: Sequence[int]) -> list[rr.TimeColumn]:
-    seconds = episode.timestamps[list(frames)].astype(np.float64)
-    return [rr.TimeColumn(FRAME, sequence=frames), rr.TimeColumn(TIME, duration=seconds)]
+    def log_subgoal(self, frame: int, name: str = "", text: str = "", goal: Image | None = None) -> None:
+        """Log the sub-goal that holds from a frame on; an empty `name` is none."""
+        self.at(frame)
+        self.log(STEP, rr.StateChange(state=name))
+        self.log(WORDS, rr.TextDocument(text))
+        if goal is None:
+            self.log(GOAL, rr.Clear(recursive=False))
+        else:
+            self.log(GOAL, rr.EncodedImage(contents=jpeg(goal, SHOWN), media_type="image/jpeg"))
 
 
 def write_rrd(
@@ -202,13 +171,23 @@ def write_rrd(
     selected = select(dataset, done, episodes)
     for index in selected:
         episode = recorded.episode(index)
-        stream = rr.RecordingStream(APPLICATION)
-        sink = stream.binary_stream()  # Rerun's own writing of files ignores a full disk
-        stream.send_blueprint(laid)
-        stream.send_recording_name(f"Episode {index}: {episode.instruction}")
-        log_episode(stream, episode, episode_view(episode, records), cameras, curves(episode, layout))
-        stream.disconnect()
+        view, recording = episode_view(episode, records), _Recording(episode)
+        recording.stream.send_blueprint(laid)
+        recording.stream.send_recording_name(f"Episode {index}: {episode.instruction}")
+        for camera in cameras:  # one video at a time is in memory
+            recording.log_camera(camera)
+        for name, points in curves(episode, layout).items():
+            frames, values = zip(*points, strict=True)
+            recording.columns(f"curves/{name}", frames, rr.Scalars.columns(scalars=values))
+        recording.at(0)
+        if view.message is not None:
+            recording.log(CRITIC, rr.TextLog(view.message, level=LEVELS["failed"]))
+        recording.log_steps(view)
+        for phase in view.storyboard.phases:
+            recording.at(phase.segment.start)
+            recording.log("lanes/phase", rr.StateChange(state=phase.name))
+        recording.stream.disconnect()
         written.append(out / f"{episode_id(index)}.rrd")
-        write_bytes(written[-1], sink.read() or b"")
+        write_bytes(written[-1], recording.sink.read() or b"")
         progress("recordings", len(written), len(selected))
     return written

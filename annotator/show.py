@@ -22,10 +22,8 @@ from goalreel.models.model_set import display_names
 from goalreel.progress import OnProgress
 from goalreel.types import ROLES, Storyboard
 
-MOVIE_RATE = 10.0
-"""Frames a second of a film of an episode, about."""
-AT_ONCE = 64
-"""Frames decoded at a time for it."""
+MOVIE_RATE, AT_ONCE = 10.0, 64
+"""Frames a second of a film of an episode, about; frames decoded at a time for it."""
 
 
 def show(
@@ -45,11 +43,12 @@ def show(
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
     """
     records, done, recorded = open_annotated(dataset, source)
-    selected = select(dataset, done, episodes)
-    examination = read_examination(records.examination)
-    total = len(recorded.rows)
-    about = _models(records) | {f"measured {n}": str(one) for n, one in enumerate(records.measured, start=1)}
-    if examination is not None:
+    selected, settings = select(dataset, done, episodes), records.settings()
+    about: dict[str, str] = {}
+    if all(isinstance(settings.get(role), str) for role in ROLES):
+        about |= display_names({role: settings[role] for role in ROLES}, dict(settings.get("notes", ())))
+    about |= {f"measured {n}": str(one) for n, one in enumerate(records.measured, start=1)}
+    if examination := read_examination(records.examination):
         about["examination"] = examination.line
 
     def views() -> Iterator[EpisodeView]:
@@ -57,13 +56,9 @@ def show(
             yield episode_view(recorded.episode(index), records)
             progress("report", count, len(selected))
 
-    return write_report(
-        views(),
-        out,
-        title=folder_name(dataset),
-        summary={"annotated": f"{len(done)} of {total}"} if len(done) < total else {},
-        about=about,
-    )
+    total = len(recorded.rows)
+    summary = {"annotated": f"{len(done)} of {total}"} if len(done) < total else {}
+    return write_report(views(), out, title=folder_name(dataset), summary=summary, about=about)
 
 
 def write_movies(
@@ -87,11 +82,10 @@ def write_movies(
         image, every = view.storyboard.task.image, max(1, round(view.fps / MOVIE_RATE))
         if image is None or image.frame is None:
             raise DatasetError(f"{dataset}: episode {index}: no camera is known that shows its first frame")
-        paths.append(out / f"episode_{index:06d}-{film_name(view.storyboard.task.instruction)}.mp4")
+        paths.append(out / f"episode_{index:06d}-{film_name(view.instruction)}.mp4")
         camera, indices = image.frame.rpartition("#")[0], range(0, len(episode), every)
         shown = (one for some in batched(indices, AT_ONCE) for one in episode.frames(camera, some))
-        steps = view.storyboard.steps
-        starts = [0, *(step.segment.start for step in steps if step.segment)]
+        starts = [0, *(step.segment.start for step in view.storyboard.steps if step.segment)]
         height = max(_moment(view, start, image).size[1] for start in starts)
         pages = (_moment(view, i, one) for i, one in zip(indices, shown, strict=True))
         out.mkdir(parents=True, exist_ok=True)
@@ -102,7 +96,6 @@ def write_movies(
 
 
 def _moment(view: EpisodeView, index: int, image: Image) -> Image:
-    """Lay out a frame of the camera beside the sub-goal at that time."""
     goal = Cell(None, (caption("no sub-goal"),))
     for number, step in enumerate(view.storyboard.steps, 1):
         if step.segment is not None and step.segment.start <= index < step.segment.end:
@@ -130,10 +123,8 @@ def select(dataset: Path, done: Sequence[int], episodes: Sequence[int] | None = 
 def open_annotated(dataset: Path, source: Path | None = None) -> tuple[Records, list[int], Source]:
     """Open an annotated dataset: its records, the episodes that are done, and the dataset with the frames.
 
-    `dataset` and `source` are folders, or names on the Hub.
-
-    Frames come from `source`, else from the annotated dataset once it is written, else from the one in its
-    settings.
+    `dataset` and `source` are folders, or names on the Hub. Frames come from `source`, else from `dataset`
+    once it is written, else from the one in its settings.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged.
@@ -155,19 +146,8 @@ def open_annotated(dataset: Path, source: Path | None = None) -> tuple[Records, 
     return records, done, Source.open(remembered)
 
 
-def _models(records: Records) -> dict[str, str]:
-    """The names of the models and how they were asked; empty without settings."""
-    settings = records.settings()
-    if not all(isinstance(settings.get(role), str) for role in ROLES):
-        return {}
-    return display_names({role: settings[role] for role in ROLES}, dict(settings.get("notes", ())))
-
-
 def read_storyboards(dataset: Path | str) -> Iterator[tuple[int, Storyboard]]:
-    """Read the storyboards of an annotated dataset, with all their pictures.
-
-    Returns:
-        Pairs (episode index, storyboard) in the order of the episodes, each read when it is asked for.
+    """Read (episode index, storyboard with all its pictures) of an annotated dataset, each when asked for.
 
     Raises:
         DatasetError: the dataset was not annotated by goalreel, has no annotated episode, or is damaged.
@@ -186,7 +166,14 @@ def episode_view(episode: Episode, records: Records) -> EpisodeView:
     first = recorded_frame(outline.task.image.frame) if outline.task.image else None
     if first:
         wanted |= {(first[0], end) for end in ends if end is not None}
-    frames = _decode(episode, wanted)
+    by_camera: defaultdict[str, list[int]] = defaultdict(list)
+    for camera, index in wanted:
+        by_camera[camera].append(index)
+    frames = {
+        f"{camera}#{i}": image
+        for camera, indices in by_camera.items()
+        for i, image in zip(indices, episode.frames(camera, indices), strict=True)
+    }
     board = records.load(episode.index, frames.__getitem__)
     end_frames = (None if end is None or not first else frames[f"{first[0]}#{end}"] for end in ends)
     return EpisodeView(
@@ -199,15 +186,3 @@ def episode_view(episode: Episode, records: Records) -> EpisodeView:
         end_frames=tuple(end_frames),
         examination=read_examination(records.examination),
     )
-
-
-def _decode(episode: Episode, wanted: set[tuple[str, int]]) -> dict[str, Image]:
-    """Decode frames, each camera's in one pass, by the names that records have for them."""
-    by_camera: defaultdict[str, list[int]] = defaultdict(list)
-    for camera, index in wanted:
-        by_camera[camera].append(index)
-    return {
-        f"{camera}#{i}": image
-        for camera, indices in by_camera.items()
-        for i, image in zip(indices, episode.frames(camera, indices), strict=True)
-    }

@@ -1,12 +1,12 @@
-"""Scores with 95 % intervals over episodes: how they are computed, and how they are written.
+"""Scores with 95 % intervals over episodes.
 
 Episodes are drawn again with replacement, with a fixed seed; each is one row of counts. A draw with nothing
-to measure, such as no boundary, is left out of the interval: it says nothing about the score. To count it
-as perfect would pull the upper end to 1 wherever the measured thing is rare.
+to measure, such as no boundary, is left out of the interval: to count it as perfect would pull the upper end
+to 1 wherever the measured thing is rare.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,24 +37,18 @@ class Measurement(BaseModel):
 
     def interval(self, digits: int = 3) -> str:
         """The interval as text; empty where there is none."""
-        return (
-            "" if self.low is None or self.high is None else f"{self.low:.{digits}f} - {self.high:.{digits}f}"
-        )
+        ends = [f"{end:.{digits}f}" for end in (self.low, self.high) if end is not None]
+        return " - ".join(ends)
 
 
 def with_interval(rows: Sequence[Sequence[float]] | Sums, statistic: Statistic) -> Measurement:
-    """Compute the statistic of all rows together, with its interval over rows drawn again.
-
-    Args:
-        rows: counts (episodes, columns).
+    """Compute the statistic of all rows, counts (episodes, columns), with its interval over rows drawn again.
 
     >>> with_interval([(1, 2), (2, 2)], share).value
     0.75
     """
     table = np.asarray(rows, np.float64)
-    if not table.size:
-        return Measurement(value=None)
-    value = float(statistic(table.sum(axis=0)))
+    value = float(statistic(table.sum(axis=0))) if table.size else np.nan
     if not np.isfinite(value):
         return Measurement(value=None)
     times = np.random.default_rng(0).multinomial(len(table), np.full(len(table), 1 / len(table)), size=DRAWS)
@@ -87,8 +81,7 @@ def flatten(report: BaseModel) -> dict[str, object]:
     return flat
 
 
-@dataclass(frozen=True, slots=True)
-class BoundaryCounts:
+class BoundaryCounts(NamedTuple):
     """Numbers of boundaries of an episode: predicted, true, and matched one to one."""
 
     matched: int

@@ -1,7 +1,4 @@
-"""Convert an EpisodeView to the values that the templates print: round numbers, encode pictures.
-
-Nothing here is HTML: escaping is the templates' work (jinja2 autoescape).
-"""
+"""Convert an EpisodeView to the values that the templates print: round numbers, encode pictures."""
 
 import base64
 import io
@@ -12,6 +9,7 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import groupby
 from operator import itemgetter
+from typing import NamedTuple
 
 import PIL.Image
 
@@ -34,7 +32,6 @@ from goalreel.models.names import ModelName
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep, Word
 from goalreel.wording import attempt_text, reader_text, rounded
 
-_MODEL = "model "
 _MAKERS = {
     RULE: "by a rule",
     ROWS: "from the dataset’s labels",
@@ -44,17 +41,15 @@ _MAKERS = {
     OPERATOR: "by the operator",
 }
 _CHECKERS = {PERSON: "checked by a person", OPERATOR: "checked by the operator", NOBODY: "not checked"}
-SHOWN = 768
-"""Longest side, in pixels, of a picture in a page (also of the enlarged one)."""
-THUMBNAIL = 256
-"""Longest side, in pixels, of a picture in the list of episodes."""
+SHOWN, THUMBNAIL = 768, 256
+"""Longest side, in pixels, of a picture in a page, and of one in the list of episodes."""
 HUES = 6
 """Step colours in report.css: `.hue0` ... `.hue5`."""
 
 
 @dataclass(frozen=True, slots=True)
 class EpisodeView:
-    """One annotated episode, or a storyboard of its own. The first frame is the storyboard's `task.image`."""
+    """One annotated episode, or a storyboard of its own."""
 
     index: int
     """The episode's number in its dataset; unique within a report."""
@@ -68,11 +63,10 @@ class EpisodeView:
     end_frames: tuple[Image | None, ...] = ()
     """The real frame at the end of each step's segment, one a step; empty when there is none at all."""
     examination: Examination | None = None
-    """The examination of the Critic; None where it was asked nothing."""
 
     @property
     def seconds(self) -> str | None:
-        """The recording's length as a person reads it; None without one."""
+        """The recording's length in words; None without one."""
         return f"{self.length / self.fps:.1f} s" if self.length else None
 
     @property
@@ -125,8 +119,13 @@ def claim_line(claim: Claim) -> str:
     >>> claim_line(Claim(by="rule")), claim_line(Claim(by="model hf:a/b?top_p=1", checked="person"))
     ('by a rule, not checked', 'by b, checked by a person')
     """
-    maker = _MAKERS.get(claim.by) or f"by {_who(claim.by)}"
-    check = _CHECKERS.get(claim.checked) or f"checked by {_who(claim.checked)}"
+
+    def who(name: str) -> str:
+        model = name.removeprefix("model ")
+        return name if model == name else short_name(model)
+
+    maker = _MAKERS.get(claim.by) or f"by {who(claim.by)}"
+    check = _CHECKERS.get(claim.checked) or f"checked by {who(claim.checked)}"
     if claim.checked == PICTURE_CHECKS:
         check = "refused by picture checks" if claim.doubts else "passed picture checks"
     return f"{maker}, {check}{', in doubt' if claim.doubts else ''}"
@@ -138,10 +137,6 @@ def claim_lines(claims: Claims) -> list[str]:
     for name, claim in claims.items():
         titles.setdefault(claim_line(claim), []).append(TITLES[name])
     return [f"{', '.join(names).capitalize()}: {line}" for line, names in titles.items()]
-
-
-def _who(name: str) -> str:
-    return short_name(name.removeprefix(_MODEL)) if name.startswith(_MODEL) else name
 
 
 def jpeg(image: Image, side: int) -> bytes:
@@ -157,12 +152,10 @@ def jpeg(image: Image, side: int) -> bytes:
     return data.getvalue()
 
 
-@dataclass(frozen=True, slots=True)
-class Picture:
+class Picture(NamedTuple):
     """An encoded picture with the text that stands for it."""
 
     uri: str
-    """The picture itself."""
     alt: str
     width: int
     height: int
@@ -170,8 +163,7 @@ class Picture:
     """Camera and frame of a recorded picture."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(NamedTuple):
     """A step on the time line; `left` and `width` in percent of the episode."""
 
     number: int
@@ -182,27 +174,22 @@ class Bar:
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class AttemptCard:
-    """One attempt; `outcome` is accepted, rejected or failed, or unjudged: picture checks alone passed it."""
+class AttemptCard(NamedTuple):
+    """One attempt, and what is said of it."""
 
     number: int
-    outcome: str
-    prompt: str
+    recorded: Attempt
     parts: tuple[tuple[str, bool], ...]
     """The prompt in parts, and whether each is new since the attempt before."""
-    seed: int
     picture: Picture | None
     text: str
-    refined: str | None
     reply: str | None
     """Reply of the model word for word, where the page says it in another way."""
     scores: str
     """The Critic's numbers, in words; empty without any."""
 
 
-@dataclass(frozen=True, slots=True)
-class StepCard:
+class StepCard(NamedTuple):
     """One step with its encoded pictures."""
 
     number: int
@@ -310,7 +297,7 @@ def attempt_card(
 
     `before` is the prompt of the attempt before it.
     """
-    verdict, outcome = attempt.verdict, attempt.outcome
+    verdict, alt = attempt.verdict, f"{step}: attempt {number}, {attempt.outcome}"
     scores, reply = list[str](), attempt.failure.reply if attempt.failure else None
     if verdict is not None:
         if reader_text(verdict.reasoning) != verdict.reasoning:
@@ -321,13 +308,10 @@ def attempt_card(
             scores += [] if score is None else [f"{name} {rounded(score)}/10"]
     return AttemptCard(
         number=number,
-        outcome=outcome,
-        prompt=attempt.prompt,
+        recorded=attempt,
         parts=tuple(rewritten(attempt.prompt, before)),
-        seed=attempt.seed,
-        picture=encoded(attempt.image, f"{step}: attempt {number}, {outcome}") if pictured else None,
+        picture=encoded(attempt.image, alt) if pictured else None,
         text=attempt_text(attempt),
-        refined=verdict.refined_prompt if verdict else None,
         reply=reply,
         scores=" · ".join(scores),
     )

@@ -21,29 +21,23 @@ WIDTH, CELL, GIF_WIDTH = 1280, 560, 960
 """Pixels: the width of a film, of a picture in it at least, and of a GIF."""
 SECONDS, RATE = 2.5, 2
 """Time for which a picture of a storyboard stands still; frames a second of its film."""
-NAME = 60
-"""Characters of a file's name."""
+type Kind = Literal["PNG", "GIF", "MP4"]
 
 
 def film_name(instruction: str) -> str:
-    """Name of the files about a task, after its instruction.
+    """Name of the files about a task, after its instruction; at most 60 characters.
 
     >>> film_name("Stack: the red, the blue!")
     'stack-the-red-the-blue'
     """
     name = "-".join(re.findall(r"\w+", instruction.lower()))
-    return (name if len(name) <= NAME else name[:NAME].rpartition("-")[0] or name[:NAME]) or "storyboard"
+    return (name if len(name) <= 60 else name[:60].rpartition("-")[0] or name[:60]) or "storyboard"
 
 
-type Kind = Literal["PNG", "GIF", "MP4"]
-KINDS: tuple[Kind, ...] = ("PNG", "GIF", "MP4")
-
-
-def write_films(view: EpisodeView, out: Path, kinds: Iterable[Kind] = KINDS) -> dict[str, Path]:
-    """Write a storyboard in these kinds into a folder; return the files by kind, none without a picture.
-
-    Each file is whole or not there.
-    """
+def write_films(
+    view: EpisodeView, out: Path, kinds: Iterable[Kind] = ("PNG", "GIF", "MP4")
+) -> dict[str, Path]:
+    """Write a storyboard in these kinds into a folder; return the files by kind, none without a picture."""
     if not any((view.storyboard.task.image, *view.storyboard.goal_images())):
         return {}
     pages, name = list(_pages(view)), film_name(view.storyboard.task.instruction)
@@ -86,9 +80,8 @@ def _pages(view: EpisodeView) -> Iterator[Image]:
             yield page(view.instruction, [*left, _attempt(attempt, name, many)])
         if not drawn:
             said = Line(step.step.auxiliary_text or "no picture", 26, INK, 8)
-            yield page(
-                view.instruction, [*left, Cell(None, (name, caption(told(step, None), MUTED)), note=said)]
-            )
+            missing = Cell(None, (name, caption(told(step, None), MUTED)), note=said)
+            yield page(view.instruction, [*left, missing])
         if goal is not None:
             before, label = goal, f"goal {number}"
 
@@ -105,9 +98,8 @@ def write_gif(pages: list[Image], path: Path) -> None:
     height = max(one.size[1] for one in pages)
     size = GIF_WIDTH, round(height * GIF_WIDTH / WIDTH)
     fast = PIL.Image.Quantize.FASTOCTREE  # a fifth of the default's time
-    first, *rest = [
-        PIL.Image.fromarray(_padded(one, height)).resize(size).quantize(method=fast) for one in pages
-    ]
+    padded = (PIL.Image.fromarray(_padded(one, height)) for one in pages)
+    first, *rest = [picture.resize(size).quantize(method=fast) for picture in padded]
     first.save(path, save_all=True, append_images=rest, duration=round(1000 * SECONDS), loop=0, format="GIF")
 
 

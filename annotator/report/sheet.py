@@ -6,8 +6,8 @@ import unicodedata
 from bisect import bisect_right
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import batched
-from typing import Final, Literal, cast
+from itertools import batched, islice
+from typing import Final, Literal, NamedTuple, cast
 
 import numpy as np
 import PIL.Image
@@ -39,9 +39,8 @@ _LONGEST = 2000
 
 INK: Final = "#1f2327"
 MUTED: Final = "#5b636b"
-_GAP, _MARGIN = 20, 28
 _EMPTY = "#efede7"
-_BORDER = 6
+_GAP, _MARGIN, _BORDER = 20, 28, 6
 CELL: Final = 300
 """Width, in pixels, that a picture gets at least where the sheet allows it."""
 
@@ -134,7 +133,7 @@ def wrap(text: str, font: Typeface, width: int, lines: int) -> list[str]:
     """Break `text` into at most `lines` lines of at most `width` pixels; `…` marks what was cut."""
     printable = "".join(c if c.isprintable() else " " for c in text[:_LONGEST])
     broken = _lines(printable.split(), font, width)
-    visible = [line for _, line in zip(range(lines), broken, strict=False)]
+    visible = list(islice(broken, lines))
     if next(broken, None) is not None or len(text) > _LONGEST:
         last = visible[-1]
         while last and font.getlength(last + "…") > width:
@@ -143,9 +142,9 @@ def wrap(text: str, font: Typeface, width: int, lines: int) -> list[str]:
     return visible
 
 
-def _lines(text_words: list[str], font: Typeface, width: int) -> Iterator[str]:
+def _lines(words: list[str], font: Typeface, width: int) -> Iterator[str]:
     line = ""
-    for part in text_words:
+    for part in words:
         joined = f"{line} {part}" if line else part
         if font.getlength(joined) <= width:
             line = joined
@@ -162,8 +161,7 @@ def _lines(text_words: list[str], font: Typeface, width: int) -> Iterator[str]:
         yield line
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """A paragraph of one size (pixels) and colour."""
 
     text: str
@@ -173,16 +171,14 @@ class Line:
     """Lines it may take when wrapped."""
 
 
-@dataclass(frozen=True, slots=True)
-class Mark:
+class Mark(NamedTuple):
     """Drawn as shapes, so that it needs no font."""
 
     shape: Literal["tick", "dot", "exclamation", "cross", "dash", "lines"]
     colour: str
 
 
-@dataclass(frozen=True, slots=True)
-class Cell:
+class Cell(NamedTuple):
     """One picture with its captions."""
 
     image: Image | None
@@ -199,12 +195,7 @@ def lay_out(paragraphs: Sequence[Line], cells: Sequence[Cell], width: int, cell:
     """One RGB picture, `width` pixels wide and as high as it needs, on white.
 
     `cell` is the width in pixels that a picture gets at least where the sheet allows it.
-
-    Raises:
-        ValueError: `width` is too small to read anything.
     """
-    if width < 160:
-        raise ValueError(f"a contact sheet is at least 160 pixels wide, got {width}")
     inner = width - 2 * _MARGIN
     fitting = max(1, (inner + _GAP) // (cell + _GAP))
     rows = math.ceil(len(cells) / fitting)
@@ -214,7 +205,8 @@ def lay_out(paragraphs: Sequence[Line], cells: Sequence[Cell], width: int, cell:
     shape = next((c.image.size for c in cells if c.image is not None), (4, 3))
     strips = [_row(row, columns, shape, width) for row in batched(cells, columns)]
     head = sum(_height(line, inner) for line in paragraphs) + _GAP // 2
-    page = _blank(width, 2 * _MARGIN - _GAP + head + sum(strip.height for strip in strips))
+    height = 2 * _MARGIN - _GAP + head + sum(strip.height for strip in strips)
+    page = PIL.Image.new("RGB", (width, height), "white")
     top = _MARGIN
     for line in paragraphs:
         top = _text(PIL.ImageDraw.Draw(page), line, _MARGIN, top, inner)
@@ -225,10 +217,6 @@ def lay_out(paragraphs: Sequence[Line], cells: Sequence[Cell], width: int, cell:
     return Image(np.array(page))
 
 
-def _blank(width: int, height: int) -> PIL.Image.Image:
-    return PIL.Image.new("RGB", (width, height), "white")
-
-
 def _row(cells: Sequence[Cell], columns: int, shape: tuple[int, int], width: int) -> PIL.Image.Image:
     """Pictures on one base line, captions under them; a missing picture has the shape (w, h)."""
     inner = (width - 2 * _MARGIN - (columns - 1) * _GAP) // columns
@@ -236,7 +224,7 @@ def _row(cells: Sequence[Cell], columns: int, shape: tuple[int, int], width: int
     head = _BORDER if any(cell.border for cell in cells) else 0
     tallest = head + max(picture.height for picture in pictures)
     captions = max(sum(_height(line, inner) for line in cell.lines) for cell in cells)
-    strip = _blank(width, tallest + 10 + captions + _GAP)
+    strip = PIL.Image.new("RGB", (width, tallest + 10 + captions + _GAP), "white")
     draw = PIL.ImageDraw.Draw(strip)
     for i, (cell, picture) in enumerate(zip(cells, pictures, strict=True)):
         x, top = _MARGIN + i * (inner + _GAP), tallest - picture.height
@@ -320,7 +308,8 @@ MARKS: Final = {
 }
 
 
-def _cells(view: EpisodeView) -> list[Cell]:
+def contact_sheet(view: EpisodeView) -> Image:
+    """The episode's storyboard as one RGB picture, 1600 pixels wide, as high as it needs."""
     board = view.storyboard
     start = Cell(board.task.image, (Line("first frame", 17, INK, 1),))
     cells = [start] if board.task.image is not None else []
@@ -334,17 +323,8 @@ def _cells(view: EpisodeView) -> list[Cell]:
         )
         caption = step.step.auxiliary_text if step.status == "text" else None
         cells.append(Cell(goal, lines, mark, note=None if caption is None else Line(caption, 15, INK, 6)))
-    return cells
-
-
-def contact_sheet(view: EpisodeView, width: int = 1600) -> Image:
-    """The episode's storyboard as one RGB picture, `width` pixels wide, as high as it needs.
-
-    Raises:
-        ValueError: `width` is too small to read anything.
-    """
     about = " · ".join(filter(None, (view.title, view.seconds)))
     paragraphs = [Line(view.instruction, 24, INK, 3), Line(about, 15, MUTED, 1)]
     if view.message is not None:
         paragraphs.append(Line(view.message, 17, MARKS["failed"].colour, 4))
-    return lay_out(paragraphs, _cells(view), width, CELL)
+    return lay_out(paragraphs, cells, 1600, CELL)

@@ -31,39 +31,18 @@ from goalreel.annotator.report.cards import (
 from goalreel.annotator.report.film import write_films
 from goalreel.critics.examiner import word
 from goalreel.files import find, write_bytes
-from goalreel.planners.kinematic.naming import Asked, asked
-from goalreel.types import Storyboard
+from goalreel.planners.kinematic.naming import asked
 from goalreel.wording import end_line
 
 _HERE = Path(__file__).parent
-PAGE_EPISODES = 20
-PAGE_BYTES = 6_000_000
+PAGE_EPISODES, PAGE_BYTES = 20, 6_000_000
 """A page is closed at whichever comes first; an episode is never split."""
 TASKS = 12
 """Instructions in the table of an index, those of most episodes."""
-_OURS = ("index.html", "page-*.html", "thumbs/episode_*.jpg")
 
 
-def _templates() -> jinja2.Environment:
-    """The HTML templates; every value in them has to be given, and is escaped."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(_HERE),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"end_line": end_line, "asked": _asked, "css": css, "range": _range}
-    return environment
-
-
-def css(word: str) -> str:
-    """Name the style of a word for what a step is worth."""
+def _css(word: str) -> str:
     return word.replace(" ", "-")
-
-
-def _asked(board: Storyboard) -> list[Asked]:
-    return asked(board.task.instruction, [step.step for step in board.steps])
 
 
 def _range(values: Sequence[float], unit: str = "") -> str:
@@ -104,23 +83,20 @@ class _Shape:
 class _Report:
     """A report being written: one page of episodes in memory, and a row of the list for each episode."""
 
-    def __init__(
-        self,
-        out: Path,
-        title: str,
-        summary: Mapping[str, str],
-        about: Mapping[str, str],
-        *,
-        films: bool,
-    ) -> None:
+    def __init__(self, out: Path, title: str, *, films: bool, **values: Mapping[str, str]) -> None:
+        self._out, self._title, self._films = out, title, films
         script = "\n" + (_HERE / "report.js").read_text(encoding="utf-8")
         digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-        self._out, self._title, self._films = out, title, films
-        self._jinja = _templates()
-        self._values: dict[str, Any] = {
+        self._jinja = jinja2.Environment(
+            loader=jinja2.FileSystemLoader(_HERE),
+            autoescape=True,
+            undefined=jinja2.StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._jinja.filters |= {"end_line": end_line, "css": _css, "range": _range}
+        shared: dict[str, Any] = {
             "title": title,
-            "summary": summary,
-            "about": about,
             "script": script,
             "script_hash": f"sha256-{digest}",
             "style": (_HERE / "report.css").read_text(encoding="utf-8"),
@@ -128,6 +104,7 @@ class _Report:
             "when": when,
             "late": late,
         }
+        self._jinja.globals.update(shared | values)
         self._entries: dict[int, str] = {}
         """The episodes of the page, by number."""
         self._thumbnails: dict[str, bytes] = {}
@@ -147,6 +124,7 @@ class _Report:
             "episode.html.j2",
             view=view,
             board=board,
+            asked=asked(board.task.instruction, [step.step for step in board.steps]),
             words=" ".join(words),
             first=encoded(first, "First frame"),
             steps=list(step_cards(view)),
@@ -174,7 +152,7 @@ class _Report:
                 "title": view.title,
                 "instruction": view.instruction,
                 "facts": " · ".join(filter(None, (view.tally, view.seconds))),
-                "bars": [[b.hue, css(b.word), round(b.left, 2), round(b.width, 2)] for b in bars(view)],
+                "bars": [[b.hue, _css(b.word), round(b.left, 2), round(b.width, 2)] for b in bars(view)],
                 "words": " ".join(words),
             }
         )
@@ -215,14 +193,13 @@ class _Report:
         self._entries, self._thumbnails = {}, {}
 
     def _render(self, template: str, **values: Any) -> str:
-        return self._jinja.get_template(template).render(self._values | values)
+        return self._jinja.get_template(template).render(values)
 
     def _write(self, name: str, content: str | bytes) -> Path:
-        path = self._out / name
         # A dataset's text may hold lone surrogates, which have no UTF-8 form.
         data = content.encode("utf-8", "replace") if isinstance(content, str) else content
-        write_bytes(path, data, durable=False)
-        return path
+        write_bytes(self._out / name, data, durable=False)
+        return self._out / name
 
 
 def _page(number: int) -> str:
@@ -248,10 +225,10 @@ def write_report(
         OSError: `out` cannot be written.
     """
     out.mkdir(parents=True, exist_ok=True)
-    for pattern in _OURS:
+    for pattern in ("index.html", "page-*.html", "thumbs/episode_*.jpg"):
         for stale in find(out, pattern):
             stale.unlink()
-    report = _Report(out, title, summary, about, films=films)
+    report = _Report(out, title, films=films, summary=summary, about=about)
     for view in episodes:
         report.add(view)
     return report.finish()

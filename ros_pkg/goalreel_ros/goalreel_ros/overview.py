@@ -76,9 +76,6 @@ def compose(board: Board, width: int) -> Image:
 
     The active step is framed and completed ones are ticked. A plan that lost a model says so. The captions
     are the plan's own texts.
-
-    Raises:
-        ValueError: `width` is too small for readable text.
     """
     active = board.active
     facts: list[str] = [board.state.replace("empty", "no plan yet")]
