@@ -104,7 +104,7 @@ class _Report:
             "when": when,
             "late": late,
         }
-        self._jinja.globals.update(shared | values)
+        self._jinja.globals.update(shared, **values)
         self._entries: dict[int, str] = {}
         """The episodes of the page, by number."""
         self._thumbnails: dict[str, bytes] = {}

@@ -27,8 +27,6 @@ from goalreel.types import Failure, Plan, Task
 type Act = Literal["carry", "accept", "undo", "redo"]
 SHOWN = 8
 """Instructions that are listed: those with something to do first, then those of most episodes."""
-_CHUNK = 16
-_REASONS = 3
 
 
 class Acts:
@@ -38,7 +36,8 @@ class Acts:
         self._session, self._queue = session, session.queue
         self._lock = Lock()
         self._planner = lru_cache(1)(self._make_planner)
-        self._order = lru_cache(SHOWN)(self._make_order)
+        self._order = lru_cache(SHOWN)(lambda rows: to_label(session.source, [("", rows)], 2 * LABELS))
+        """The episodes from which most others can be labelled, in order."""
 
     def tasks(self) -> list[Json]:
         """Describe the instructions of several episodes: labels, what they measure, and what can be done."""
@@ -59,7 +58,7 @@ class Acts:
             rows = self._by_instruction().get(instruction, [])
             if act == "carry":
                 return self._carry(instruction, [row for row in rows if row.open], by, anyway=anyway)
-            if act.startswith("accept"):
+            if act == "accept":
                 return self._accept(rows, by)
             return self._turn(rows, by, back=act == "undo")
 
@@ -75,7 +74,7 @@ class Acts:
         acts, backs = [row.act for row in rows], [row.undone for row in rows]
         last, undone = _last_act(acts), _last_act(backs)
         few = len(labelled) < LABELS or (measured is not None and not measured.enough)
-        ordered = self._order(tuple(row.episode for row in rows)) if few else ()
+        ordered = self._order(tuple(row.episode for row in rows)).get("", ()) if few else ()
         return {
             "instruction": text,
             "episodes": len(rows),
@@ -95,13 +94,12 @@ class Acts:
         if measured is None:
             return None
         told = str(measured).removeprefix(f'"{measured.instruction}": ')
-        moved = [frames for row in rows for frames in row.moved]
-        if moved:
+        if moved := [frames for row in rows for frames in row.moved]:
             stayed = sum(frames <= TOLERANCE_S * self._session.source.fps for frames in moved)
             told += (
                 f"; of {len(moved)} that were carried over and that you looked at, {stayed} stayed within "
-                f"{TOLERANCE_S:g} s"
             )
+            told += f"{TOLERANCE_S:g} s"
         return told
 
     def _examples(self) -> ExamplesPlanner:
@@ -125,11 +123,6 @@ class Acts:
         self._act = f"carry {digest_of(examples)}"
         return planner
 
-    def _make_order(self, episodes: tuple[int, ...]) -> tuple[int, ...]:
-        """The episodes from which most others can be labelled, in order."""
-        found = to_label(self._session.source, [("", episodes)], 2 * LABELS)
-        return found.get("", ())
-
     def _carry(self, text: str, rows: list[QueueRow], by: str, *, anyway: bool) -> str:
         planner = self._examples()
         measured = planner.measurement(text)
@@ -137,23 +130,21 @@ class Acts:
             raise InputError("there is nothing to carry over: label an episode of this task first")
         if not (measured.enough or anyway):
             raise InputError(f"{measured}: too few to carry over; label more episodes of it")
-        reasons: dict[int, str] = {}
-        done: list[int] = []
-        for chunk in batched(rows, _CHUNK):  # what is done is saved, should it be broken off
+        done: dict[int, CarrySteps] = {}
+        for chunk in batched(rows, 16):  # what is done is saved, should it be broken off
             tasks = [Task(id=str(row.episode), instruction=text) for row in chunk]
             for row, plan in zip(chunk, planner.plan(tasks), strict=True):
                 change = self._change(row, plan)
                 if self._add(row, by, change):
-                    done.append(row.episode)
-                    if change.refused:
-                        reasons[row.episode] = change.refused
+                    done[row.episode] = change
         self._queue.weigh(row.episode for row in rows)
+        reasons = {e: change.refused for e, change in done.items() if change.refused}
         told = f"Steps carried over to {_count(len(done) - len(reasons))}"
-        doubted = [e for e in done if e not in reasons and not self._queue[e].sure]
+        doubted = sum(e not in reasons and not self._queue[e].sure for e in done)
         if doubted:
-            told += f", {len(doubted)} of them in doubt"
+            told += f", {doubted} of them in doubt"
         if reasons:
-            first = "; ".join(f"episode {e}: {why}" for e, why in list(reasons.items())[:_REASONS])
+            first = "; ".join(f"episode {e}: {why}" for e, why in list(reasons.items())[:3])
             told += f". Left as they were: {len(reasons)} ({first})"
         return f"{told}. What is in doubt comes first."
 

@@ -1,7 +1,4 @@
-"""The review page over HTTP: all routes behind the authorization.
-
-Frames have an ETag, so that a browser fetches the same one once.
-"""
+"""The review page over HTTP: all routes behind the authorization."""
 
 import socket
 from contextlib import suppress
@@ -17,7 +14,6 @@ from pydantic_core import to_json
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, JSONResponse, Response
 
-from goalreel import __version__
 from goalreel.annotator.review.acts import Act, Acts
 from goalreel.annotator.review.queue import ListQuery
 from goalreel.annotator.review.session import Json, ReviewSession
@@ -34,23 +30,16 @@ from goalreel.http.server import BoundedServer
 from goalreel.settings import Frozen
 from goalreel.types import Text
 
-STATIC = Path(str(files(__package__))) / "static"
-CLOSE_SECONDS = 2
-"""Time for requests under way when the server ends."""
 WIDEST = 1920
-
 router = APIRouter()
 
 
 def create_review(session: ReviewSession, access: Access) -> FastAPI:
     """Build the application."""
-    app = FastAPI(
-        title="goalreel review", version=__version__, docs_url=None, redoc_url=None, openapi_url=None
-    )
-    app.state.session = session
-    app.state.acts = Acts(session)
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
+    app.state.session, app.state.acts = session, Acts(session)
     app.include_router(router)
-    mount_page(app, "review", STATIC)
+    mount_page(app, "review", Path(str(files(__package__))) / "static")
     app.exception_handler(HTTPException)(_http)
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(UserError)(_failed)
@@ -61,7 +50,7 @@ def create_review(session: ReviewSession, access: Access) -> FastAPI:
 
 def serve_review(app: FastAPI, listening: socket.socket) -> None:
     """Serve the page until Ctrl-C, after which this returns, or another signal ends it."""
-    server = BoundedServer(app, timeout_graceful_shutdown=CLOSE_SECONDS, lifespan="off")
+    server = BoundedServer(app, timeout_graceful_shutdown=2, lifespan="off")
     with suppress(KeyboardInterrupt):  # uvicorn raises it when the last answer is sent
         server.run(sockets=[listening])
 
@@ -182,7 +171,7 @@ def one_frame(
     frame: Annotated[int, InPath(ge=0)],
     width: Annotated[int, Query(ge=16, le=WIDEST)] = WIDEST,
 ) -> Response:
-    """Serve a frame with its longest side at most `width` pixels."""
+    """Serve a frame with its longest side at most `width` pixels; a browser fetches the same one once."""
     if camera not in session.cameras or frame >= session.queue[index].frames:
         raise HTTPException(404, f"no frame {frame} of {camera} in episode {index}")
     mark = session.mark(index, camera)

@@ -9,12 +9,10 @@ from goalreel.planners.watch.planner import proposed
 from goalreel.types import Recording
 
 type Points = list[tuple[int, float]]
-LIMIT = 400
-"""Points of a curve."""
 
 
 def curves(recording: Recording, layout: Layout | None) -> dict[str, Points]:
-    """Name -> points (frame, 0-1), at most LIMIT; a curve that the recording does not give is left out."""
+    """Name -> points (frame, 0-1), at most 400; a curve that the recording does not give is left out."""
     try:
         check_recording(recording)
         motion = read_arms(recording, find_layout(recording, layout))
@@ -34,5 +32,5 @@ def candidates(recording: Recording, layout: Layout | None) -> list[int]:
 
 
 def _points(values: np.ndarray) -> Points:
-    frames = np.unique(np.linspace(0, len(values) - 1, min(LIMIT, len(values))).round().astype(int))
+    frames = np.unique(np.linspace(0, len(values) - 1, min(400, len(values))).round().astype(int))
     return [(int(frame), round(float(values[frame]), 3)) for frame in frames]

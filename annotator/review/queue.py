@@ -1,17 +1,16 @@
 """The list of all episodes of a dataset under review, in memory, and the order in which to review them.
 
-It is read once, at the start of the page; from then on each change updates its row, and an act on many
-episodes weighs them anew. Episodes stand by the
-doubt about what the models wrote: a rejected picture, a low probability, a boundary without a change in the
-motion, a step unlike the rest of the dataset. Verdicts of people do not change it, so that the order stays
-the same during a review.
+It is read once; then each change updates its row, and an act on many episodes weighs them anew. Episodes
+stand by the doubt about what the models wrote: a rejected picture, a low probability, a boundary without a
+change in the motion, a step unlike the rest of the dataset. Verdicts of people leave the order as it is.
 """
 
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from functools import cached_property
 from itertools import pairwise
 from statistics import median
 from threading import Lock
@@ -25,10 +24,9 @@ from goalreel.claims import PICTURE_CHECKS
 from goalreel.critics.examiner import Examination, worst_word
 from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
-from goalreel.datasets.corrections.state import Review
 from goalreel.progress import OnProgress
 from goalreel.settings import Frozen
-from goalreel.types import Segment, Storyboard, StoryboardStep, Word
+from goalreel.types import Segment, Storyboard, Word
 
 NAMES = 200
 BREAK = timedelta(minutes=10)
@@ -50,7 +48,7 @@ class EpisodeFacts(NamedTuple):
     """The reasons for doubt about one episode."""
 
     claims: tuple[tuple[float, str], ...]
-    """The weight, 0-1, and the words of each reason in the episode itself."""
+    """Weight, 0-1, and words of each reason in the episode itself."""
     lengths: tuple[tuple[str, int], ...]
     """Name and number of frames of each step with a segment."""
 
@@ -84,7 +82,7 @@ class OfAct(NamedTuple):
     """The act left this episode as it was."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class QueueRow:
     """An episode in the list."""
 
@@ -92,12 +90,12 @@ class QueueRow:
     instruction: str
     frames: int
     names: tuple[str, ...]
-    """The names of its present steps."""
+    """The names of its steps."""
     word: Word
     """The least that a step of it is worth."""
     doubt: Priority
     words: str = ""
-    """The makers of the words of its present steps, and who checked them."""
+    """The makers of the words of its steps, and who checked them."""
     verdict: Opinion | None = None
     by: str | None = None
     unseen: bool = False
@@ -120,8 +118,6 @@ class QueueRow:
     """The change that each person would take back here, and the one they would make again."""
     moved: tuple[int, ...] = ()
     """Frames from each boundary that was carried over to the nearest one that a person left or made."""
-    text: str = field(init=False)
-    """The words that a search looks through, in lower case; made once, as each letter asks for all rows."""
 
     @property
     def sure(self) -> bool:
@@ -139,9 +135,11 @@ class QueueRow:
             return status == "all" or self.in_doubt
         return status == ("unseen" if self.unseen else self.verdict or "unreviewed")
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def text(self) -> str:
+        """The words that a search looks through, in lower case."""
         parts = (str(self.episode), self.instruction, *self.doubt.reasons, *self.names, self.words)
-        object.__setattr__(self, "text", " ".join([*parts, self.by or ""]).lower())
+        return " ".join([*parts, self.by or ""]).lower()
 
 
 class ReviewQueue:
@@ -152,8 +150,8 @@ class ReviewQueue:
         reviews: Reviews,
         lengths: dict[int, int],
         progress: OnProgress,
-        unmoved: Callable[[int, Storyboard], int] = lambda episode, board: 0,
-        examination: Examination | None = None,
+        unmoved: Callable[[int, Storyboard], int],
+        examination: Examination | None,
     ) -> None:
         """Read the records of the episodes of `lengths` (episode -> frames), and people's verdicts.
 
@@ -162,11 +160,10 @@ class ReviewQueue:
         Raises:
             DatasetError: a record or a log is damaged.
         """
-        self._reviews, self._unmoved, self.examination = reviews, unmoved, examination
+        self._reviews, self._unmoved, self._examination = reviews, unmoved, examination
         self._facts: dict[int, EpisodeFacts] = {}
         self._rows: dict[int, QueueRow] = {}
-        self._lock = Lock()
-        """Two people may change two episodes at once."""
+        self._lock = Lock()  # two people may change two episodes at once
         reviewed = set(reviews.episodes())
         for done, (episode, frames) in enumerate(sorted(lengths.items()), start=1):
             board = reviews.records.original(episode)
@@ -194,11 +191,10 @@ class ReviewQueue:
     def _order(self) -> None:
         for episode, doubt in priorities(self._facts).items():
             self._rows[episode] = replace(self._rows[episode], doubt=doubt)
-        by_doubt = sorted(self._rows.values(), key=lambda row: (-row.doubt.value, row.episode))
-        doubted = (row.episode for row in by_doubt)
+        by_doubt = sorted(self._rows, key=lambda episode: (-self._rows[episode].doubt.value, episode))
         self._orders = {
             name: {episode: place for place, episode in enumerate(order)}
-            for name, order in (("doubt", doubted), ("index", self._rows))
+            for name, order in (("doubt", by_doubt), ("index", self._rows))
         }
 
     def weigh(self, episodes: Iterable[int]) -> None:
@@ -220,9 +216,8 @@ class ReviewQueue:
     def update(self, episode: int, reviewed: Reviewed, board: Storyboard) -> None:
         """Update the row of an episode; `board` is what its review is to the dataset."""
         with self._lock:
-            old = self._rows[episode]
-            row = _row(replace(old, word=worst_word(board, self.examination)), reviewed, board)
-            self._rows[episode] = row
+            row = replace(self._rows[episode], word=worst_word(board, self._examination))
+            self._rows[episode] = _row(row, reviewed, board)
 
     def rows(self) -> list[QueueRow]:
         """All rows, by number."""
@@ -241,10 +236,8 @@ class ReviewQueue:
     def select(self, query: ListQuery) -> list[QueueRow]:
         """The rows that are asked for, in order, on whatever page."""
         rows = (self._rows[episode] for episode in self._orders[query.order])
-        found = [row for row in rows if row.has_status(query.status)]
-        if terms := query.q.lower().split():
-            found = [row for row in found if all(term in row.text for term in terms)]
-        return found
+        terms = query.q.lower().split()
+        return [row for row in rows if row.has_status(query.status) and all(t in row.text for t in terms)]
 
     def neighbours(self, episode: int, query: ListQuery) -> tuple[int | None, int | None]:
         """The previous episode and the next one without a verdict, among those that are asked for.
@@ -295,15 +288,20 @@ def spent(times: Iterable[datetime]) -> timedelta:
 
 
 def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
-    review, done = reviewed.review, reviewed.replay.done
-    carried = _carried(reviewed)
+    review, replay = reviewed.review, reviewed.replay
+    done, lines = replay.done, replay.lines
+    changes = (entry.change for entry in reversed(done))
+    carried = next((change for change in changes if isinstance(change, CarrySteps) and change.steps), None)
     moved: list[int] = []
     if carried and review.labelled:
         edges = _edges([step.segment for step in review.steps if step.segment])
         was = _edges([step.segment for step in carried.steps])
         moved = [min((abs(now - at) for now in edges), default=row.frames) for at in was]
-    last = reviewed.replay.lines[-1] if reviewed.replay.lines else None
-    back = reviewed.replay.own(last.by, redo=True) if last and isinstance(last.change, UndoChange) else None
+    touched = review.corrected and review.taken != "carry"
+    touched = touched or any(step.edited or step.issues or step.accepted for step in review.steps)
+    doubted = review.issues or review.refused or any(step.doubts or step.issues for step in review.steps)
+    last = lines[-1] if lines else None
+    back = replay.own(last.by, redo=True) if last and isinstance(last.change, UndoChange) else None
     return replace(
         row,
         names=tuple(step.step.name for step in review.steps),
@@ -314,12 +312,12 @@ def _row(row: QueueRow, reviewed: Reviewed, board: Storyboard) -> QueueRow:
         revision=reviewed.revision,
         labelled=done[-1].at if done and review.labelled else None,
         refused=review.refused,
-        open=review.verdict is None and not _touched(review),
-        carried=review.verdict is None and review.taken == "carry" and not _in_doubt(review),
+        open=review.verdict is None and not touched,
+        carried=review.verdict is None and review.taken == "carry" and not doubted,
         act=_of_act(done[-1], done[-1]) if done else None,
         undone=_of_act(back, last) if last and back else None,
-        times=tuple(e.at for e in reviewed.replay.lines if e.person and not _of_act(e, e)),
-        own={by: reviewed.steps_back(by) for by in {e.by for e in (*done, *reviewed.replay.undone)}},
+        times=tuple(e.at for e in lines if e.person and not _of_act(e, e)),
+        own={by: reviewed.steps_back(by) for by in {e.by for e in (*done, *replay.undone)}},
         moved=tuple(moved),
     )
 
@@ -331,22 +329,6 @@ def _of_act(entry: LogEntry, last: LogEntry) -> OfAct | None:
     if isinstance(change, GiveVerdict) and change.unseen:
         return OfAct(change.act or "accept", last.at, last.by, refused=False)
     return None
-
-
-def _carried(reviewed: Reviewed) -> CarrySteps | None:
-    """The steps that were carried over to an episode last, whatever a person has changed since."""
-    changes = (entry.change for entry in reversed(reviewed.replay.done))
-    return next((change for change in changes if isinstance(change, CarrySteps) and change.steps), None)
-
-
-def _touched(review: Review) -> bool:
-    """Tell whether a person has said or changed anything of the steps that there are."""
-    own = review.corrected and review.taken != "carry"
-    return own or any(step.edited or step.issues or step.accepted for step in review.steps)
-
-
-def _in_doubt(review: Review) -> bool:
-    return bool(review.issues or review.refused) or any(step.doubts or step.issues for step in review.steps)
 
 
 def _edges(segments: Sequence[Segment]) -> list[int]:
@@ -364,15 +346,14 @@ def facts(board: Storyboard, unmoved: int = 0, refused: str | None = None) -> Ep
 
     `unmoved` boundaries have no motion near them. `refused`: the reason why nothing was carried over.
     """
-    spans = ((step.step.name, step.segment) for step in board.steps)
     claims = list(_claims(board))
     if refused:
         claims.append((0.9, f"not carried over: {refused}"))
     if unmoved:
         where = "a boundary" if unmoved == 1 else f"{unmoved} boundaries"
         claims.append((1 - (1 - CUT) ** unmoved, f"{where} where the motion shows none"))
-    lengths = tuple((name, s.end - s.start) for name, s in spans if s is not None)
-    return EpisodeFacts(tuple(claims), lengths)
+    timed = ((step.step.name, step.segment) for step in board.steps)
+    return EpisodeFacts(tuple(claims), tuple((name, s.end - s.start) for name, s in timed if s))
 
 
 def unmoved(board: Storyboard, proposed: Sequence[int], slack: int) -> int:
@@ -407,7 +388,8 @@ def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
         yield 0.6, board.end_doubt
     for doubt in dict.fromkeys(doubt for step in board.steps for doubt in step.step.doubts):
         yield 0.5, doubt
-    for number, step in enumerate(board.steps, start=1):
+    steps = list(enumerate(board.steps, start=1))
+    for number, step in steps:
         if step.unaligned:
             yield 0.6, f"step {number} not found in the recording"
         match step.status:
@@ -420,16 +402,13 @@ def _claims(board: Storyboard) -> Iterator[tuple[float, str]]:
                 yield 0.7, f"step {number} has no picture"
             case "skipped":
                 yield 0.5, f"step {number} never tried"
-    sure, number = min(_probabilities(board.steps), default=(1.0, 0))
+    chosen = (
+        (number, step.attempts[step.chosen].verdict) for number, step in steps if step.chosen is not None
+    )
+    judged = [(v.probability, number) for number, v in chosen if v and v.probability is not None]
+    sure, number = min(judged, default=(1.0, 0))
     if sure < SURE:
         yield 0.9 * (1 - sure), f"probability {sure:.2f} of step {number}"
-
-
-def _probabilities(steps: Sequence[StoryboardStep]) -> Iterator[tuple[float, int]]:
-    for number, step in enumerate(steps, start=1):
-        verdict = None if step.chosen is None else step.attempts[step.chosen].verdict
-        if verdict is not None and verdict.probability is not None:
-            yield verdict.probability, number
 
 
 def _typical(logs: Sequence[float]) -> tuple[float, float]:

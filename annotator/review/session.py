@@ -31,24 +31,20 @@ from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.info_file import stored
-from goalreel.datasets.records import Records
-from goalreel.datasets.source import Source
 from goalreel.details import Details
 from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.planners.kinematic.clauses import read
 from goalreel.progress import OnProgress
-from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep
+from goalreel.types import Segment, Storyboard, StoryboardStep
 from goalreel.wording import attempt_text
 
 type Json = dict[str, Any]
 SLACK_S = 0.5
 """Seconds. The motion confirms a boundary that is this near to a proposal of the kinematics."""
-CACHE_SIZE = 16
-"""Episodes whose numbers are cached."""
+CACHE_SIZE, KEPT = 16, 4096
+"""Episodes whose numbers are cached, and JPEGs, of some 5 to 50 kB each."""
 PICTURE_WIDTH = 480
 """Width in pixels of a goal image that is a frame of the recording."""
-KEPT = 4096
-"""JPEGs kept, of some 5 to 50 kB each."""
 HISTORY = 200
 """Changes in an answer, the newest."""
 
@@ -57,31 +53,13 @@ class ReviewSession:
     """Reads a dataset that `goalreel annotate` wrote for the page, and makes the page's changes."""
 
     def __init__(
-        self, dataset: Path, source: Source, reviews: Reviews, queue: ReviewQueue, reviewer: str
-    ) -> None:
-        self.source, self.reviews, self.queue = source, reviews, queue
-        self.examination = queue.examination
-        settings = reviews.records.settings()
-        self.options = Options.of(settings)
-        camera = source.camera(settings.get("camera"))
-        self.cameras = tuple(key for key in source.views(camera) if key != self.options.subgoal_key)
-        self._name, self._reviewer = dataset.resolve().name, reviewer
-        self.layout = stored_layout(source, settings)
-        self.episode: Callable[[int], Episode] = lru_cache(CACHE_SIZE)(source.episode)
-        """Opens a recorded episode; it raises DatasetError where that cannot be read."""
-        self.jpeg = lru_cache(KEPT)(self._jpeg)
-        self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), self.layout))
-        self._events = lru_cache(CACHE_SIZE)(lambda index: candidates(self.episode(index), self.layout))
-
-    @classmethod
-    def open(
-        cls,
+        self,
         dataset: Path,
         *,
         source: Path | None = None,
         reviewer: str = "reviewer",
         progress: OnProgress = lambda stage, done, total: None,
-    ) -> "ReviewSession":
+    ) -> None:
         """Read the records of the dataset, once.
 
         `source` is the dataset that it is made from, needed as long as `dataset` itself is not written.
@@ -89,13 +67,31 @@ class ReviewSession:
         Raises:
             DatasetError: goalreel did not annotate the dataset, or it is damaged.
         """
-        records, done, recorded = open_annotated(dataset, source)
-        lengths = dict(zip(recorded.indices, recorded.rows.column("length"), strict=True))
+        records, done, self.source = open_annotated(dataset, source)
+        self.settings = records.settings()
+        self._name, self._reviewer = dataset.resolve().name, reviewer
+        views = self.source.views(self.source.camera(self.settings.get("camera")))
+        self.cameras = tuple(key for key in views if key != Options.of(self.settings).subgoal_key)
+        self.layout = stored_layout(self.source, self.settings)
+        self.episode: Callable[[int], Episode] = lru_cache(CACHE_SIZE)(self.source.episode)
+        """Opens a recorded episode; it raises DatasetError where that cannot be read."""
+        self.jpeg = lru_cache(KEPT)(self._jpeg)
+        self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), self.layout))
+        self._events = lru_cache(CACHE_SIZE)(lambda index: candidates(self.episode(index), self.layout))
+        lengths = dict(zip(self.source.indices, self.source.rows.column("length"), strict=True))
         selected = {i: lengths[i] for i in select(dataset, done) if i in lengths}
-        reviews = Reviews(records)
-        examination = read_examination(records.examination)
-        queue = ReviewQueue(reviews, selected, progress, _unmoved_counter(recorded, records), examination)
-        return cls(dataset, recorded, reviews, queue, reviewer)
+        self.reviews, self.examination = Reviews(records), read_examination(records.examination)
+        self.queue = ReviewQueue(self.reviews, selected, progress, self._unmoved, self.examination)
+
+    def _unmoved(self, index: int, board: Storyboard) -> int:
+        """Count the boundaries that the motion does not confirm; 0 for the kinematic planner's own."""
+        if self.settings.get("planner") == "kinematic":
+            return 0
+        try:
+            proposed = candidates(self.source.episode(index), self.layout)
+        except UserError:  # an episode that cannot be read is reviewed all the same
+            return 0
+        return unmoved(board, proposed, round(SLACK_S * self.source.fps))
 
     def dataset(self) -> Json:
         """Describe what all episodes share."""
@@ -162,11 +158,11 @@ class ReviewSession:
         """
         if self.source.features[camera]["dtype"] != "video":
             return None
-        row, prefix = self.source.rows.of(index), f"videos/{camera}"
+        root, row = self.source.root, self.source.rows.of(index)
         try:
-            return stored(self.source.root, self.source.info["video_path"], row, prefix, video_key=camera)
+            return stored(root, self.source.info["video_path"], row, f"videos/{camera}", video_key=camera)
         except KeyError as e:
-            raise DatasetError(f"{self.source.root}: no video of {camera} in episode {index}") from e
+            raise DatasetError(f"{root}: no video of {camera} in episode {index}") from e
 
     def mark(self, index: int, camera: str) -> str:
         """Tell the file with a camera's frames from others, and from itself after a change."""
@@ -186,6 +182,7 @@ class ReviewSession:
         row = self.queue[index]
         previous, following = self.queue.neighbours(index, query)
         steps = zip(review.steps, board.steps, strict=True)
+        said = [clause.name for clause in read(review.task.instruction) if clause.understood]
         looked = review.looked
         return {
             "episode": index,
@@ -205,23 +202,14 @@ class ReviewSession:
             "by": review.by,
             "unseen": review.unseen,
             "not_shown": [] if looked is None else [s.id for s in review.steps if s.id not in looked],
-            "names": self._names(review.task.instruction),
+            "names": list(dict.fromkeys([*self.queue.names(), *said])),
             "copy_from": self.queue.last_labelled(index),
             "issues": review.issues,
-            "steps": [
-                _step(index, step, corrected, review.accepts(step))
-                | {"word": word(corrected, self.examination), "late": late(corrected, self.source.fps)}
-                for step, corrected in steps
-            ],
+            "steps": [self._step(index, *both, review.accepts(both[0])) for both in steps],
             **self.queue.turns(query.by or self._reviewer),
             "previous": previous,
             "next": following,
         }
-
-    def _names(self, instruction: str) -> list[str]:
-        """The names to choose from: those that steps have, and those that the instruction gives."""
-        said = [clause.name for clause in read(instruction) if clause.understood]
-        return list(dict.fromkeys([*self.queue.names(), *said]))
 
     def _row(self, row: QueueRow) -> Json:
         return {
@@ -247,34 +235,35 @@ class ReviewSession:
         end = start + self.queue[index].frames / self.source.fps
         return {"key": key, "video": video, "from_s": start, "to_s": end}
 
+    def _step(self, episode: int, step: ReviewStep, corrected: StoryboardStep, accepted: bool) -> Json:
+        """Describe a step with its attempts; `corrected` is what it is to the dataset.
 
-def _step(episode: int, step: ReviewStep, corrected: StoryboardStep, accepted: bool) -> Json:
-    """Describe a step with its attempts; `corrected` is what it is to the dataset.
-
-    A person has `accepted` it. `end` is the first frame after the step. Frames that it ended with once, and
-    nobody chose, are left out.
-    """
-    words, segment = step.step, step.segment
-    return {
-        "id": step.id,
-        **words.model_dump(include={"name", "instruction", "prompt", "outcome"}),
-        "start": segment.start if segment else None,
-        "end": segment.end if segment else None,
-        "unaligned": step.alignment.reason if step.alignment else None,
-        "doubts": corrected.step.doubts,
-        "claims": corrected.claims,
-        "claim_lines": claim_lines(corrected.claims),
-        "details": words.details or Details(),
-        "issues": step.issues,
-        "chosen": step.chosen,
-        "accepted": step.accepted,
-        "edited": sorted(step.edited),
-        "attempts": [
-            _attempt(episode, step, number, accepted)
-            for number, attempt in enumerate(step.attempts)
-            if number == step.chosen or not has_followed(attempt)
-        ],
-    }
+        A person has `accepted` it. `end` is the first frame after the step. Frames that it ended with once,
+        and nobody chose, are left out.
+        """
+        words, segment = step.step, step.segment
+        return {
+            "id": step.id,
+            **words.model_dump(include={"name", "instruction", "prompt", "outcome"}),
+            "start": segment.start if segment else None,
+            "end": segment.end if segment else None,
+            "unaligned": step.alignment.reason if step.alignment else None,
+            "doubts": corrected.step.doubts,
+            "claims": corrected.claims,
+            "claim_lines": claim_lines(corrected.claims),
+            "details": words.details or Details(),
+            "issues": step.issues,
+            "chosen": step.chosen,
+            "accepted": step.accepted,
+            "edited": sorted(step.edited),
+            "word": word(corrected, self.examination),
+            "late": late(corrected, self.source.fps),
+            "attempts": [
+                _attempt(episode, step, number, accepted)
+                for number, attempt in enumerate(step.attempts)
+                if number == step.chosen or not has_followed(attempt)
+            ],
+        }
 
 
 def _attempt(episode: int, step: ReviewStep, number: int, accepted: bool) -> Json:
@@ -286,9 +275,15 @@ def _attempt(episode: int, step: ReviewStep, number: int, accepted: bool) -> Jso
         outcome = "person_accepted"
     elif has_followed(attempt):
         outcome = "observed"
+    reference, picture = attempt.image.frame if attempt.image else None, None
+    if recorded := recorded_frame(reference):
+        camera, frame = recorded
+        picture = f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={PICTURE_WIDTH}"
+    elif reference:
+        picture = "/pictures/" + reference.removeprefix("images/")
     return {
         "number": number,
-        "picture": _picture(episode, attempt),
+        "picture": picture,
         "prompt": attempt.prompt,
         "outcome": outcome,
         "text": attempt_text(attempt),
@@ -296,30 +291,3 @@ def _attempt(episode: int, step: ReviewStep, number: int, accepted: bool) -> Jso
         "semantics": verdict.semantics if verdict else None,
         "quality": verdict.quality if verdict else None,
     }
-
-
-def _picture(episode: int, attempt: Attempt) -> str | None:
-    reference = attempt.image.frame if attempt.image else None
-    if reference is None:
-        return None
-    if (recorded := recorded_frame(reference)) is None:
-        return "/pictures/" + reference.removeprefix("images/")
-    camera, frame = recorded
-    return f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={PICTURE_WIDTH}"
-
-
-def _unmoved_counter(source: Source, records: Records) -> Callable[[int, Storyboard], int]:
-    """Count an episode's boundaries that the motion does not confirm; 0 for the kinematic planner's own."""
-    settings = records.settings()
-    if settings.get("planner") == "kinematic":
-        return lambda index, board: 0
-    layout = stored_layout(source, settings)
-    slack = round(SLACK_S * source.fps)
-
-    def count(index: int, board: Storyboard) -> int:
-        try:
-            return unmoved(board, candidates(source.episode(index), layout), slack)
-        except UserError:  # an episode that cannot be read is reviewed all the same
-            return 0
-
-    return count

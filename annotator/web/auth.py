@@ -40,7 +40,6 @@ class Access:
     host: str = "127.0.0.1"
     token: str | None = None
     page: str = "review"
-    """The page; its cookie is no other's."""
 
     def __post_init__(self) -> None:
         check_token(self.token, self.host, "a page")
@@ -50,15 +49,10 @@ class Access:
         return self.token is not None and hmac.compare_digest(text.encode(), self.token.encode())
 
     @property
-    def cookie(self) -> str:
-        """The value of the cookie that stands for the token."""
-        name = f"goalreel {self.page}".encode()
-        return hmac.new((self.token or "").encode(), name, hashlib.sha256).hexdigest()
-
-    @property
-    def cookie_name(self) -> str:
-        """The name of that cookie."""
-        return f"goalreel_{self.page}"
+    def cookie(self) -> tuple[str, str]:
+        """Name and value of the cookie that stands for the token on this page."""
+        key, name = (self.token or "").encode(), f"goalreel {self.page}"
+        return name.replace(" ", "_"), hmac.new(key, name.encode(), hashlib.sha256).hexdigest()
 
     def admits(self, headers: Headers) -> bool:
         """Tell if a request has the right token, cookie or host."""
@@ -66,10 +60,11 @@ class Access:
             return True
         if not self.token:
             return False
+        own, wanted = self.cookie
         # Read by hand: http.cookies gives up at another page's cookie that it does not understand.
         pairs = (pair.strip().partition("=") for pair in headers.get("cookie", "").split(";"))
-        values = [value for name, _, value in pairs if name == self.cookie_name]
-        return any(hmac.compare_digest(value.encode(), self.cookie.encode()) for value in values)
+        values = [value for name, _, value in pairs if name == own]
+        return any(hmac.compare_digest(value.encode(), wanted.encode()) for value in values)
 
 
 class PageMiddleware:
@@ -99,7 +94,7 @@ class PageMiddleware:
             # The token goes from the address.
             to = "/" + scope["path"].lstrip("/") + (f"?{urlencode(query)}" if query else "")
             app = RedirectResponse(to, 303)
-            app.set_cookie(access.cookie_name, access.cookie, httponly=True, samesite="strict", path="/")
+            app.set_cookie(*access.cookie, httponly=True, samesite="strict", path="/")
         elif self._guards:
             if refusal := self._refusal(scope["method"], Headers(scope=scope)):
                 status, detail = refusal

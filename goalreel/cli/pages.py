@@ -54,7 +54,7 @@ def review(
             from goalreel.annotator.review.session import ReviewSession
 
             with progress_bars() as progress:
-                session = ReviewSession.open(dataset, source=source, reviewer=reviewer, progress=progress)
+                session = ReviewSession(dataset, source=source, reviewer=reviewer, progress=progress)
             app = create_review(session, access)
             _show_address(address_of(host, socket.getsockname()[1]), access)
             serve_review(app, socket)

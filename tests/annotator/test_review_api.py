@@ -42,7 +42,7 @@ def out(made, tmp_path):
 
 
 def client(out, access: Access | None = None) -> TestClient:
-    app = create_review(ReviewSession.open(out, reviewer="root"), access or Access())
+    app = create_review(ReviewSession(out, reviewer="root"), access or Access())
     return TestClient(app, base_url="http://127.0.0.1:8090", follow_redirects=False)
 
 
@@ -413,9 +413,9 @@ def test_a_run_that_is_not_written_yet_is_reviewed(video_dataset, board, tmp_pat
     assert page.get(f"/frames/1/{FRONT}/0.jpg").status_code == 200
     shutil.rmtree(out / LOCAL)
     with pytest.raises(DatasetError, match="not written yet"):
-        ReviewSession.open(out)
+        ReviewSession(out)
     with pytest.raises(DatasetError, match="no annotated episode"):
-        ReviewSession.open(video_dataset)
+        ReviewSession(video_dataset)
 
 
 BODY = {"revision": 0, "by": "ann", "event": {"kind": "undo"}}

@@ -17,7 +17,7 @@ LOOKED = {"looked": {"seconds": 20.0, "frames": [[0, 10_000]], "pictures": {str(
 
 def review_page(out: Path, source: Path | None = None) -> TestClient:
     """Open the page of an annotated dataset."""
-    app = create_review(ReviewSession.open(out, source=source, reviewer="root"), Access())
+    app = create_review(ReviewSession(out, source=source, reviewer="root"), Access())
     return TestClient(app, base_url="http://127.0.0.1:8090")
 
 
