@@ -236,7 +236,7 @@ def _moments(curve: Curve, fps: float) -> list[tuple[float, int, int]]:
 
     Each has the seconds for which the curve stays so, on the shorter side of the change, and at most two.
     """
-    values = smooth(curve, round(0.2 * fps))
+    values = smooth(curve, fps)
     if not np.ptp(values):
         return []
     is_high = values > split_level(values)

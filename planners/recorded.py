@@ -7,8 +7,7 @@ from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.types import Failure, Recording, Recordings, Task
 
-THREADS = 2
-"""Recordings read at once: decoding and measuring pictures leave Python's lock to others."""
+THREADS = 2  # recordings read at once: decoding and measuring pictures leave Python's lock to others
 
 
 def read_each[Made](

@@ -20,23 +20,15 @@ from goalreel.planners.kinematic.clauses import read, split_return
 type Fault = Literal["wrong object", "swapped", "cut shifted", "merged", "split", "invented"]
 FAULTS: tuple[Fault, ...] = get_args(Fault.__value__)
 
-_MOST = 10
-"""Episodes with which each one is compared."""
-_TEXTS = 200
-"""Instructions among which those with words alike are looked for."""
+_MOST = 10  # episodes with which each one is compared
+_TEXTS = 200  # instructions among which those with words alike are looked for
 _FEWEST = 3
-_AGREE = 0.6
-"""Share of the other episodes that have the same steps, before one with others is suspected."""
-_USUAL = 0.85
-"""Share of the labels that have something in common, before one without it is suspected."""
-_NEAR = 0.75
-"""Share of the boundaries that go with an act of the hand, before another one is suspected."""
-_TIMES = 4.0
-"""A boundary is elsewhere if it is so many times further away than is usual, and by more than TOLERANCE_S."""
-_EDGE_S = 0.3
-"""Seconds around a boundary in which an act of the hand may belong to either step."""
-_SAID = 0.7
-"""A word names a thing if so many of the labels with it are of instructions with it."""
+_AGREE = 0.6  # share of the other episodes that have the same steps, before one with others is suspected
+_USUAL = 0.85  # share of the labels that have something in common, before one without it is suspected
+_NEAR = 0.75  # share of the boundaries that go with an act of the hand, before another one is suspected
+_TIMES = 4.0  # a boundary is elsewhere if it is so many times further away than usual, and by TOLERANCE_S
+_EDGE_S = 0.3  # seconds around a boundary in which an act of the hand may belong to either step
+_SAID = 0.7  # a word names a thing if so many of the labels with it are of instructions with it
 
 
 @dataclass(frozen=True)

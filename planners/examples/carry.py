@@ -69,38 +69,27 @@ def digest_of(examples: Sequence[Example]) -> str | None:
 type Shape = tuple[tuple[int, int], ...]
 """The boundaries where each step starts and ends: 0 is the episode's start, 1 its first boundary."""
 
-TOLERANCE_S = 0.5
-"""A boundary is found again within this."""
-ENOUGH = 0.8
-"""Share of the boundaries to be found again before labels are carried over."""
-_NEARBY = 10
-"""Samples around its projection in which a boundary is looked for."""
-_AROUND = 6
-"""Samples on both sides of a boundary that are compared."""
-_PRICE = 0.002
-"""Price of a sample away from the projection."""
-_APART = 4
-"""Samples by which projections may be away from the place that was found, before they disagree."""
-_AGAIN = 2
-"""Samples within which most examples find a boundary in each other, where it is sure."""
+TOLERANCE_S = 0.5  # a boundary is found again within this
+ENOUGH = 0.8  # share of the boundaries to be found again before labels are carried over
+_NEARBY = 10  # samples around its projection in which a boundary is looked for
+_AROUND = 6  # samples on both sides of a boundary that are compared
+_PRICE = 0.002  # price of a sample away from the projection
+_APART = 4  # samples by which projections may be away from the place that was found, before they disagree
+_AGAIN = 2  # samples within which most examples find a boundary in each other, where it is sure
 _MOST = 0.8
-_SAME_S = 0.2
-"""Seconds within which two labelled edges are one boundary."""
-_CONTRAST = 0.05
-"""A place that is elsewhere as alike, but for this share, is not found for sure."""
-_UNLIKE, _OWN = (0.14, 0.08), (1.1, 0.8)
-"""Costs, plain and weighed, above which an episode is of another task, if above these times the examples' own
-too."""
-_ALONE, _LITTLE = 3.0, 0.05
-"""Share of the motion that nothing in the examples goes with, above which an episode is of another task: so
-many times that among the examples, both and a little."""
-_REACHED, _LESS = 0.9, 0.1
-"""An episode that reaches less of every example is cut off, if the examples reach much more of each other."""
-_BACK, _ELSEWHERE = 0.75, 0.03
-"""From its end back it may reach no less than this, nor than `_REACHED` where it starts further from every
-example, by so much, than they do from each other."""
-_MISSED, _TIMES = 0.12, 1.3
-"""A boundary is missing whose price exceeds by this, and so many times, the greatest among the examples."""
+_SAME_S = 0.2  # seconds within which two labelled edges are one boundary
+_CONTRAST = 0.05  # a place that is elsewhere as alike, but for this share, is not found for sure
+# An episode is of another task, or not whole, if it is unlike the examples, which are alike:
+_UNLIKE = (0.14, 0.08)  # costs, plain and weighed
+_OWN = (1.1, 0.8)  # the same, by the examples' own
+_ALONE, _LITTLE = (
+    3.0,
+    0.05,
+)  # share of the motion that nothing goes with, by theirs, and what both may have more
+_REACHED, _LESS = 0.9, 0.1  # share of an example that it reaches, and by how much less than they do
+_BACK = 0.75  # the same from its end back, where it starts no further from them than they from each other
+_ELSEWHERE = 0.03  # by how much it starts further from them
+_MISSED, _TIMES = 0.12, 1.3  # by how much, and how many times, a boundary costs more than any of theirs
 
 
 @dataclass(frozen=True)
@@ -437,8 +426,7 @@ def _in_order(prices: Sequence[Numbers]) -> list[int]:
     return chosen[::-1]
 
 
-_COMPARED = 40
-"""Episodes that are compared with each other, evenly spread over all."""
+_COMPARED = 40  # episodes that are compared with each other, evenly spread over all
 
 
 def choose(recordings: Sequence[Recording], count: int = 3) -> list[int]:

@@ -18,11 +18,9 @@ type Cue = tuple[int, str]
 """A frame where the hand has closed ("closed") or opens ("opened")."""
 type Cues = Callable[[Recording | Example], Sequence[Cue]]
 
-SEEN_S = TOLERANCE_S
-"""Seconds within which a cue is a labelled boundary."""
-SNAP_S, SNAP_IN_ORDER_S = 1.0, 2.0
-"""Seconds within which a cue takes a carried boundary to it; the longer ones, where the hand closes and opens
-as often as in the labelled episodes."""
+SEEN_S = TOLERANCE_S  # seconds within which a cue is a labelled boundary
+SNAP_S = 1.0  # seconds within which a cue takes a carried boundary to it
+SNAP_IN_ORDER_S = 2.0  # the same where the hand closes and opens as often as in the labelled episodes
 
 
 class HandCues:

@@ -9,31 +9,19 @@ from numpy.typing import NDArray
 from goalreel.planners.examples.carry import Example, mark_samples, motion_of, relevance, shape
 from goalreel.planners.examples.warp import RATE, SPEED, Numbers, Scale
 
-MOST = 5
-"""Examples that are compared; more would say little more."""
-_PACE = np.array([0.2, 0.6, 0.2])
-"""Probability that a robot advances by 0, 1, ... samples of an example in 0.1 s."""
-_LAG = 2
-"""Samples over which a speed is measured: only the past is known."""
-_SHARP = 0.25
-"""A distance of this share of that among the examples lowers a likelihood e times."""
-_START = 5
-"""Samples of an example in which a task begins."""
-_OTHER = 0.02
-"""Probability that another example is the nearest one from now on."""
-_SURE, _HELD = 0.5, 2
-"""A step is left where the next one is more probable than this for so many samples."""
-_END = 3
-"""Samples that are the end of an example."""
-_UNLIKE = 2.0
-"""Greatest distance, in that among the examples, at which a robot still does what they show."""
-_MEMORY = 0.1
-"""Weight of the newest distance in the running mean."""
-_EARLY, _LATE = -1.0, 1.5
-"""Seconds by which examples may miss a boundary in each other, if they are to tell it."""
+MOST = 5  # examples that are compared; more would say little more
+_PACE = np.array([0.2, 0.6, 0.2])  # probability that a robot advances by 0, 1 or 2 samples of an example
+_LAG = 2  # samples over which a speed is measured: only the past is known
+_SHARP = 0.25  # a distance of this share of that among the examples lowers a likelihood e times
+_START = 5  # samples of an example in which a task begins
+_OTHER = 0.02  # probability that another example is the nearest one from now on
+_SURE, _HELD = 0.5, 2  # a step is left where the next one is more probable than this for so many samples
+_END = 3  # samples that are the end of an example
+_UNLIKE = 2.0  # greatest distance, in that among the examples, at which a robot still does what they show
+_MEMORY = 0.1  # weight of the newest distance in the running mean
+_EARLY, _LATE = -1.0, 1.5  # seconds by which examples may miss a boundary in each other, to tell it
 _MOST_FIND = 0.6
-_LONGEST_GAP = 2.0
-"""Seconds without numbers after which it is unknown what the robot did."""
+_LONGEST_GAP = 2.0  # seconds without numbers after which it is unknown what the robot did
 
 
 class LiveSteps:

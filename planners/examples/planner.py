@@ -13,14 +13,11 @@ from goalreel.planners.examples.slots import LEFT, find_slots, replaced, unsaid,
 from goalreel.planners.recorded import read_each
 from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segment, Step, Task
 
-MOST = 10
-"""Examples of a task: beyond five little is gained, and each is aligned twice with every episode."""
-ANOTHER_VERB = "every labelled episode's instruction begins with another word"
-"""To lock a door looks much like to unlock it."""
-ANOTHER_THING = "no episode of this instruction is labelled, nor of two like it that agree"
-"""The same motion may be another one with another thing."""
-SHOWN_S = (0.1, 0.8)
-"""Seconds after a boundary in which what the step before it claims is seen, if the next step is as long."""
+MOST = 10  # examples of a task: beyond five little is gained, and each is aligned twice with every episode
+# To lock a door looks much like to unlock it, and the same motion may be another one with another thing.
+_ANOTHER_VERB = "every labelled episode's instruction begins with another word"
+_ANOTHER_THING = "no episode of this instruction is labelled, nor of two like it that agree"
+_SHOWN_S = (0.1, 0.8)  # seconds after a boundary in which the claim of the step before it is seen
 
 
 class ExamplesPlanner:
@@ -83,10 +80,10 @@ class ExamplesPlanner:
         if slots:
             texts = {_key(e.instruction) for e in alike}
             if len(texts) < 2 or not pool.task.measurement.enough:
-                carried = replace(carried, doubt=ANOTHER_THING)
+                carried = replace(carried, doubt=_ANOTHER_THING)
             verbs = {words(e.instruction)[0] for e in pool.task.examples}
             if len(verbs) == 1 and words(task.instruction)[0] not in verbs:
-                carried = replace(carried, doubt=ANOTHER_VERB)
+                carried = replace(carried, doubt=_ANOTHER_VERB)
         return _carry_over(example, carried, recording, slots)
 
     def _pool(self, instruction: str) -> "_Pool | None":
@@ -144,7 +141,7 @@ def _carry_over(example: Example, carried: Carried, recording: Recording, slots:
         update = {"doubts": tuple(dict.fromkeys((*words_doubts, *why))), "details": None, "outcome": outcome}
         steps.append(texts[number].model_copy(update=update))
         following = next((edge for edge in edges if edge > end), length)
-        first, last = (min(end + round(s * recording.fps), following) for s in SHOWN_S)
+        first, last = (min(end + round(s * recording.fps), following) for s in _SHOWN_S)
         shown = (min(first, last - 1), last) if end < length else None
         segments.append(Segment(start=start, end=end, goal=shown))
 

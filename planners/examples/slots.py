@@ -6,10 +6,8 @@ from difflib import SequenceMatcher
 
 from goalreel.types import Step
 
-_SHARED = 0.5
-"""Share of the words that two instructions have in common, if they ask for the same motion."""
-_APART = 1
-"""Words in common between two differences that are one."""
+_SHARED = 0.5  # share of the words that two instructions have in common, if they ask for the same motion
+_APART = 1  # words in common between two differences that are one
 _LONGEST = 6
 _LETTER = r"[\w\u0300-\u036f\u0591-\u05c7\u064b-\u065f\u0900-\u0963\u0981-\u109d\u17b4-\u17d3\u200c\u200d]"
 """With accents and vowel signs, which are characters of their own in Hindi or Thai."""

@@ -14,16 +14,11 @@ from numpy.typing import NDArray
 
 type Numbers = NDArray[np.float64]
 
-RATE = 10.0
-"""Hz at which motions are compared."""
-SPEED = 3.0
-"""Weight of a speed (ranges in 0.1 s) beside a place."""
-_BEYOND = 0.2
-"""Ranges that a value may lie outside what the examples show; more counts as this."""
-_CELLS = 2_000_000
-"""Cells of the tables that are in memory at once, of 24 bytes each; one table is larger in a long episode."""
-_DEAD = 1e-4
-"""A dimension that changes by less than this share of its size never changes."""
+RATE = 10.0  # Hz at which motions are compared
+SPEED = 3.0  # weight of a speed (ranges in 0.1 s) beside a place
+_BEYOND = 0.2  # ranges that a value may lie outside what the examples show; more counts as this
+_CELLS = 2_000_000  # cells of 24 bytes of the tables that are in memory at once, if one table is no larger
+_DEAD = 1e-4  # a dimension that changes by less than this share of its size never changes
 
 
 def resample(timestamps: Numbers, values: Numbers) -> Numbers:

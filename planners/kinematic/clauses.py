@@ -108,8 +108,8 @@ _STRONG = re.compile(
     re.IGNORECASE,
 )
 _WEAK = re.compile(r"\s*(?:,\s*and\b|,|(?<![\w-])and(?![\w-])|&)\s*", re.IGNORECASE)
+# Relations to a single place: what follows "and" is no second one, as it is behind "between".
 _SINGLE_PLACE = ("in", "on", "out of", "off", "from", "to", "to the left of", "to the right of")
-"""Relations to a single place: what follows "and" is no second one, as it is behind "between"."""
 
 
 def split_return(instruction: str) -> tuple[str, bool]:
@@ -242,14 +242,10 @@ _TOOLS = words(
 )
 """Things with which one pushes or opens another; "the box with the red lid" is a box."""
 _GRASPS = frozenset(("grasp", "grab", "seize", "pick", "grip", "hold", "take hold of", "get hold of"))
-_OBJECTLESS = words("load set lay lower store unload return deliver")
-"""Without a place they mean something else: "set the table", "load the dishwasher"."""
-_DOWN = re.compile(
-    r" down(?= (?:in|into|inside|on|onto|next to)\b)", re.IGNORECASE
-)  # "set it down on the table"
+_OBJECTLESS = words("load set lay lower store unload return deliver")  # "set the table" names no thing to set
+_DOWN = re.compile(r" down(?= (?:in|into|inside|on|onto|next to)\b)", re.IGNORECASE)  # "set it down on it"
 _LET_GO = re.compile(r"(?:release|let go of) (?:it|them)", re.IGNORECASE)
-_OF_A_HELD_THING = ("leave", "release", "let go of")
-"""Verbs that say something else of a thing which the hand does not hold."""
+_OF_A_HELD_THING = ("leave", "release", "let go of")  # something else of what the hand does not hold
 _RESHAPES = words("fold cut slice chop")  # verbs whose "into" names no place, but a new form of the thing
 _RANK = re.compile(
     r"\b(?:second|third|fourth|fifth|\dnd|\drd|\dth)\b.* from the (?:left|right|top|bottom|front|back|end)\b"
@@ -329,8 +325,7 @@ def _is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
     )
 
 
-_NAMED = re.compile(r"^\w+(?:'s|s')\s|(?:\d|\s[A-Z])$")
-"""No article goes before "Anna's cup", "block 2", "box A" and "obj1"."""
+_NAMED = re.compile(r"^\w+(?:'s|s')\s|(?:\d|\s[A-Z])$")  # "Anna's cup", "box A" and "obj1" have no article
 _WAY = "|".join(sorted(DIRECTIONS))
 _DIRECTION = re.compile(
     rf"^({_WAY})\s+(?=(?:the|a|an|your|this|that)\b)"
@@ -343,20 +338,16 @@ _PURPOSE = re.compile(
     r"^(.+?) to ((?:open|close|shut|lock|unlock|(?:turn|switch) o(?:n|ff)|move|lift|remove)\s.+)$",
     re.IGNORECASE,
 )
-_BUTTONS = words("button buttons key keys switch switches bell doorbell pedal")
-"""Things that one presses by pushing them."""
+_BUTTONS = words("button buttons key keys switch switches bell doorbell pedal")  # pressed, if one pushes them
 _COVERS = words("lid cover cap top")  # things that close another
 _OUTER = _COVERS | words("label sticker tape cork handle")  # things that are on a container, and not in it
 _UPWARDS = words("up upward upwards")
 _DOWNWARDS = words("down downward downwards")
 _SIDEWAYS = words("aside sideways forward forwards backward backwards left right")
 _TO_A_SIDE = ("to the left", "to the right", "towards ", "next to ", "around ")
-_ALONG = words("push slide drag shove nudge sweep roll")
-"""Verbs with which a thing goes along what it lies on, unless the words say otherwise."""
-_DIRECTED = words("push pull slide drag shove nudge tug")
-"""Verbs with which "up" and "down" say where a thing goes; one may roll up a towel on a table."""
-_PART = re.compile(r"on the |to the \w+ side", re.IGNORECASE)
-"""A side, which on a surface is a place: "on the left of the table" is not beside it."""
+_ALONG = words("push slide drag shove nudge sweep roll")  # along what a thing lies on, as a rule
+_DIRECTED = words("push pull slide drag shove nudge tug")  # up or down; one may roll up a towel on a table
+_PART = re.compile(r"on the |to the \w+ side", re.IGNORECASE)  # on the left of a table is not beside it
 _ENDS = {"open": "open", "shut": "closed", "closed": "closed"}
 _PARTICIPLES = {
     **dict.fromkeys(("put", "hit", "cut", "spread"), ""),

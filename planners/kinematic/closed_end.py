@@ -94,7 +94,7 @@ class HandTrace:
 
     def level_spans(self) -> list[tuple[int, int, bool]]:
         """The spans [start, end) after the first one in which a hand stays at one end, and if it is high."""
-        hand = smooth(self.hand, round(0.2 * self.fps))
+        hand = smooth(self.hand, self.fps)
         is_high = hand > split_level(hand)
         edges = [*(np.flatnonzero(np.diff(is_high.astype(int))) + 1).tolist(), len(hand)]
         if not self.path.shape[1] or not self.extent:

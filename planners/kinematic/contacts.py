@@ -34,13 +34,11 @@ _PREPARES = 0.1  # share of the arm's extent within which it has not yet gone an
 # Of a touch.
 _REACH_S = 0.3  # before and after a frame, for the directions of the way; within it two signs agree
 _PRESS_S = 0.5  # until the hand of a press stops or turns back
-_APART_S = 0.5
-"""Within which there is one turn or stop, and the thing itself may hold the arm back that takes it."""
+_APART_S = 0.5  # within which there is one turn or stop, and a thing may hold back the arm that takes it
 _TURN = 0.5  # cosine of the least turn, 60 degrees
 _STOPS = 0.3  # share of the arm's usual speed below which it stands
 _SHORT = 0.02  # share of the arm's extent below which a way has no direction
-_WAY = 0.1
-"""Share of the arm's extent that a hand goes, at least, to push or to open something, or with a tool."""
+_WAY = 0.1  # share of the arm's extent that a hand goes, at least, to push or open something, or with a tool
 _DRAG = 0.15  # share of the height's range that a hand which drags rises at most
 _LOW = 1 / 3  # share of the heights at most at which the hand works
 _STILL_DOWN = 0.18  # share of its last descent that a hand may still go down when it is at the thing
@@ -49,7 +47,7 @@ _RISEN = 0.05  # share of the height's range above which the arm has come from b
 
 @dataclass(frozen=True, slots=True)
 class FailedGrasp:
-    """A grasp without success: contact begins at `cycle.contact`, and the object is lost at `end`."""
+    """A grasp without success, whose object is lost at `end`."""
 
     cycle: Cycle
     end: int
@@ -90,14 +88,15 @@ def find_contacts(
     grasps, failed_grasps = sort_grasps(clauses, motion)
     contacts = _explain(clauses, grasps, motion)
     only = clauses[0] if len(clauses) == 1 and not grasps else None
-    is_one_touch = only is not None and only.kind == "act" and not only.grasps and _is_plain(only)
+    if only and (only.kind != "act" or only.grasps or not _is_plain(only)):
+        only = None
     is_seen = contacts is not None and all(isinstance(c, Cycle) or c.start is not None for c in contacts)
-    if only and is_one_touch and not is_seen and not motion.drives:
+    if only and not is_seen and not motion.drives:
         start = see_touch(recording, camera, motion) if camera else None
         touch = _find_turn(only, motion) if start is None else Touch(start, len(motion))
         contacts = contacts if touch is None else [touch]
     explained = contacts is not None
-    if only and is_one_touch and not explained and (held := motion.held_back()) is not None:
+    if only and not explained and (held := motion.held_back()) is not None:
         contacts = [Touch(held, len(motion))]  # good enough to cut there, and not to say what was done
     if contacts is not None:
         grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
@@ -114,10 +113,9 @@ def find_any_contacts(clause: Clause, motion: ArmMotion) -> HandContacts:
 
 def sort_grasps(clauses: Sequence[Clause], motion: ArmMotion) -> tuple[list[Cycle], list[FailedGrasp]]:
     """The cycles that moved an object, and the failed ones; closings on nothing are in neither."""
-    cycles = list(motion.cycles)
+    cycles = motion.cycles
     sure = [c for c in cycles if not _doubtful(c, motion)]
-    if any(_rests(c, motion) for c in sure):
-        sure = [c for c in sure if _rests(c, motion)]
+    sure = [c for c in sure if _rests(c, motion)] or sure
     grasps = [c for c in cycles if c in sure or (_doubtful(c, motion) and _on_a_thing(c, sure, motion))]
     needed = sum(clause.kind != "act" or clause.picked for clause in clauses)
     if not needed:  # the words ask for no grasp: only the motion speaks for one
@@ -154,11 +152,9 @@ def _doubtful(cycle: Cycle, motion: ArmMotion) -> bool:
 
 def _is_repeated(cycle: Cycle, others: Sequence[Cycle], motion: ArmMotion) -> bool:
     """Tell whether a later grasp is at the same place: then this closing was meant to be one."""
-    return any(
-        np.linalg.norm(motion.path[other.contact] - motion.path[cycle.contact]) <= _ELSEWHERE * motion.extent
-        for other in others
-        if other.contact > cycle.contact
-    )
+    later = [other for other in others if other.contact > cycle.contact]
+    near = _ELSEWHERE * motion.extent
+    return any(motion.distance(other.contact, cycle.contact) <= near for other in later)
 
 
 def _rests(cycle: Cycle, motion: ArmMotion) -> bool:
@@ -176,7 +172,7 @@ def _on_a_thing(cycle: Cycle, sure: Sequence[Cycle], motion: ArmMotion) -> bool:
 
 def has_reached(frame: int, motion: ArmMotion) -> bool:
     """Tell whether the arm has left the place where the recording begins: there it only prepares its hand."""
-    return bool(np.linalg.norm(motion.path[frame] - motion.path[0]) > _PREPARES * motion.extent)
+    return motion.distance(frame, 0) > _PREPARES * motion.extent
 
 
 def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
@@ -185,18 +181,13 @@ def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
     The hand must have opened in the air, and not above the target of the next grasp: what is dropped into a
     box is no slip. Without a height there is no such evidence.
     """
+    far = _ELSEWHERE * motion.extent
     for cycle, after in reversed(list(itertools.pairwise(cycles))):
-        if cycle.release is None or not in_the_air(cycle, motion):
+        end, again = cycle.release, after.contact
+        if end is None or not in_the_air(cycle, motion) or motion.drives_between(cycle.contact, again):
             continue
-        if motion.drives_between(cycle.contact, after.contact):
-            continue
-        start, end, again = (motion.path[i] for i in (cycle.contact, cycle.release, after.contact))
-        stayed = np.linalg.norm(again - start) < np.linalg.norm(again - end)
-        is_apart = (
-            after.release is None
-            or np.linalg.norm(motion.path[after.release] - end) > _ELSEWHERE * motion.extent
-        )
-        if stayed and is_apart:
+        stayed = motion.distance(again, cycle.contact) < motion.distance(again, end)
+        if stayed and (after.release is None or motion.distance(after.release, end) > far):
             return cycle
     return None
 
@@ -219,15 +210,14 @@ def _explain(
     """
     if len(clauses) == len(grasps) == 1 and _is_worked(clauses[0], grasps[0], motion):
         along = clauses[0].means in ("push", "turn")
-        return [Touch(grasps[0].contact + 1, motion.let_go(grasps[0])) if along else grasps[0]]
+        return [_touch_of(grasps[0], motion) if along else grasps[0]]
     if all(c.kind != "act" for c in clauses) or not all(map(_is_plain, clauses)):
         return None
     pairs = list(zip(clauses, grasps, strict=False))
     if len(grasps) == len(clauses) and all(
         c.grasps or c.pulls or (c.means in ("push", "turn") and motion.drags(g, _DRAG)) for c, g in pairs
     ):
-        # A grasp that drags is the touch of a hand that pushes along with its fingers around the thing.
-        return [g if c.grasps or c.pulls else Touch(g.contact + 1, motion.let_go(g)) for c, g in pairs]
+        return [g if c.grasps or c.pulls else _touch_of(g, motion) for c, g in pairs]
     if all(c.means == "press" for c in clauses):
         touches = _find_presses(motion, 0, len(motion))
         pokes = [g for g in motion.cycles if touches and (g.release is None or g.release >= touches[-1].end)]
@@ -243,7 +233,7 @@ def _explain(
         means: list[Means] = [clause.means for clause in run]
         if is_grasp:
             contacts += rest[: len(means)]
-            start = len(motion) if (free := rest[len(means) - 1].free) is None else free
+            start = motion.free(rest[len(means) - 1])
             del rest[: len(means)]
             continue
         end = rest[0].grasp if rest else len(motion)
@@ -255,6 +245,11 @@ def _explain(
             return None
         contacts += touches
     return contacts
+
+
+def _touch_of(grasp: Cycle, motion: ArmMotion) -> Touch:
+    """The touch of a hand that pushes along with its fingers around the thing."""
+    return Touch(grasp.contact + 1, motion.let_go(grasp))
 
 
 def _is_worked(clause: Clause, grasp: Cycle, motion: ArmMotion) -> bool:
@@ -290,8 +285,7 @@ def _find_tool_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion:
     start = motion.held_back(taken + round(_APART_S * motion.fps))
     if start is None or not _works(motion, start, end) or not _bends_at(start, motion):
         return None
-    away = np.linalg.norm(motion.path[start] - motion.path[taken])
-    return Touch(start, end) if away > _WAY * motion.extent else None
+    return Touch(start, end) if motion.distance(start, taken) > _WAY * motion.extent else None
 
 
 def _find_turn(clause: Clause, motion: ArmMotion) -> Touch | None:
@@ -348,7 +342,7 @@ def _find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
 
     A hand that stays where it stops presses if its command goes on. The contact begins before the stop.
     """
-    near, slow = _near(motion), _STOPS * motion.usual_speed
+    near, slow, way = _near(motion), _STOPS * motion.usual_speed, _WAY * motion.extent
     turns = _turns(motion, near)
     stops = [
         frame
@@ -362,11 +356,10 @@ def _find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
         stops.append(rest)
     touches: list[Touch] = []
     for stop in stops:
-        place = motion.path[stop]
-        if np.linalg.norm(place - motion.path[start]) <= _WAY * motion.extent:
+        if motion.distance(stop, start) <= way:
             continue
         last, previous_end = end if stop == rest else stop, touches[-1].end if touches else start
-        is_near = np.linalg.norm(place - motion.path[previous_end]) <= 2 * _WAY * motion.extent
+        is_near = motion.distance(stop, previous_end) <= 2 * way
         if touches and is_near and not _rises(motion, previous_end, stop):
             touches[-1] = Touch(touches[-1].start, last)
         else:
@@ -377,17 +370,14 @@ def _find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
 def _goes_back(motion: ArmMotion, frame: int) -> bool:
     """Tell whether the arm leaves a place to where it came from: within 60 degrees."""
     way = _WAY * motion.extent
-    away = np.linalg.norm(motion.path - motion.path[frame], axis=1) > way
-    before, after = np.flatnonzero(away[:frame]), frame + np.flatnonzero(away[frame:])
-    if not len(before) or not len(after):
-        return False
-    return bool(np.linalg.norm(motion.path[before[-1]] - motion.path[after[0]]) < way)
+    far = np.flatnonzero(motion.away(0, len(motion), frame) > way)
+    before, after = far[far < frame], far[far > frame]
+    return bool(len(before) and len(after)) and motion.distance(before[-1], after[0]) < way
 
 
 def _works(motion: ArmMotion, start: int, end: int) -> bool:
     """Tell whether the hand goes some way from where it is at the thing."""
-    away = np.linalg.norm(motion.path[start:end] - motion.path[start], axis=1)
-    return bool(away.max(initial=0.0) > _WAY * motion.extent)
+    return bool(motion.away(start, end, start).max(initial=0.0) > _WAY * motion.extent)
 
 
 def _bends_at(frame: int, motion: ArmMotion) -> list[int]:
@@ -461,5 +451,4 @@ def _leaves(motion: ArmMotion, frame: int, end: int) -> bool:
     """Tell whether the arm goes up from a frame until `end`, more than along."""
     rises = motion.heights[frame:end] - motion.heights[frame]
     top = frame + int((rises >= 0.9 * rises.max()).argmax())
-    way = float(np.linalg.norm(motion.path[top] - motion.path[frame]))
-    return bool(rises.max() > max(_RISEN * motion.height_range, 0.5 * way))
+    return bool(rises.max() > max(_RISEN * motion.height_range, 0.5 * motion.distance(top, frame)))

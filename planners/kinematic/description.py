@@ -10,9 +10,10 @@ from typing import Literal
 
 import numpy as np
 
-from goalreel.planners.kinematic.layout import Layout, check_recording
+from goalreel.planners.kinematic.layout import Layout, check_recording, names_of, values_of
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
 from goalreel.planners.kinematic.robot import find_layout
+from goalreel.planners.kinematic.signals import Curve
 from goalreel.types import MotionPhase, Recording, Segment
 
 _MOVED, _UP = 0.05, 0.1  # shares of the arm's extent, and of the height's range, that count as a movement
@@ -23,17 +24,13 @@ class MotionDescription:
     """Describes the segments of one episode, under a complete layout (`layout.find_layout`)."""
 
     def __init__(self, recording: Recording, layout: Layout) -> None:
-        body, names = recording.state, recording.state_names
-        if not body.shape[1]:
-            body, names = recording.action, recording.action_names
-        self._body = body
-        self._names = names if len(names) == body.shape[1] else [f"[{i}]" for i in range(body.shape[1])]
+        self._body = values_of(recording, "body")
+        self._names = names_of(recording, "body") or [f"[{i}]" for i in range(self._body.shape[1])]
         self._hands = [(hand, read_motion(recording, hand)) for hand in layout.hands]
 
     def motion(self, segment: Segment) -> str:
         """Describe how the robot moves."""
-        parts = [", ".join(_moves(hand, m, segment, self._side(hand))) for hand, m in self._hands]
-        return "; ".join(parts)
+        return "; ".join(", ".join(_moves(hand, m, segment, self._side(hand))) for hand, m in self._hands)
 
     def pose(self, segment: Segment) -> str:
         """Describe where the robot is at the last frame."""
@@ -61,47 +58,43 @@ class MotionDescription:
 
 def _moves(hand: Layout, motion: ArmMotion, segment: Segment, side: str) -> Iterator[str]:
     path = motion.path[segment.start : segment.end]
-    extent = float(np.linalg.norm(np.ptp(path, axis=0))) if path.shape[1] else 0.0
-    way = path[-1] - path[0]
-    if extent <= _MOVED * motion.extent:
+    if not _moved(path, motion):
         yield f"the {side}arm rests"
     elif motion.height is None or hand.vertical not in hand.position:
         yield f"the {side}arm moves"
     else:
         rise = float(motion.height[segment.end - 1] - motion.height[segment.start])
-        flat = np.delete(way, hand.position.index(hand.vertical))
-        ways = [f"{'up' if rise > 0 else 'down'} by {abs(rise):.3g}"] if _rises(motion, rise) else []
+        flat = np.delete(path[-1] - path[0], hand.position.index(hand.vertical))
+        is_rise = abs(rise) > _UP * motion.height_range
+        ways = [f"{'up' if rise > 0 else 'down'} by {abs(rise):.3g}"] if is_rise else []
         if (sideways := float(np.linalg.norm(flat))) > _MOVED * motion.extent:
             ways.append(f"sideways by {sideways:.3g}")
         yield f"the {side}arm moves {' and '.join(ways) or 'and comes back'}"
     if motion.closed is not None and hand.closed:
-        yield f"the {side}hand {_hand(motion, segment)}"
+        yield f"the {side}hand {_hand(motion, motion.closed, segment)}"
 
 
-def _rises(motion: ArmMotion, rise: float) -> bool:
-    return motion.height is not None and abs(rise) > _UP * float(np.ptp(motion.height))
+def _moved(path: Curve, motion: ArmMotion) -> bool:
+    """Tell whether the arm has moved on part of its path."""
+    return len(path) > 0 and bool(np.linalg.norm(np.ptp(path, axis=0)) > _MOVED * motion.extent)
 
 
-def _hand(motion: ArmMotion, segment: Segment) -> str:
+def _hand(motion: ArmMotion, closure: Curve, segment: Segment) -> str:
     """Describe the hand: each closing and opening in turn, else how it stays."""
     events = [(c.contact, "closes") for c in motion.cycles]
     events += [(c.let_go, "opens") for c in motion.cycles if c.let_go is not None]
-    event_names = [word for frame, word in sorted(events) if segment.start <= frame < segment.end]
-    if event_names:
-        return ", then ".join(event_names)
+    words = [word for frame, word in sorted(events) if segment.start <= frame < segment.end]
     is_holding = any(motion.holds(cycle, segment.start) for cycle in motion.cycles)
-    assert motion.closed is not None
-    closed = is_holding or bool(np.median(motion.closed[segment.start : segment.end]) > _OPEN)
-    return "stays closed" if closed else "stays open"
+    is_closed = is_holding or np.median(closure[segment.start : segment.end]) > _OPEN
+    return ", then ".join(words) or ("stays closed" if is_closed else "stays open")
 
 
 CLOSES, OPENS = "the hand closes", "the hand opens"
-_MOVES = "the arm moves with the hand {}"
-_RESTS = "the arm rests with the hand {}"
+_ARM = "the arm {} with the hand {}"
 HAND_MOTIONS = frozenset(
-    (CLOSES, OPENS, *(text.format(hand) for text in (_MOVES, _RESTS) for hand in ("open", "closed")))
+    (CLOSES, OPENS, *(_ARM.format(does, hand) for does in ("moves", "rests") for hand in ("open", "closed")))
 )
-"""Every name of such a phase."""
+"""Every name of a phase of the hand."""
 
 
 def hand_phases(motion: ArmMotion) -> list[MotionPhase]:
@@ -111,35 +104,33 @@ def hand_phases(motion: ArmMotion) -> list[MotionPhase]:
     """
     if motion.closed is None or not motion.cycles or motion.handovers:
         return []
-    minimum = min(float(motion.closed[c.contact : c.release].min()) for c in motion.cycles)
     return [
         MotionPhase(name=name, segment=Segment(start=start, end=end))
-        for name, start, end in _spans(motion, minimum)
+        for name, start, end in _spans(motion, motion.closed)
         if end > start
     ]
 
 
-def _spans(motion: ArmMotion, minimum: float) -> Iterator[tuple[str, int, int]]:
-    """(name, first frame, end); a hand closed by less than `minimum` holds nothing."""
-    assert motion.closed is not None
+def _spans(motion: ArmMotion, closure: Curve) -> Iterator[tuple[str, int, int]]:
+    """(name, first frame, end); a hand less closed than in every grasp holds nothing."""
+    least = min(float(motion.closure(cycle).min()) for cycle in motion.cycles)
+
+    def arm(start: int, end: int, hand: str) -> tuple[str, int, int]:
+        does = "moves" if _moved(motion.path[start : end + 1], motion) else "rests"
+        return _ARM.format(does, hand), start, end
+
     n, free = len(motion), 0
     for cycle in motion.cycles:
         grasp, contact = max(free, cycle.grasp), max(free, cycle.contact)
-        if motion.closed[free:grasp].max(initial=0.0) < minimum:
-            yield _arm(motion, free, grasp, "open"), free, grasp
+        if closure[free:grasp].max(initial=0.0) < least:
+            yield arm(free, grasp, "open")
         yield CLOSES, grasp, contact
         release = motion.release(cycle)
-        yield _arm(motion, contact, release, "closed"), contact, release
-        free = n if cycle.free is None else cycle.free
+        yield arm(contact, release, "closed")
+        free = motion.free(cycle)
         yield OPENS, release, free
-    if motion.closed[free:].max(initial=0.0) < minimum:
-        yield _arm(motion, free, n, "open"), free, n
-
-
-def _arm(motion: ArmMotion, start: int, end: int, hand: str) -> str:
-    span = motion.path[start : end + 1]
-    travel = float(np.linalg.norm(np.ptp(span, axis=0))) if len(span) else 0.0
-    return (_MOVES if travel > _MOVED * motion.extent else _RESTS).format(hand)
+    if closure[free:].max(initial=0.0) < least:
+        yield arm(free, n, "open")
 
 
 type Cue = Literal["closed", "opened", "still", "slow"]
@@ -163,21 +154,16 @@ def proposals(recording: Recording, layout: Layout | None = None) -> tuple[Propo
     """
     check_recording(recording)
     motion = read_arms(recording, find_layout(recording, layout))
-    cues: dict[int, Cue] = {}
-    for proposal in _cues(motion):
-        cues.setdefault(proposal.frame, proposal.cue)
+    opened = [f for c in motion.cycles for f in (c.release, c.let_go) if f is not None]
+    opened += [handover.at for handover in motion.handovers]
+    every: list[tuple[Cue, list[int]]] = [
+        ("slow", _slow(motion)),
+        ("still", [(start + end) // 2 for start, end in motion.pauses()]),
+        ("opened", opened),
+        ("closed", [cycle.contact for cycle in motion.cycles]),
+    ]
+    cues = {frame: cue for cue, frames in every for frame in frames}  # the surest one of a frame is last
     return tuple(Proposal(frame, cues[frame]) for frame in sorted(cues) if 0 < frame < len(motion))
-
-
-def _cues(motion: ArmMotion) -> Iterator[Proposal]:
-    """The surest cues first."""
-    for cycle in motion.cycles:
-        yield Proposal(cycle.contact, "closed")
-    for cycle in motion.cycles:
-        yield from (Proposal(f, "opened") for f in (cycle.release, cycle.let_go) if f is not None)
-    yield from (Proposal(handover.at, "opened") for handover in motion.handovers)
-    yield from (Proposal((a + b) // 2, "still") for a, b in motion.pauses())
-    yield from (Proposal(frame, "slow") for frame in _slow(motion))
 
 
 def _slow(motion: ArmMotion) -> list[int]:

@@ -19,20 +19,20 @@ _PAIRS = words(
     "chopsticks earphones grapes"
 )
 """Nouns in the plural of which a hand may take all at once."""
-
+_PLACELESS = ("put ", "drop ", "pick up ")  # without a place, the thing may stay where it was
 # Shares of the arm's extent:
 _AT_HOME = 0.15  # the arm is back where the recording begins
 _AGAIN = 0.1  # an object is taken again where it was set down
 _SAME_PLACE = 0.03  # a thing is where it was taken
 _ELSEWHERE = 0.2  # a thing is not where the hand let go of it
 # Other shares:
-_UPRIGHT = 0.5
-"""The least way up or down of a hand that takes a thing there, by its way sideways; and the reverse."""
+_UPRIGHT = (
+    0.5  # the least way up or down of a hand that takes a thing there, by its way sideways; and reverse
+)
 _DRAG = 0.15  # the greatest rise, by the height's range, with a thing that goes along what it lies on
 _STANDS = 0.4  # the arm rests below it, by its usual speed
 _WORKS_S = 1.5  # seconds for which a hand works with a tool, at least
 _AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's range
-
 
 _SLIPPED = "the object slipped and was grasped again: nothing shows that it stays where it was put"
 _AT_ONCE = "two hands hold something at once, and the words do not say which does what"
@@ -146,18 +146,17 @@ def _brings_something(first: Cycle, motion: ArmMotion) -> bool:
     It opens away from where it begins and from its grasp: down there or, where no height is known, with an
     arm that rests, and about as closed as in that grasp.
     """
-    if motion.closed is None:
-        return False
     hold = float(np.median(motion.closure(first)))
+    assert motion.closed is not None
     opens = int((motion.closed < hold / 2).argmax())
     if motion.closed[0] < hold / 2 or not 0 < opens < first.grasp:
         return False
     if motion.height is None:
-        rests = motion.speed[opens] < _STANDS * np.percentile(motion.speed, 80)
+        rests = motion.speed[opens] < _STANDS * motion.usual_speed
         sets_down = rests and abs(float(motion.closed[0]) - hold) <= _AS_CLOSED
     else:
-        sets_down = motion.height[opens] < motion.height.min() + np.ptp(motion.height) / 3
-    away = min(float(np.linalg.norm(motion.path[opens] - motion.path[at])) for at in (0, first.grasp))
+        sets_down = motion.height[opens] < motion.height.min() + motion.height_range / 3
+    away = min(motion.distance(opens, at) for at in (0, first.grasp))
     return bool(sets_down) and away > _AT_HOME * motion.extent
 
 
@@ -169,19 +168,19 @@ def direction_warnings(
     There is a contact for each clause. Without a height nothing is said.
     """
     for clause, contact in zip(clauses, contacts, strict=False):
-        start = contact.start if isinstance(contact, Touch) else contact.contact
-        end = contact.end if isinstance(contact, Touch) else contact.release
+        if isinstance(contact, Touch):
+            start, end = contact.start, contact.end
+        else:
+            start, end = contact.contact, motion.release(contact)
         if not clause.way or motion.height is None or start is None:
             continue
-        span = slice(start, max(start + 1, len(motion) if end is None else end))
+        span = slice(start, max(start + 1, end))
         rise = (motion.height[span] - motion.height[start]) * (-1 if clause.way == "down" else 1)
         away = motion.path[span] - motion.path[start]
         sideways = np.sqrt(np.maximum((away**2).sum(axis=1) - rise**2, 0)).max()
-        if clause.way == "sideways":
-            is_shown = sideways >= _UPRIGHT * np.abs(rise).max()
-        else:
-            is_shown = rise.max() >= _UPRIGHT * sideways
-        if clause.way == "sideways" and isinstance(contact, Cycle) and not motion.drags(contact, _DRAG):
+        along = clause.way == "sideways"
+        is_shown = sideways >= _UPRIGHT * np.abs(rise).max() if along else rise.max() >= _UPRIGHT * sideways
+        if along and isinstance(contact, Cycle) and not motion.drags(contact, _DRAG):
             yield f'the hand lifts the thing, and the words say "{clause.name}"'
         elif not is_shown:
             yield f'the hand does not go {clause.way} with the thing, and the words say "{clause.name}"'
@@ -193,9 +192,8 @@ def place_warnings(parts: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[s
     grasped = [part for part in parts if part.cycles]
     for part in grasped:
         clause, first, last = part.clause, part.cycles[0], part.cycles[-1]
-        has_place = clause.kind in ("put", "many") and bool(
-            clause.name.partition(clause.object)[2]
-            or not clause.name.startswith(("put ", "drop ", "pick up "))
+        has_place = clause.kind in ("put", "many") and (
+            clause.name.partition(clause.object)[2] or not clause.name.startswith(_PLACELESS)
         )
         if clause.kind == "pick" and all(map(motion.drags, part.cycles)):
             yield f'the hand does not rise with the thing, and the words say "{clause.name}"'
@@ -215,8 +213,7 @@ def _loses(first: Cycle, second: Cycle, motion: ArmMotion) -> bool:
     is_lost = motion.height is None or in_the_air(first, motion)
     if not is_lost or motion.drives_between(first.contact, second.contact):
         return False
-    away = np.linalg.norm(motion.path[second.contact] - motion.path[first.contact])
-    return bool(away < _SAME_PLACE * motion.extent)
+    return motion.distance(second.contact, first.contact) < _SAME_PLACE * motion.extent
 
 
 def late_warnings(

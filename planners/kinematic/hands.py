@@ -8,28 +8,35 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.planners.kinematic.layout import Confidence, Finding, Layout, names_of, values_of, written
+from goalreel.planners.kinematic.layout import (
+    Confidence,
+    Finding,
+    Layout,
+    body_of,
+    finding,
+    names_of,
+    values_of,
+    written,
+)
 from goalreel.planners.kinematic.roles import find_speeds, is_of_arm, named_hands, side_of
 from goalreel.planners.kinematic.signals import hand_signal, moves, smooth, two_levels, unwrap
 from goalreel.types import Recording
 
-_TWO_LEVELS, _BRIEF = 0.6, 0.15
-"""A number with less of its variance in two levels, that moves in more of the frames, is no gripper."""
-_LIKE, _VERY_LIKE = 0.6, 0.9
-"""Likeness from which a number may be a gripper, and from which it is one: 0.90 is the most of joints."""
-_RIVAL, _BEATS, _NEAR = 0.75, 0.3, 0.15
-"""Likeness of a number that contradicts a name, its lead over what is named, and that of any other."""
+_TWO_LEVELS, _BRIEF = 0.6, 0.15  # less of its variance in two levels, moving in more frames: no gripper
+_LIKE, _VERY_LIKE = (
+    0.6,
+    0.9,
+)  # likeness of what may be a gripper, and of what is one: joints have 0.90 at most
+_RIVAL = 0.75  # likeness of a number that contradicts a name
+_BEATS, _NEAR = 0.3, 0.15  # its lead over what is named, and that of any other
 _JOINTS = 6  # joints and gripper of an arm without names, at least
+# A robot type and the numbers of each arm, its gripper's last: a proposal that the numbers must bear out.
 _ARMS = ((r"so_?-?10[01]|so_follower|koch|omx", 6), (r"aloha", 7))
-"""A robot type and the numbers of each arm, its gripper's last: a proposal that the numbers must bear out."""
 _SECOND_HAND = 1 / 3  # a second hand moves by at least this share of the one that moves most
-_TOGETHER, _APART = 0.95, 0.8
-"""Correlation from which two dimensions are fingers of one hand, and below which hands of two arms."""
-_RARELY, _EXACTLY = 0.05, 0.005
-"""Share of the frames, or of its range, by which a command may miss open and closed, and of its range by
-which it mostly does: an angle that wraps around misses its ends by 0.014."""
-_FOLLOWS, _AFTER_S = 0.6, 1.2
-"""Share of a hand's movement in the seconds after its commands; joints have 0.45 where no hand follows."""
+_TOGETHER, _APART = 0.95, 0.8  # correlation of the fingers of one hand at least, and of two hands at most
+_RARELY = 0.05  # share of the frames in which, or of its range by which, a command may miss open and closed
+_EXACTLY = 0.005  # share of its range by which it mostly does: an angle that wraps around misses by 0.014
+_FOLLOWS, _AFTER_S = 0.6, 1.2  # share of its movement that a hand makes so soon after commands; joints 0.45
 _LOOKED = 50  # episodes that are looked at
 _ENOUGH = 3  # episodes that contradict a name
 _SHOWN = 5  # numbers offered as the gripper
@@ -90,7 +97,7 @@ def looks(
     if others is None:
         others = {i for i, name in enumerate(names_of(recordings[0], source)) if is_of_arm(name)}
     others = {*others, *(hint.base if hint.base_source == source else ())}
-    if values_of(recordings[0], source) is values_of(recordings[0], "body"):
+    if source == body_of(recordings[0]):
         others |= find_speeds(recordings)
     dims = [i for i in range(values[0].shape[1]) if i not in others]
     return {i: _look([v[:, i] for v in values], recordings[0].fps) for i in dims}
@@ -101,7 +108,7 @@ def _look(curves: Sequence[NDArray[np.floating]], fps: float) -> Look:
     if not moving:
         return Look()
     levels = float(np.mean([two_levels(c) for c in moving])) if 3 * len(moving) >= len(curves) else 0.0
-    speeds = [np.abs(np.diff(smooth(curve, round(0.2 * fps)))) for curve in moving]
+    speeds = [np.abs(np.diff(smooth(curve, fps))) for curve in moving]
     return Look(levels, float(np.mean([(speed > speed.max() / 4).mean() for speed in speeds])))
 
 
@@ -178,7 +185,7 @@ def _tested(recordings: Sequence[Recording], hands: Sequence[Hand]) -> list[Hand
                 reason = f"{reason}, as number {rivals[0]} of the {source} does"
                 answers = _answers(source, [[h.layout.gripper for h in hands], *([(i,)] for i in rivals)])
                 if best >= _RIVAL:
-                    return unknown_gripper(reason, answers)
+                    return finding("gripper", None, "unknown", reason, answers)
         is_sure = reason == hand.reason
         tested.append(
             replace(hand, confidence="certain" if is_sure else "likely", reason=reason, answers=answers)
@@ -206,11 +213,6 @@ def _answers(
     where = "" if source == "state" else ",source=action"
     options = [f"gripper={'/'.join(map(written, hands))}{where}" for hands in proposed if hands]
     return (*[*dict.fromkeys([*options[:1], *more, *options[1:]])][:_SHOWN], "gripper=none")
-
-
-def unknown_gripper(reason: str, answers: tuple[str, ...]) -> Finding:
-    """Ask where it is not known which number is the gripper."""
-    return Finding(field="gripper", value=None, confidence="unknown", reason=reason, answers=answers)
 
 
 def _moving_hands(
@@ -268,7 +270,8 @@ def _moving_hands(
         more[:2],
     )
     if not chosen:
-        return unknown_gripper(_NO_LEVELS.format(robot_type) if is_type else _NO_NAME, answers)
+        reason = _NO_LEVELS.format(robot_type) if is_type else _NO_NAME
+        return finding("gripper", None, "unknown", reason, answers)
     is_clear = all(seen[i].likeness >= _VERY_LIKE for i in chosen)
     reason = f"{'the last of an arm, and ' if own else ''}goes between two levels in {sample}"
     return taken(source, chosen, reason, () if is_clear or is_type else answers)
@@ -355,7 +358,7 @@ def _follower(
         for frame in np.flatnonzero(np.diff(command)).tolist():
             after[max(0, frame - round(0.3 * fps)) : frame + 2 + round(_AFTER_S * fps)] = True
         places = unwrap(v[:, dims])
-        steps = np.abs(np.diff(smooth(places, round(0.2 * fps)), axis=0)) * [moves(p) for p in places.T]
+        steps = np.abs(np.diff(smooth(places, fps), axis=0)) * [moves(p) for p in places.T]
         moved, soon = moved + steps.sum(axis=0), soon + steps[after[1:]].sum(axis=0)
     share = soon / np.maximum(moved, 1e-9)
     best = int(share.argmax())

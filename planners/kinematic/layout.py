@@ -11,6 +11,7 @@ from goalreel.errors import InputError
 from goalreel.types import Recording
 
 type Confidence = Literal["given", "certain", "likely", "unknown"]
+_INDICES = ("gripper", "position", "base", "summed")
 _WRITTEN = (
     "gripper",
     "position",
@@ -22,7 +23,6 @@ _WRITTEN = (
     "base_source",
     "summed",
 )
-_INDICES = ("gripper", "position", "base", "summed")
 
 
 class Unsegmentable(ValueError):
@@ -52,6 +52,14 @@ class Finding(BaseModel):
         return f"{self.found} ({self.confidence}): {self.reason}"
 
 
+def finding(
+    field: str, value: object, confidence: Confidence, reason: str, answers: tuple[str, ...] = ()
+) -> Finding:
+    """A finding of a layout's value, which it has as `--layout` writes it."""
+    text = written(value) or None
+    return Finding(field=field, value=text, confidence=confidence, reason=reason, answers=answers)
+
+
 class Layout(BaseModel):
     """Dimensions by index. An empty or None field is found automatically (`robot.infer_robot`).
 
@@ -66,8 +74,7 @@ class Layout(BaseModel):
     gripper: tuple[NonNegativeInt, ...] = ()
     """Dimensions of `source`: one, or all the finger joints of one hand."""
     position: tuple[NonNegativeInt, ...] = ()
-    """Dimensions of `observation.state`, or of `action` without one: the end-effector in metres, or arm
-    joints."""
+    """Dimensions of the body (`body_of`): the end-effector in metres, or arm joints."""
     vertical: NonNegativeInt | None = None
     """The dimension that grows upwards, when there is one."""
     closed: Literal["low", "high"] | None = None
@@ -85,7 +92,7 @@ class Layout(BaseModel):
     base_source: Literal["state", "action"] = "state"
     """The feature that holds the base."""
     summed: tuple[NonNegativeInt, ...] = ()
-    """Dimensions of the state, or of the action without one, that hold changes or speeds, not places."""
+    """Dimensions of the body that hold changes or speeds, not places."""
     side: Literal["left", "right"] | None = None
     """Which hand it is, where the names tell."""
     other: "Layout | None" = None
@@ -99,6 +106,11 @@ class Layout(BaseModel):
     def hands(self) -> "tuple[Layout, ...]":
         """Each hand: this one, and `other`."""
         return (self, *(self.other.hands if self.other else ()))
+
+    def with_all(self, **fields: object) -> "Layout":
+        """The layout with these fields of each hand."""
+        other = self.other.with_all(**fields) if self.other else None
+        return self.model_copy(update={**fields, "other": other})
 
     @classmethod
     def parse(cls, text: str) -> Self:
@@ -123,15 +135,14 @@ class Layout(BaseModel):
                 for hand, part in zip(hands, (first, second if slash else first), strict=True):
                     if part or not slash:
                         hand[key] = _indices(part) if key in _INDICES else part
-            layout = cls.model_validate(hands[0])
-            second = cls.model_validate(hands[1])
+            layout, other = map(cls.model_validate, hands)
         except ValueError as e:
             raise InputError(
                 f"layout {text!r} cannot be read: write it like "
                 "'gripper=6,position=0:3,vertical=2,closed=high,source=state', or for two hands "
                 "'gripper=6/13,closed=low', with other features 'state=NAME,action=NAME'"
             ) from e
-        return layout.model_copy(update={"other": second}) if second.gripper != layout.gripper else layout
+        return layout.model_copy(update={"other": other}) if other.gripper != layout.gripper else layout
 
     def __str__(self) -> str:
         """The text that `parse` reads, but for what is open."""
@@ -206,11 +217,15 @@ def check_recording(recording: Recording) -> None:
             )
 
 
+def body_of(recording: Recording) -> Literal["state", "action"]:
+    """The feature that tells where the arm is: the state, or the action without one."""
+    return "state" if recording.state.shape[1] else "action"
+
+
 def values_of(recording: Recording, source: str) -> NDArray[np.float32]:
-    """The numbers of the state, the action, or the `body`: the state, or the action without one."""
-    if source == "state" or (source == "body" and recording.state.shape[1]):
-        return recording.state
-    return recording.action
+    """The numbers of the `state`, the `action`, or the `body` (`body_of`)."""
+    source = body_of(recording) if source == "body" else source
+    return recording.state if source == "state" else recording.action
 
 
 @dataclass(frozen=True)
@@ -239,6 +254,7 @@ def as_places(recording: Recording, layout: Layout) -> Recording:
 
 def names_of(recording: Recording, source: str) -> tuple[str, ...]:
     """The names of their dimensions; nothing where a dataset does not name each."""
+    source = body_of(recording) if source == "body" else source
     names = recording.state_names if source == "state" else recording.action_names
     return names if len(names) == values_of(recording, source).shape[1] else ()
 

@@ -37,15 +37,13 @@ _LOW = 0.05  # a hand that rises less stays low
 _SLOW = 0.4  # the arm stands below this share of its speed
 _STANDS = 0.15  # the same of an arm that waits
 _STRAIN = 0.5  # something holds an arm back that stands and is told to go on by this share of the command
-_IN_THE_WAY, _CLEARLY = 0.3, 5.0
-"""A step misses this share of itself, and so many usual misses, where something is in the way."""
+_IN_THE_WAY, _CLEARLY = 0.3, 5.0  # a step that meets something misses by this, and by so many usual misses
 _ALONE_S = 0.5  # seconds for which a hand holds alone, at least, what it has taken from the other
 _SETTLES_S = 1.0  # seconds of a recording before which is not known how the arm was told to move
 # Of a mobile base:
 _TRAVEL = 0.05  # metres or radians that a drive covers, at least
 _LEAST_S, _GAP_S = 1.0, 0.5  # seconds that a drive takes, at least, and seconds that part two drives
-_DRIVES, _ARM_STANDS = 0.15, 0.2
-"""Shares of the greatest speed above which a base drives, and below which an arm stands."""
+_DRIVES, _ARM_STANDS = 0.15, 0.2  # shares of the greatest speed: a base drives above, an arm stands below
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +117,21 @@ class ArmMotion:
         """The frame at which a hand is halfway open, or the end."""
         return len(self) if cycle.let_go is None else cycle.let_go
 
+    def free(self, cycle: Cycle) -> int:
+        """The frame at which a hand is open again, or the end."""
+        return len(self) if cycle.free is None else cycle.free
+
+    def distance(self, first: int, second: int) -> float:
+        """The distance of the arm's places in two frames."""
+        return float(np.linalg.norm(self.path[first] - self.path[second]))
+
+    def away(self, start: int, end: int, origin: int) -> Curve:
+        """The distance of the arm, in each of [start, end), from where it is at `origin`."""
+        return np.linalg.norm(self.path[start:end] - self.path[origin], axis=1)
+
     def carry_distance(self, cycle: Cycle) -> float:
         """The greatest distance of the arm from the place of the grasp, before the release."""
-        away = self.path[cycle.grasp : self.release(cycle)] - self.path[cycle.grasp]
-        return float(np.linalg.norm(away, axis=1).max(initial=0.0))
+        return float(self.away(cycle.grasp, self.release(cycle), cycle.grasp).max(initial=0.0))
 
     def failed(self, cycle: Cycle) -> bool:
         """Tell whether a grasp carried nothing, or hardly anything in a second: it slipped or held air."""
@@ -138,27 +147,22 @@ class ArmMotion:
 
     def closure(self, cycle: Cycle) -> Curve:
         """Closure of the hand from contact to release, 0-1; never empty."""
-        if self.closed is None:
-            raise ValueError("no hand, no cycle")
+        assert self.closed is not None
         return self.closed[cycle.contact : cycle.release]
 
     def holds(self, cycle: Cycle, frame: int) -> bool:
         """Tell whether this grasp keeps the hand from being open at a frame."""
-        return cycle.grasp <= frame < (len(self) if cycle.free is None else cycle.free)
+        return cycle.grasp <= frame < self.free(cycle)
 
     def between(self, first: Cycle, second: Cycle) -> int:
         """The first frame that belongs to the second grasp; the retreat before it belongs to the first."""
         return self.retreat_end(first.grasp if first.free is None else first.free, second.grasp)
 
     def apart(self, first: Cycle, second: Cycle) -> float:
-        """Distance from a release to the next grasp: small when the same object is grasped again.
-
-        Infinite where the base drives between them.
-        """
+        """Distance from a release to the next grasp; infinite where the base drives between them."""
         release = min(self.release(first), len(self) - 1)
-        if self.drives_between(release, second.grasp):
-            return float("inf")
-        return float(np.linalg.norm(self.path[second.grasp] - self.path[release]))
+        drives = self.drives_between(release, second.grasp)
+        return float("inf") if drives else self.distance(second.grasp, release)
 
     def lets_go_at(self, cycle: Cycle, taken: Cycle, near: float) -> bool:
         """Tell whether the hand opens within `near` of where it closed in `taken`, before or after."""
@@ -166,14 +170,12 @@ class ArmMotion:
             return False
         if self.drives_between(*sorted((cycle.release, taken.contact))):
             return False
-        away = self.path[cycle.release : cycle.let_go + 1] - self.path[taken.contact]
-        return bool(np.linalg.norm(away, axis=1).min() < near)
+        return bool(self.away(cycle.release, cycle.let_go + 1, taken.contact).min() < near)
 
     def _stop(self, cycle: Cycle) -> int:
-        """The frame, no earlier than the contact, at which an arm that closes its hand on the way stops.
+        """The frame at which an arm that closes its hand on the way first stands, or turns from down to up.
 
-        That is where it first stands, or turns from down to up; the contact itself where it stood
-        while the hand closed, and did not go down in the next second.
+        It is the contact itself where it stood while the hand closed, and did not go down in the next second.
         """
         slow = self.speed < _SLOW * self.usual_speed
         slow[: int(slow.argmin())] = False  # before it sets out
@@ -196,11 +198,10 @@ class ArmMotion:
 
     def goes_on(self, cycle: Cycle) -> int | None:
         """The frame at which the arm surely goes on with what a grasp holds: it rises or, if not, is away."""
-        stop = min(self._stop(cycle), len(self) - 1)
-        away = np.linalg.norm(self.path[stop : self.release(cycle)] - self.path[stop], axis=1)
-        left = away > _CARRY * self.extent
+        stop, release = min(self._stop(cycle), len(self) - 1), self.release(cycle)
+        left = self.away(stop, release, stop) > _CARRY * self.extent
         if self.height is not None:
-            heights = self.height[stop : self.release(cycle)]
+            heights = self.height[stop:release]
             risen = heights - np.minimum.accumulate(heights) > _LOW * self.height_range
             left = risen if risen.any() else left
         return stop + int(left.argmax()) if left.any() else None
@@ -209,12 +210,11 @@ class ArmMotion:
         """Tell whether the arm goes on to another place after its hand has closed, and stops there first."""
         if cycle.contact >= len(self) - 1:
             return False
-        stop = min(self._stop(cycle), len(self) - 1)
-        return bool(np.linalg.norm(self.path[stop] - self.path[cycle.contact]) > _NEAR * self.extent)
+        return self.distance(min(self._stop(cycle), len(self) - 1), cycle.contact) > _NEAR * self.extent
 
     def stays(self, start: int, end: int) -> int:
         """The last frame of [start, end) at which the arm stands, before it leaves its place at `start`."""
-        away = np.linalg.norm(self.path[start:end] - self.path[start], axis=1) > _NEAR * self.extent
+        away = self.away(start, end, start) > _NEAR * self.extent
         leaves = start + int(away.argmax()) if away.any() else end
         stands = np.flatnonzero(self.speed[start:leaves] < _STANDS * self.usual_speed)
         return start + int(stands[-1]) if len(stands) else start
@@ -245,10 +245,7 @@ class ArmMotion:
         return start + int(above.argmax()) if above.any() else end
 
     def drags(self, cycle: Cycle, share: float = _LOW) -> bool:
-        """Tell whether the hand never rises before the release, by a share of the height's range.
-
-        False without a height.
-        """
+        """Tell whether the hand never rises before the release, by a share of a height that is known."""
         heights = self.heights[cycle.contact : cycle.release]
         return self.height is not None and bool(heights.max() - heights[0] <= share * self.height_range)
 
@@ -260,10 +257,7 @@ class ArmMotion:
         return bool(np.median(effort[start:]) > _STRAIN * np.percentile(effort, 80) > 0)
 
     def held_back(self, start: int = 0) -> int | None:
-        """The first frame from `start` on, and after a second, with something in the arm's way.
-
-        None where none is known.
-        """
+        """The first frame from `start` on, and after a second, with something known in the arm's way."""
         resistance = None if self.command is None else self.command.resistance(self.fps)
         if resistance is None:
             return None
@@ -276,7 +270,7 @@ class ArmMotion:
         rim = 0.5 * self.fps
         still = runs(self.speed < _STANDS * self.usual_speed)
         inner = [(a, b) for a, b in still if a > rim and b < len(self) - rim and b - a >= 0.3 * self.fps]
-        return sorted(inner, key=lambda s: (s[0] - s[1], s[0]))
+        return sorted(inner, key=lambda span: span[0] - span[1])
 
     def upright(self, start: int, end: int, *, last: bool) -> int:
         """The frame in [start, end) at which motion turns from sideways to vertical (`last`), or back."""
@@ -294,24 +288,24 @@ class ArmMotion:
 
 def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     """Compute an episode's motion under a complete layout (`robot.find_layout`)."""
-    recording = as_places(recording, layout)
-    body, width = values_of(recording, "body"), round(0.2 * recording.fps)
+    recording, fps = as_places(recording, layout), recording.fps
+    body = values_of(recording, "body")
     place = body[:, list(layout.position)]
-    path = smooth(unwrap(place), width)
+    path = smooth(unwrap(place), fps)
     path = _evened(path) if layout.vertical is None else path
     closed, grasps, commanded = None, (), False
     fingers = values_of(recording, layout.source)[:, list(layout.gripper)]
     signal = hand_signal(fingers) if layout.gripper else None
     if signal is not None and moves(signal):
-        closed = closure(fingers, recording.fps, layout.closed, layout.threshold)
+        closed = closure(fingers, fps, layout.closed, layout.threshold)
         commanded = has_two_values((signal - signal.min()) / np.ptp(signal))
-        grasps = cycles(closed, recording.fps, _hand_command(recording, layout, closed))
-    speed = arm_speed(path, recording.fps)
+        grasps = cycles(closed, fps, _hand_command(recording, layout, closed))
+    speed = arm_speed(path, fps)
     motion = ArmMotion(
-        fps=recording.fps,
+        fps=fps,
         path=path,
         speed=speed,
-        height=None if layout.vertical is None else smooth(body[:, layout.vertical], width),
+        height=None if layout.vertical is None else smooth(body[:, layout.vertical], fps),
         closed=closed,
         cycles=tuple(grasps),
         commanded=commanded,
@@ -335,8 +329,7 @@ def _hold(cycle: Cycle, motion: ArmMotion) -> Cycle:
 
     A hand that prepares itself goes on to the thing in between.
     """
-    if motion.closed is None:
-        return cycle
+    assert motion.closed is not None
     opened = np.flatnonzero(motion.closed[: cycle.grasp] <= _OPEN)
     start = int(opened[-1]) if len(opened) else cycle.grasp
     if cycle.grasp - start >= motion.fps / 3:
@@ -345,8 +338,7 @@ def _hold(cycle: Cycle, motion: ArmMotion) -> Cycle:
         slow = np.flatnonzero(speed[fastest:] < _STOPS * speed[fastest])
         if len(slow):  # else the hand closes ever faster
             stop = start + fastest + int(slow[0])
-            before, after = motion.path[cycle.grasp] - motion.path[[stop, cycle.contact]]
-            if np.linalg.norm(after) > np.linalg.norm(before):
+            if motion.distance(cycle.grasp, cycle.contact) > motion.distance(cycle.grasp, stop):
                 cycle = replace(cycle, grasp=start, contact=stop)
     if motion.height is None:
         return cycle
@@ -372,34 +364,31 @@ def _find_drives(recording: Recording, layout: Layout, arm_speed: Curve) -> list
     if not layout.base or len(recording.timestamps) < 2:
         return []
     values, names = values_of(recording, layout.base_source), names_of(recording, layout.base_source)
-    n, gap = len(values), round(_GAP_S * recording.fps)
-    drives = np.zeros(n, bool)
-    speeds: list[Curve] = []
-    for i in layout.base:
-        rate = is_rate(names[i]) if names else layout.base_source == "action"
-        speeds.append(_base_speed(values[:, i], rate, recording.fps))
-        drives |= speeds[-1] > _DRIVES * max(float(speeds[-1].max()), 1e-9)
+    n, fps = len(values), recording.fps
+    rates = [is_rate(names[i]) if names else layout.base_source == "action" for i in layout.base]
+    speeds = [_base_speed(values[:, i], rate, fps) for i, rate in zip(layout.base, rates, strict=True)]
+    drives = np.any([speed > _DRIVES * max(float(speed.max()), 1e-9) for speed in speeds], axis=0)
     drives &= arm_speed <= _ARM_STANDS * arm_speed.max()
-    spans: list[tuple[int, int]] = []
+    spans, gap = list[tuple[int, int]](), round(_GAP_S * fps)
     for start, end in runs(drives):
         if spans and start - spans[-1][1] < gap:
             start = spans.pop()[0]
         spans.append((start, end))
     spans = [(a if a >= gap else 0, b if n - b >= gap else n) for a, b in spans]
+    travels = [max(float(speed[a:b].sum()) / fps for speed in speeds) for a, b in spans]
     return [
         (a, b)
-        for a, b in spans
-        if b - a >= _LEAST_S * recording.fps
-        and max(float(speed[a:b].sum()) / recording.fps for speed in speeds) >= _TRAVEL
+        for (a, b), travel in zip(spans, travels, strict=True)
+        if b - a >= _LEAST_S * fps and travel >= _TRAVEL
     ]
 
 
 def _base_speed(values: NDArray[np.floating], rate: bool, fps: float) -> Curve:
     """The speed of one dimension, (n,); 0 throughout for noise."""
-    curve, width = values.astype(np.float64) if rate else unwrap(values), round(0.2 * fps)
+    curve = values.astype(np.float64) if rate else unwrap(values)
     if not moves(curve):
         return np.zeros(len(curve))
-    return np.abs(smooth(curve if rate else np.gradient(smooth(curve, width)) * fps, width))
+    return np.abs(smooth(curve if rate else np.gradient(smooth(curve, fps)) * fps, fps))
 
 
 def read_arms(recording: Recording, layout: Layout) -> ArmMotion:
@@ -457,12 +446,12 @@ def _takes_over(given: Cycle, giver: ArmMotion, taken: Cycle, taker: ArmMotion) 
     """Tell whether one hand takes what another one has carried: both stand until the first lets go."""
     if given.release is None or given.let_go is None or giver.failed(given) or taker.failed(taken):
         return False
-    carries = giver.path[given.contact : taken.grasp] - giver.path[given.contact]
+    carries = giver.away(given.contact, taken.grasp, given.contact).max(initial=0.0)
     both = slice(taken.contact, given.release + 1)
     return (
         giver is not taker
         and taken.contact <= given.let_go < taker.release(taken) - _ALONE_S * taker.fps
-        and bool(np.linalg.norm(carries, axis=1).max(initial=0.0) > _CARRY * giver.extent)
+        and bool(carries > _CARRY * giver.extent)
         and all(
             np.linalg.norm(np.ptp(arm.path[both], axis=0)) <= _NEAR * arm.extent
             for arm in (giver, taker)
@@ -474,11 +463,7 @@ def _takes_over(given: Cycle, giver: ArmMotion, taken: Cycle, taker: ArmMotion) 
 def _overlap(motions: Sequence[ArmMotion], handovers: Collection[tuple[Cycle, Cycle]]) -> bool:
     """Tell whether grasps of different hands overlap, but for `handovers` and for brief ones in vain."""
     grasps = [
-        [
-            cycle
-            for cycle in motion.cycles
-            if not motion.failed(cycle) or motion.release(cycle) - cycle.contact > motion.fps
-        ]
+        [c for c in motion.cycles if not motion.failed(c) or motion.release(c) - c.contact > motion.fps]
         for motion in motions
     ]
     return any(

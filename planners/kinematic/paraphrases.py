@@ -24,15 +24,14 @@ _RELATIONS = {
     "out of": ("from",),
 }
 _LEADS = ("", "please ")
+# Sides of a thing: one puts nothing into or on top of the left.
 _SIDE = re.compile(r" (?:left|right|side|top|bottom|middle|cent(?:er|re)|edge|corner|end)\b")
-"""Sides of a thing: one puts nothing into or on top of the left."""
 _PLAIN_WORDS = {word for text in (*VERBS, *RELATIONS) for word in text.split()} - {*RELEASES, "left", "right"}
 _OTHER_WORDS = (
     "a an the it them and then please first next now finally lastly last also after that afterwards followed "
     "you should can could would i we want need like your task is"
 )
-_LOSABLE = frozenset((*_PLAIN_WORDS, *_OTHER_WORDS.split()))
-"""Words that a rule may replace or leave out without another meaning."""
+_LOSABLE = frozenset((*_PLAIN_WORDS, *_OTHER_WORDS.split()))  # a rule may replace or leave them out
 _VERB = re.compile(rf"^(?:{'|'.join(sorted(_VERBS, key=len, reverse=True))})\b")
 _RELATION = re.compile(rf" ({'|'.join(sorted(_RELATIONS, key=len, reverse=True))}) (?!front\b|top\b)")
 

@@ -15,14 +15,16 @@ from goalreel.planners.kinematic.closed_end import (
     hold_level,
     read_trace,
 )
-from goalreel.planners.kinematic.hands import Hand, find_hands, looks, unknown_gripper
+from goalreel.planners.kinematic.hands import Hand, find_hands, looks
 from goalreel.planners.kinematic.layout import (
     Confidence,
     Finding,
     Layout,
     as_places,
+    body_of,
     check_layout,
     episodes_text,
+    finding,
     names_of,
     times_text,
     values_of,
@@ -40,11 +42,9 @@ from goalreel.planners.kinematic.roles import (
 from goalreel.planners.kinematic.signals import arm_moves, finger_leader, hand_signal, moves
 from goalreel.types import Recording
 
-SAMPLE = 200
-"""Episodes that `infer_robot` needs at most."""
+SAMPLE = 200  # episodes that `infer_robot` needs at most
 _TWO_LEVELS = 0.85  # share of its variance that two levels explain of a hand beside changes of an arm
-_ENOUGH, _CERTAIN = 2, 5
-"""The least lead of the evidence for a closed end, and its weight from which it is certain."""
+_ENOUGH, _CERTAIN = 2, 5  # the least lead of the evidence for a closed end, and a weight that is certain
 _FEW = 0.1  # share of the episodes up to which their commands may tell another end than those of the rest
 # Of the arm:
 _RISES = 0.1  # share of the height's range that a hand with a thing rises at least
@@ -101,18 +101,17 @@ def infer_robot(
         check_layout(recording, hint)
     if hint.complete:
         return Robot(layout=hint, findings=())
-    sample = (
-        f"{len(recordings)} of {sampled_from} episodes" if sampled_from else episodes_text(len(recordings))
-    )
+    count = len(recordings)
+    sample = f"{count} of {sampled_from} episodes" if sampled_from else episodes_text(count)
     hint, base = _find_base(recordings, hint, robot_type)
-    hint, sums = _find_sums(recordings, hint, sample)
+    hint, sums = _find_sums(recordings, hint)
     is_scaled = are_scaled(recordings)
     recordings = [as_places(recording, hint) for recording in recordings]
     base += sums
     hands = find_hands(recordings, hint, robot_type, sample)
     if isinstance(hands, Finding) or not hands:
         reason = f"no dimension is named so or goes between two levels in {sample}"
-        none = _finding("gripper", None, "given" if hint.handless else "likely", reason)
+        none = finding("gripper", None, "given" if hint.handless else "likely", reason)
         gripper = hands if isinstance(hands, Finding) else none
         layout, arm = _find_arm(recordings, hint, "", (), ())
         return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *arm, *base))
@@ -124,7 +123,7 @@ def infer_robot(
         (end,) = ends
         layouts = [layout.model_copy(update={"closed": end}) for layout in layouts]
         findings = [
-            _finding(f.field, end, "likely", f"as the other hand; {f.reason}")
+            finding(f.field, end, "likely", f"as the other hand; {f.reason}")
             if f.field.endswith("closed") and f.confidence == "unknown"
             else f
             for f in findings
@@ -133,7 +132,7 @@ def infer_robot(
     if unclear and any(f.confidence == "unknown" for f in findings):
         reason = f"perhaps {unclear.layout}: {unclear.reason}, as others do, and nothing tells its closed end"
         others = [f for f in findings if not f.field.endswith(("gripper", "closed"))]
-        findings = [unknown_gripper(reason, unclear.answers), *others]
+        findings = [finding("gripper", None, "unknown", reason, unclear.answers), *others]
     other = layouts[1] if len(layouts) > 1 else None
     return Robot(layout=layouts[0].model_copy(update={"other": other}), findings=(*findings, *base))
 
@@ -147,50 +146,37 @@ def find_layout(recording: Recording, hint: Layout | None = None) -> Layout:
     return infer_robot([recording], hint).layout
 
 
-def _finding(
-    field: str, value: object, confidence: Confidence, reason: str, answers: tuple[str, ...] = ()
-) -> Finding:
-    text = written(value) or None
-    return Finding(field=field, value=text, confidence=confidence, reason=reason, answers=answers)
-
-
 def _find_base(
     recordings: Sequence[Recording], layout: Layout, robot_type: str | None
 ) -> tuple[Layout, list[Finding]]:
     """Complete the mobile base; a robot without one has no finding."""
     if layout.base:
-        return layout, [_finding("base", layout.base, "given", "by --layout")]
+        return layout, [finding("base", layout.base, "given", "by --layout")]
     base, source, reason = find_base(recordings[0], robot_type)
     if not base:
         return layout, []
     drives = any(np.ptp(values_of(r, source)[:, list(base)], axis=0).any() for r in recordings)
     confidence: Confidence = "certain" if drives and reason.startswith("named") else "likely"
-    update: dict[str, object] = {"base": base, "base_source": source}
-    other = layout.other.model_copy(update=update) if layout.other else None
-    finding = _finding("base", base, confidence, f"{reason}, in {source}")
-    return layout.model_copy(update={**update, "other": other}), [finding]
+    found = finding("base", base, confidence, f"{reason}, in {source}")
+    return layout.with_all(base=base, base_source=source), [found]
 
 
-def _find_sums(recordings: Sequence[Recording], layout: Layout, sample: str) -> tuple[Layout, list[Finding]]:
+def _find_sums(recordings: Sequence[Recording], layout: Layout) -> tuple[Layout, list[Finding]]:
     """Complete the dimensions that are no places, and must be summed."""
     if layout.summed:
-        return layout, [_finding("summed", layout.summed, "given", "by --layout")]
+        return layout, [finding("summed", layout.summed, "given", "by --layout")]
     if layout.position:
         return layout, []
-    body = "state" if recordings[0].state.shape[1] else "action"
+    body = body_of(recordings[0])
     names, dims = names_of(recordings[0], body), values_of(recordings[0], body).shape[1]
     hands = [hand.gripper for hand in layout.hands if hand.source == body and hand.gripper]
-    hands += [
-        *named_hands(names, dims),
-        *([i] for i, look in looks(recordings, layout, body).items() if look.levels >= _TWO_LEVELS),
-    ]
+    hands += named_hands(names, dims)
+    hands += [[i] for i, look in looks(recordings, layout, body).items() if look.levels >= _TWO_LEVELS]
     summed = find_rates(recordings, hands, layout.base if layout.base_source == body else ())
     if not summed:
         return layout, []
     reason = f"the {body} holds changes or speeds, not places: all is near 0 whenever the arm stands"
-    other = layout.other.model_copy(update={"summed": summed}) if layout.other else None
-    finding = _finding("summed", summed, "likely", reason)
-    return layout.model_copy(update={"summed": summed, "other": other}), [finding]
+    return layout.with_all(summed=summed), [finding("summed", summed, "likely", reason)]
 
 
 def _infer_hand(
@@ -207,13 +193,9 @@ def _infer_hand(
     hand = layout.gripper
     if of.confidence != "given":
         layout = layout.model_copy(update={"gripper": _finger_joints(recordings, layout)})
-    gripper = _finding(f"{label}gripper", layout.gripper, of.confidence, of.reason)
-    other = [
-        i
-        for h in (other.layout for other in hands)
-        if h.source == layout.source and h.gripper[0] not in hand
-        for i in h.gripper
-    ]
+    gripper = finding(f"{label}gripper", layout.gripper, of.confidence, of.reason)
+    others = [h.layout.gripper for h in hands if h.layout.source == layout.source]
+    other = [i for dims in others if dims[0] not in hand for i in dims]
     layout, arm = _find_arm(recordings, layout, label, hand, other)
     traces = [read_trace(recording, layout) for recording in recordings]
     if is_scaled:
@@ -228,7 +210,7 @@ def _infer_hand(
         layout = layout.model_copy(update={"threshold": threshold})
         if threshold is not None:
             reason = "it also closes on nothing, far beyond what it holds"
-            findings.insert(2, _finding(f"{label}threshold", threshold, "likely", reason))
+            findings.insert(2, finding(f"{label}threshold", threshold, "likely", reason))
     return layout, findings
 
 
@@ -251,53 +233,61 @@ def _find_arm(
     recordings: Sequence[Recording], layout: Layout, label: str, hand: Sequence[int], other: Sequence[int]
 ) -> tuple[Layout, list[Finding]]:
     """Complete position and vertical axis; the dimensions of the `hand` are no arm, nor of the `other`."""
-    position, vertical, axis = layout.position, layout.vertical, "named z"
-    if position:
-        confidence, reason = "given", "by --layout"
-    else:
-        source = "state" if recordings[0].state.shape[1] else "action"
-        names, dims = names_of(recordings[0], source), values_of(recordings[0], source).shape[1]
-        dead = {i for i in range(dims) if not any(np.ptp(values_of(r, source)[:, i]) for r in recordings)}
-        names = tuple(_RATE.sub("", name) if i in layout.summed else name for i, name in enumerate(names))
-        of_hand = (hand, other) if layout.source == source else ((), ())
-        base = {*(layout.base if layout.base_source == source else ()), *find_speeds(recordings)}
-        position, named = find_position(names, dims, of_hand[0], base, of_hand[1])
-        if {*position} <= dead and len(dead) < dims:
-            position, named = find_position(names, dims, of_hand[0], base | dead, of_hand[1])
-        confidence: Confidence = "likely"
-        reason = "named x, y and z"
-        if named is None:
-            reason = "the arm's joints, by their names" if names else "all the rest"
-            are_numbered = len({re.sub(r"\d+", "", name) for name in names}) <= 1
-            if hand and are_numbered and (third := _find_height(recordings, layout, position)):
-                position, named = (third - 2, third - 1, third), third
-                reason, axis = "without names", "alone of all numbers"
-        vertical = named if vertical is None else vertical
-    place = _finding(f"{label}position", position, confidence, reason)
-    sure: Confidence = "certain" if axis == "named z" else "likely"
-    height = f"{label}vertical"
-    is_given = layout.vertical is not None
-    layout = layout.model_copy(update={"position": position, "vertical": vertical})
+    height, is_given = f"{label}vertical", layout.vertical is not None
+    place, axis = finding(f"{label}position", layout.position, "given", "by --layout"), "named z"
+    if not layout.position:
+        position, named, reason = _find_place(recordings, layout, hand, other)
+        if named is None and hand and (third := _find_height(recordings, layout, position)):
+            position, named = (third - 2, third - 1, third), third
+            reason, axis = "without names", "alone of all numbers"
+        place = finding(place.field, position, "likely", reason)
+        vertical = layout.vertical if is_given else named
+        layout = layout.model_copy(update={"position": position, "vertical": vertical})
     if is_given:
-        return layout, [place, _finding(height, vertical, "given", "by --layout")]
-    if vertical is None:
-        return layout, [place, _finding(height, None, "likely", _NO_HEIGHT)]
+        return layout, [place, finding(height, layout.vertical, "given", "by --layout")]
+    if layout.vertical is None:
+        return layout, [place, finding(height, None, "likely", _NO_HEIGHT)]
     ups, downs = _lifts(recordings, layout) if layout.gripper else (0, 0)
     if downs >= 3 and downs > 4 * ups:
         layout = layout.model_copy(update={"vertical": None})
-        return layout, [place, _finding(height, None, "likely", _DOWNWARDS)]
+        return layout, [place, finding(height, None, "likely", _DOWNWARDS)]
     if ups <= 4 * downs:
-        return layout, [place, _finding(height, vertical, "likely", axis)]
-    columns = [values_of(recording, "body")[:, list(position)] for recording in recordings]
-    if confidence == "likely" and not layout.summed and are_places(columns):
-        place = _finding(place.field, position, sure, f"{reason}, and z agrees")
+        return layout, [place, finding(height, layout.vertical, "likely", axis)]
+    sure: Confidence = "certain" if axis == "named z" else "likely"
+    columns = [values_of(recording, "body")[:, list(layout.position)] for recording in recordings]
+    if place.confidence == "likely" and not layout.summed and are_places(columns):
+        place = finding(place.field, layout.position, sure, f"{place.reason}, and z agrees")
     reason = f"{axis}, and it rises between taking and leaving a thing {times_text(ups)}"
-    return layout, [place, _finding(height, vertical, sure, reason)]
+    return layout, [place, finding(height, layout.vertical, sure, reason)]
+
+
+def _find_place(
+    recordings: Sequence[Recording], layout: Layout, hand: Sequence[int], other: Sequence[int]
+) -> tuple[tuple[int, ...], int | None, str]:
+    """The dimensions of the arm, the height among them, and why."""
+    source, names = body_of(recordings[0]), _place_names(recordings[0], layout)
+    dims = values_of(recordings[0], source).shape[1]
+    dead = {i for i in range(dims) if not any(np.ptp(values_of(r, source)[:, i]) for r in recordings)}
+    hand, other = (hand, other) if layout.source == source else ((), ())
+    base = {*(layout.base if layout.base_source == source else ()), *find_speeds(recordings)}
+    position, named = find_position(names, dims, hand, base, other)
+    if {*position} <= dead and len(dead) < dims:
+        position, named = find_position(names, dims, hand, base | dead, other)
+    by_name = "the arm's joints, by their names" if names else "all the rest"
+    return position, named, by_name if named is None else "named x, y and z"
+
+
+def _place_names(recording: Recording, layout: Layout) -> tuple[str, ...]:
+    """The names of the body's dimensions, of summed rates as if they were places."""
+    names = enumerate(names_of(recording, "body"))
+    return tuple(_RATE.sub("", name) if i in layout.summed else name for i, name in names)
 
 
 def _find_height(recordings: Sequence[Recording], layout: Layout, dims: Sequence[int]) -> int | None:
-    """The only one of `dims` that goes one way with a thing and back: with each lift several joints do, and
-    of a pose the height. It comes after x and y."""
+    """The only one of numbers without names, `dims`, that goes one way with a thing and back: with each lift
+    several joints do, and of a pose the height. It comes after x and y."""
+    if len({re.sub(r"\d+", "", name) for name in _place_names(recordings[0], layout)}) > 1:
+        return None
     some = recordings[:: -(-len(recordings) // _LOOKED)]
     ways = {
         i: _lifts(some, layout.model_copy(update={"position": (i - 2, i - 1, i), "vertical": i}))
@@ -321,7 +311,7 @@ def _lifts(recordings: Sequence[Recording], layout: Layout) -> tuple[int, int]:
         for start, end, _ in trace.level_spans():
             if trace.height is None or end == len(trace.hand):
                 continue
-            if not trace.is_away(start) or not trace.is_away(end):
+            if not (trace.is_away(start) and trace.is_away(end)):
                 continue
             heights = trace.height[start : end + 1]
             up = heights.max() - max(heights[0], heights[-1])
@@ -342,28 +332,27 @@ def _find_closed(
     """Weigh what speaks for either end of a gripper."""
     field = f"{label}closed"
     if layout.closed is not None:
-        return _finding(field, layout.closed, "given", "by --layout")
+        return finding(field, layout.closed, "given", "by --layout")
     if not any(moves(trace.hand) for trace in traces):
-        return _finding(field, None, "certain", f"it never moves in {sample}")
+        return finding(field, None, "certain", f"it never moves in {sample}")
     ends = episodes_by_end(traces)
     if min(ends.values()) > max(1, _FEW * sum(ends.values())):
         reason = (
             f"by their commands it closes at its low end in {episodes_text(ends['low'])} and at its high end "
             f"in {ends['high']}, as with two robots: annotate them apart, by --episodes"
         )
-        return _finding(field, None, "unknown", reason)
+        return finding(field, None, "unknown", reason)
     names = names_of(first, layout.source)
     evidence = closed_end(traces, [names[i] for i in layout.gripper] if names else [], robot_type)
-    weights = {end: sum(e.weight for e in evidence if e.end == end) for end in ("low", "high")}
-    end: End = "low" if weights["low"] >= weights["high"] else "high"
-    against = weights["high" if end == "low" else "low"]
+    low, high = (sum(e.weight for e in evidence if e.end == end) for end in ("low", "high"))
+    end: End = "low" if low >= high else "high"
     reason = "; ".join(e.reason for e in evidence if e.end == end)
-    if against:
-        reason = f"{reason}; but {'; '.join(e.reason for e in evidence if e.end != end)}"
-    if weights[end] - against < _ENOUGH:
+    if against := [e.reason for e in evidence if e.end != end]:
+        reason = f"{reason}; but {'; '.join(against)}"
+    if abs(high - low) < _ENOUGH:
         hand = np.concatenate([trace.hand for trace in traces])
         span = f"it goes from {hand.min():.3g} to {hand.max():.3g} in {sample}"
         reason = f"{span}; {reason or 'nothing tells more'}"
-        return _finding(field, None, "unknown", reason, ("closed=low", "closed=high"))
-    sure = not against and weights[end] >= _CERTAIN
-    return _finding(field, end, "certain" if sure else "likely", reason)
+        return finding(field, None, "unknown", reason, ("closed=low", "closed=high"))
+    sure = not against and max(low, high) >= _CERTAIN
+    return finding(field, end, "certain" if sure else "likely", reason)

@@ -165,15 +165,12 @@ _BASE = word_set("base chassis odom odometry wheel wheels")
 _ALONG = word_set("x y vx vy linear forward lateral")
 _TURN = word_set("theta yaw heading vtheta omega wz angular")
 _VELOCITY = word_set("vel velocity speed linear angular vx vy vz vtheta omega wx wy wz")
-_FREE = word_set("z vz roll pitch rx ry wx wy")
-"""Axes that occur in the velocity of a hand, and not of a base."""
+_FREE = word_set("z vz roll pitch rx ry wx wy")  # axes of the velocity of a hand, and not of a base
 _ARM = word_set("ee eef tcp tool end effector arm hand wrist gripper finger joint head camera object target")
 """No base, but the place of something as the base sees it: `base_ee_x`."""
+# A robot type, the dimensions of its state or action, and how many of them, the last, are the base's.
+# Sources: lerobot 0.6 (`lekiwi`: x.vel, y.vel, theta.vel), Mobile ALOHA (`base_action`).
 _ROBOTS = ((r"lekiwi", 9, 3), (r"aloha", 16, 2))
-"""A robot type, the dimensions of its state or action, and how many of them, the last, are the base's.
-
-Sources: lerobot 0.6 (`lekiwi`: x.vel, y.vel, theta.vel), Mobile ALOHA (`base_action`).
-"""
 
 
 def find_base(
@@ -227,12 +224,11 @@ def is_rate(name: str) -> bool:
 type Columns = Sequence[NDArray[np.floating]]
 """The dimensions of each episode, (n, dims)."""
 
+# Mean deviations from 0, in 79 sets: places 4.7 at least in some dimension, as an arm goes forth and back and
+# often stands; their changes 2.2 at most, and half of their dimensions 0.7 at most.
 _AWAY, _USUALLY = 3.0, 1.0
-"""Places lie so many mean deviations from 0 in some dimension: 4.7 at least in 79 sets, their changes 2.2 at
-most, as an arm goes forth and back and often stands; half of their dimensions 0.7 at most."""
-_REST, _RESTS = 0.15, 0.02
-"""An arm whose speeds are below this share of their mean stands. It does so on its way in this share of the
-frames; places that are centred on 0 seem to do so in half of it at most."""
+_REST = 0.15  # share of the mean of its speeds below which an arm stands
+_RESTS = 0.02  # share of the frames in which it stands on its way; places centred on 0: half of it at most
 _STILL = 0.1  # share of its greatest speed below which a hand stands
 _QUICK_S = 0.35  # seconds that speeds take to change by as much as they deviate; places take 0.25 to 3.7
 _FEW = 50  # frames of episodes in which something moves, below which nothing is told
@@ -270,7 +266,7 @@ def find_rates(
 
 def find_speeds(recordings: Sequence[Recording]) -> set[int]:
     """The dimensions of the body that hold the speed of another one."""
-    columns = [smooth(values_of(r, "body"), round(0.2 * r.fps)) for r in recordings if len(r.timestamps) > 2]
+    columns = [smooth(values_of(r, "body"), r.fps) for r in recordings if len(r.timestamps) > 2]
     if not columns:
         return set()
     dims = columns[0].shape[1]

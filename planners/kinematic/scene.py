@@ -64,7 +64,7 @@ def see_touch(recording: Recording, camera: str, motion: ArmMotion) -> int | Non
     if len(indices) <= _SOON:
         return None
     pictures = np.stack(list(_pictures(recording, camera, indices)))
-    away = np.linalg.norm(motion.path - motion.path[0], axis=1) > _SETS_OUT * motion.extent
+    away = motion.away(0, len(motion), 0) > _SETS_OUT * motion.extent
     soon = max(_SOON, int(np.searchsorted(indices, int(away.argmax()))))
     arm = _mask_arm(pictures, soon)
     changed, flips = _flips(pictures, arm)

@@ -11,17 +11,14 @@ from goalreel.types import Recording
 
 Curve = NDArray[np.float64]
 
-_NOISE = 12.0
-"""A gripper's range must exceed its median frame-to-frame change this many times to be a movement."""
+_NOISE = 12.0  # a gripper moves if its range exceeds its median frame-to-frame change this many times
 _STEADY = 8.0  # the same for an arm, whose range must exceed the mean change of its steps; white noise has 4
-
 _TIGHT = 0.15  # share of the closing that may remain when the fingers touch the object: both may give way
 _SLOW = 0.25  # share of its greatest speed below which a hand no longer closes, but squeezes
 _STOPS = 0.1  # the same for a hand that is told to close, and is stopped by an object
-_TWO_VALUES = 0.1
-"""Share of its range within which each value of a command that only says open or closed lies at an end."""
-_HALF_TURN, _TURNS = 3.2, (2 * np.pi, 360.0, 4096.0)
-"""No angle in radians about 0 is greater; turns in radians, degrees and the ticks of servos."""
+_TWO_VALUES = 0.1  # share of its range within which a command that only says open or closed is at an end
+_HALF_TURN = 3.2  # no angle in radians about 0 is greater
+_TURNS = (2 * np.pi, 360.0, 4096.0)  # in radians, degrees and the ticks of servos
 _WRAPS = 0.95  # share of a turn by which an angle jumps from one frame to the next
 _UNIT = 0.02  # the length of a quaternion differs from 1 by this at most
 _BETWEEN = 0.2  # share of frames that a gripper may spend in the middle half between its two levels
@@ -43,10 +40,10 @@ class Cycle:
     """Open again."""
 
 
-def smooth(values: NDArray[np.floating], frames: int) -> Curve:
-    """Centred moving average over the first axis; the ends repeat, so the length stays."""
+def smooth(values: NDArray[np.floating], fps: float) -> Curve:
+    """Centred moving average of a fifth of a second over the first axis; the ends repeat."""
     values = np.asarray(values, np.float64)
-    width = min(max(1, frames) | 1, 2 * len(values) - 1)
+    width = min(max(1, round(0.2 * fps)) | 1, 2 * len(values) - 1)
     if width == 1:
         return values
     half = width // 2
@@ -121,14 +118,11 @@ def two_levels(values: NDArray[np.floating]) -> float:
     if not moves(values):
         return 0.0
     high = values > split_level(values)
-    share = high.mean()
-    if not 0 < share < 1:
-        return 0.0
-    low_level, gap = values[~high].mean(), values[high].mean() - values[~high].mean()
+    share, low_level = high.mean(), values[~high].mean()
+    gap = values[high].mean() - low_level
     progress = (values - low_level) / gap
-    if ((progress > 0.25) & (progress < 0.75)).mean() > _BETWEEN:
-        return 0.0
-    return float(share * (1 - share) * gap**2 / values.var())
+    is_switch = ((progress > 0.25) & (progress < 0.75)).mean() <= _BETWEEN
+    return float(share * (1 - share) * gap**2 / values.var()) if is_switch else 0.0
 
 
 def moves(values: Curve) -> bool:
@@ -145,19 +139,16 @@ def arm_moves(position: NDArray[np.floating]) -> bool:
     values = unwrap(position)
     if len(values) < 3 or not values.shape[1]:
         return False
-    spans = np.ptp(values, axis=0)
-    noise = np.abs(np.diff(values, n=2, axis=0)).mean(axis=0)
-    return bool(
-        np.any((spans > _STEADY * noise) & (spans > 1e-3 * np.maximum(1e-2, np.abs(values).max(axis=0))))
-    )
+    noise = _STEADY * np.abs(np.diff(values, n=2, axis=0)).mean(axis=0)
+    least = 1e-3 * np.maximum(1e-2, np.abs(values).max(axis=0))
+    return bool(np.any(np.ptp(values, axis=0) > np.maximum(noise, least)))
 
 
 def arm_speed(position: NDArray[np.floating], fps: float) -> Curve:
     """Speed in position units a second, (n, dims) -> (n,), smoothed over a fifth of a second."""
     if len(position) < 2 or not position.shape[1]:
         return np.zeros(len(position))
-    path = smooth(position, round(0.2 * fps))
-    return smooth(np.linalg.norm(np.gradient(path, axis=0), axis=1) * fps, round(0.2 * fps))
+    return smooth(np.linalg.norm(np.gradient(smooth(position, fps), axis=0), axis=1) * fps, fps)
 
 
 def closure(
@@ -166,11 +157,10 @@ def closure(
     """A gripper's or hand's numbers, (n, joints), as one curve: 0 open, 1 closed.
 
     With a `threshold`, what is further beyond it than the open end is on this side counts as closed alike.
-
     Without `closed`, a hand of several joints with all values in [0, 1] has 1 as open (the convention of
     Inspire's hands), and any other hand starts open.
     """
-    values = smooth(hand_signal(fingers), round(0.2 * fps))
+    values = smooth(hand_signal(fingers), fps)
     if threshold is not None and closed is not None:
         minimum, maximum = 2 * threshold - values.max(), 2 * threshold - values.min()
         values = np.maximum(values, minimum) if closed == "low" else np.minimum(values, maximum)
@@ -291,13 +281,10 @@ class ArmCommand:
         usual = float(np.percentile(np.linalg.norm(steps, axis=1), 80)) if len(steps) else 0.0
         if len(steps) < 3 * (_COMMANDS + _STEPS) or usual <= 0:
             return None
-        before = [
-            *(_shift(told, k) for k in range(_COMMANDS)),
-            *(_shift(steps, k + 1) for k in range(_STEPS)),
-        ]
-        causes = np.stack(before, axis=-1)
-        factors = _fit(causes.reshape(-1, len(before)), steps.reshape(-1))
-        expected = causes @ factors
+        earlier = [_shift(told, k) for k in range(_COMMANDS)]
+        earlier += [_shift(steps, k + 1) for k in range(_STEPS)]
+        causes = np.stack(earlier, axis=-1)
+        expected = causes @ _fit(causes.reshape(-1, len(earlier)), steps.reshape(-1))
         misses = np.linalg.norm(steps - expected, axis=1)
         onwards = ((steps - expected) * expected).sum(axis=1)
         fits = misses <= np.median(misses) * _OUTSIDE
@@ -309,12 +296,8 @@ class ArmCommand:
 
 def read_command(recording: Recording, layout: Layout) -> ArmCommand | None:
     """Read how the arm is told to move; None where the action has no dimensions for its position."""
-    position = list(layout.position)
-    if (
-        not position
-        or layout.summed
-        or min(recording.state.shape[1], recording.action.shape[1]) <= max(position)
-    ):
+    position, dims = list(layout.position), min(recording.state.shape[1], recording.action.shape[1])
+    if layout.summed or not position or max(position) >= dims:
         return None
     place, command = (v[:, position].astype(np.float64) for v in (recording.state, recording.action))
     lead = command - place
@@ -333,9 +316,7 @@ def _fit(causes: NDArray[np.float64], effects: NDArray[np.float64]) -> NDArray[n
     factors: NDArray[np.float64] = np.zeros(causes.shape[1])
     for _ in range(_ROUNDS):
         root = np.sqrt(weights)
-        factors = np.asarray(
-            np.linalg.lstsq(causes * root[:, None], effects * root, rcond=None)[0], np.float64
-        )
+        factors = np.linalg.lstsq(causes * root[:, None], effects * root, rcond=None)[0].astype(np.float64)
         misses = np.abs(effects - causes @ factors)
         limit = max(_OUTSIDE * float(np.median(misses)), 1e-9)
         weights = np.clip(1 - (misses / limit) ** 2, 0, None) ** 2

@@ -43,9 +43,6 @@ class ClauseSpan:
     """Reasons why its words may be untrue, where the motion says so of it alone."""
 
 
-# Parts of clauses: a sub-task is one clause; for putting things, one grasp, its release and the retreat.
-
-
 def align_contacts(clauses: Sequence[Clause], hand: HandContacts, motion: ArmMotion) -> list[ClauseSpan]:
     """Cut the episode into one part for each clause, or several where it takes several grasps.
 
@@ -62,22 +59,21 @@ def _by_contact(
     clauses: Sequence[Clause], contacts: Sequence[Cycle | Touch], motion: ArmMotion
 ) -> list[ClauseSpan]:
     """Cut between the contacts, one for each clause."""
-    spans = [
-        ((c.end if c.start is None else c.start), c.end)
-        if isinstance(c, Touch)
-        else (c.grasp, len(motion) if c.free is None else c.free)
-        for c in contacts
-    ]
-    cuts = [motion.retreat_end(end, start) for (_, end), (start, _) in itertools.pairwise(spans)]
-    return [
-        ClauseSpan(clause, a, b, touch=contact)
-        if isinstance(contact, Touch)
-        else ClauseSpan(clause, a, b, (contact,))
-        for clause, contact, (a, b) in zip(
-            clauses, contacts, itertools.pairwise([0, *cuts, len(motion)]), strict=True
-        )
-        if b > a
-    ]
+    parts, start = list[ClauseSpan](), 0
+    for clause, contact, after in itertools.zip_longest(clauses, contacts, contacts[1:]):
+        end = motion.free(contact) if isinstance(contact, Cycle) else contact.end
+        end = len(motion) if after is None else motion.retreat_end(end, _begins(after))
+        cycles, touch = ((contact,), None) if isinstance(contact, Cycle) else ((), contact)
+        if end > start:
+            parts.append(ClauseSpan(clause, start, end, cycles, touch=touch))
+        start = end
+    return parts
+
+
+def _begins(contact: Cycle | Touch) -> int:
+    if isinstance(contact, Cycle):
+        return contact.grasp
+    return contact.end if contact.start is None else contact.start
 
 
 def _by_grasp(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
@@ -120,12 +116,9 @@ def _owners(clauses: Sequence[Clause], parts: int) -> list[Clause]:
 def _by_pause(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
     """Fewer grasps than clauses: cut after each grasp and at the longest pauses with an empty hand."""
     cuts = [motion.between(a, b) for a, b in itertools.pairwise(grasps)]
-    for start, end in motion.pauses():
-        middle = (start + end) // 2
-        if len(cuts) == len(clauses) - 1:
-            break
-        if not any(motion.holds(g, middle) for g in grasps):
-            cuts.append(middle)
+    middles = [(start + end) // 2 for start, end in motion.pauses()]
+    empty = [middle for middle in middles if not any(motion.holds(g, middle) for g in grasps)]
+    cuts += empty[: len(clauses) - 1 - len(cuts)]
     edges = [0, *sorted(set(cuts)), len(motion)]
     last = clauses[len(edges) - 2 :]
     shared = Clause(
@@ -160,12 +153,8 @@ def split_pick(part: ClauseSpan, motion: ArmMotion) -> list[ClauseSpan]:
     if not part.start < cut < part.end or (clause.kind == "pick" and longest.release is None):
         return [part]
     grasp = _act("grasp" if motion.drags(longest) else "pick up", clause.object)
-    return [
-        replace(part, clause=grasp, end=cut),
-        replace(
-            part, clause=_act("put down", clause.object) if clause.kind == "pick" else part.clause, start=cut
-        ),
-    ]
+    rest = _act("put down", clause.object) if clause.kind == "pick" else part.clause
+    return [replace(part, clause=grasp, end=cut), replace(part, clause=rest, start=cut)]
 
 
 _ACTS: dict[str, tuple[str, VerbKind]] = {
@@ -196,12 +185,9 @@ def _object_name(clause: Clause) -> str:
     return "" if not clause.several else name if name != clause.object else f"one of {name}"
 
 
-# Grasp events: each closing of the hand, and no more than the motion shows.
-
-
 @dataclass(frozen=True, slots=True)
-class GraspEvent:
-    """A closing of the hand within a part, and its clauses."""
+class _GraspEvent:
+    """A closing of the hand within a part."""
 
     cycle: Cycle
     end: int
@@ -220,9 +206,9 @@ class GraspEvent:
 
 def _grasp_events(
     part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
-) -> list[GraspEvent]:
+) -> list[_GraspEvent]:
     """The closings within a part, in order: its grasps and the failed grasps."""
-    clause, name, events = part.clause, _object_name(part.clause), list[GraspEvent]()
+    clause, name, events = part.clause, _object_name(part.clause), list[_GraspEvent]()
     if not name:
         closed = Clause("close the hand", "the gripper is closed", "act")
     elif clause.pulls or clause.means in ("turn", "push"):  # a hook or a fist does that, too
@@ -233,11 +219,11 @@ def _grasp_events(
         stays = clause.kind == "act" or (clause.kind == "pick" and cycle.release is None)
         stays = stays and not any(cycle.contact <= h.at < motion.release(cycle) for h in motion.handovers)
         grasp = closed if stays or motion.drags(cycle) else _act("pick up", name)
-        end = part.end if cycle.let_go is None else min(cycle.let_go, part.end)
-        events.append(GraspEvent(cycle, end, grasp, _done(clause, cycle, k, len(part.cycles))))
+        end = min(motion.let_go(cycle), part.end)
+        events.append(_GraspEvent(cycle, end, grasp, _done(clause, cycle, k, len(part.cycles))))
     attempt = _act("try to pick up", name)
     events += [
-        GraspEvent(failed.cycle, min(failed.end, part.end), closed, attempt, "failed")
+        _GraspEvent(failed.cycle, min(failed.end, part.end), closed, attempt, "failed")
         for failed in failed_grasps
         if part.start <= failed.cycle.contact < part.end
     ]
@@ -294,8 +280,7 @@ def leave_and_retreat(piece: ClauseSpan) -> list[ClauseSpan]:
 
 def cut_events(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:
     """Cut a part at its grasp events or its touch; a part without any stays whole."""
-    pieces: list[ClauseSpan] = []
-    start = part.start
+    pieces, start = list[ClauseSpan](), part.start
     events = _grasp_events(part, failed_grasps, motion)
     for event in events:
         end = part.end if event is events[-1] else event.end
@@ -318,19 +303,21 @@ def cut_handovers(
     for handover, name in zip(motion.handovers, names, strict=True):
         cut = list[ClauseSpan]()
         for piece in pieces:
-            before, after = list(piece.cycles), list(piece.cycles)
+            before = after = piece.cycles
             for i, cycle in enumerate(piece.cycles):
                 if cycle.contact <= handover.at < motion.release(cycle):
-                    before[i:], taken = [handover.given], handover.taken
-                    after[: i + 1] = [replace(cycle, grasp=taken.grasp, contact=taken.contact)]
+                    taken = handover.taken
+                    before = (*piece.cycles[:i], handover.given)
+                    moved = replace(cycle, grasp=taken.grasp, contact=taken.contact)
+                    after = (moved, *piece.cycles[i + 1 :])
             if piece.start < handover.at < piece.end:
                 clause = piece.clause
-                cut.append(replace(piece, clause=name or clause, end=handover.at, cycles=tuple(before)))
+                cut.append(replace(piece, clause=name or clause, end=handover.at, cycles=before))
                 if name and clause.kind == "pick":
                     clause = _act("carry", clause.object)
-                cut.append(replace(piece, clause=clause, start=handover.at, cycles=tuple(after)))
+                cut.append(replace(piece, clause=clause, start=handover.at, cycles=after))
             else:
-                cut.append(replace(piece, cycles=tuple(before if piece.end <= handover.at else after)))
+                cut.append(replace(piece, cycles=before if piece.end <= handover.at else after))
         pieces = cut
     return list(pieces)
 
@@ -348,16 +335,13 @@ def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tup
     """
     for piece, after in itertools.zip_longest(pieces, pieces[1:]):
         first, end, seconds = _claim_span(piece, after, motion)
-        if first is None or first >= len(motion):
+        if first >= len(motion):
             yield None
         else:
-            limit = min(first + round(seconds * motion.fps), len(motion) if end is None else end)
-            yield first, max(limit, first + 1)
+            yield first, max(min(first + round(seconds * motion.fps), end), first + 1)
 
 
-def _claim_span(
-    piece: ClauseSpan, after: ClauseSpan | None, motion: ArmMotion
-) -> tuple[int | None, int | None, float]:
+def _claim_span(piece: ClauseSpan, after: ClauseSpan | None, motion: ArmMotion) -> tuple[int, int, float]:
     """Find where the claim of a piece begins to hold and ends, and how many seconds of it are of use."""
     handover = next((h for h in motion.handovers if h.at == piece.end), None)
     if handover:
@@ -365,7 +349,7 @@ def _claim_span(
         return min(piece.end if free is None else free, release - 1), release, _HELD_S
     cycle = next((c for c in motion.cycles if piece.end in (c.contact + 1, c.let_go)), None)
     if cycle and piece.end == cycle.contact + 1:
-        return _held_from(cycle, after, motion), cycle.release, _HELD_S
+        return _held_from(cycle, after, motion), motion.release(cycle), _HELD_S
     contacts = [c.grasp for c in motion.cycles if c.grasp >= piece.end]
     next_touch = after.touch if after else None
     if after and next_touch and next_touch.start is not None:
@@ -373,8 +357,9 @@ def _claim_span(
             wait = _PRESSES_S if after.clause.means == "press" else _SURE_S
             return min(piece.end + round(wait * motion.fps), next_touch.end - 1), next_touch.end, 0.2
         contacts.append(next_touch.start)
-    left = cycle.free if cycle else piece.end if piece.touch and piece.touch.end == piece.end else None
-    return left, min(contacts, default=None), 1.0
+    is_left = piece.touch and piece.touch.end == piece.end
+    left = motion.free(cycle) if cycle else piece.end if is_left else len(motion)
+    return left, min(contacts, default=len(motion)), 1.0
 
 
 def _held_from(cycle: Cycle, after: ClauseSpan | None, motion: ArmMotion) -> int:
@@ -384,13 +369,12 @@ def _held_from(cycle: Cycle, after: ClauseSpan | None, motion: ArmMotion) -> int
     return sure if moves is None or after is None or moves >= after.end else max(sure, min(moves, opens))
 
 
-# Phases: reach, grasp, lift, move, place, retreat.
-
-
 def cut_phases(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:
-    """Cut a part into phases. A part without a grasp or a touch is one phase: its motion is unknown."""
-    spans: list[ClauseSpan] = []
-    start = part.start
+    """Cut a part into phases: reach, grasp, lift, move, place, retreat.
+
+    A part without a grasp or a touch is one phase: its motion is unknown.
+    """
+    spans, start = list[ClauseSpan](), part.start
     events = _grasp_events(part, failed_grasps, motion)
     for event in events:
         end = part.end if event is events[-1] else event.end
@@ -400,7 +384,7 @@ def cut_phases(part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: A
 
 
 def _phase_starts(
-    clause: Clause, event: GraspEvent, start: int, end: int, motion: ArmMotion
+    clause: Clause, event: _GraspEvent, start: int, end: int, motion: ArmMotion
 ) -> Iterator[tuple[Clause, int, StepOutcome]]:
     """Each phase's clause and first frame; `end` is after the event's own end where a retreat follows."""
     name = _object_name(clause) or "the object"
@@ -413,8 +397,7 @@ def _phase_starts(
     if event.outcome == "failed" or clause.kind == "act":
         yield event.final_clause, event.start, event.outcome
     else:
-        release = event.cycle.release
-        carry_end = event.end if release is None else min(release, event.end)
+        carry_end = min(motion.release(event.cycle), event.end)
         up = motion.upright(event.start, carry_end, last=False)
         is_lift = motion.height is not None and up - event.start >= 3
         if is_lift and motion.rises(event.start, up, _LIFT) < up:
@@ -422,7 +405,7 @@ def _phase_starts(
         else:
             up = event.start
         yield act(f"move {name}", f"{name} is held in the gripper"), up, "done"
-        if release is not None:
+        if event.cycle.release is not None:
             down = motion.upright(up, carry_end, last=True)
             yield act(f"place {name}", f"{name} is released, {event.final_clause.state}"), down, "done"
     if end > event.end:

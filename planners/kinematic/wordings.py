@@ -146,8 +146,7 @@ def _reach(match: re.Match[str]) -> str:
 
 
 _GOES = ("go to", "move to", "come to", "get to", "go over to", "move over to")
-_OPENS = ("open", "close", "shut", "lock", "unlock")
-"""Verbs of a door with a handle: "it" may be either."""
+_OPENS = ("open", "close", "shut", "lock", "unlock")  # verbs of a door with a handle: "it" may be either
 
 
 def _same_kind(match: re.Match[str]) -> str:

@@ -36,8 +36,7 @@ class Verb(NamedTuple):
     """
 
 
-RELEASES = ("drop", "throw", "toss")
-"""Verbs of letting go, which is no putting unless the words say where."""
+RELEASES = ("drop", "throw", "toss")  # verbs of letting go, which is no putting unless the words say where
 _WITH_REST: dict[Means, str] = {
     "push": "slide, push, shove, nudge, sweep, roll, knock over, tip over, topple",
     "pull": "pull, drag, tug, straighten",
@@ -160,10 +159,9 @@ _DETERMINERS = words(
 DETERMINER = re.compile(rf"^(?:{'|'.join(sorted(_DETERMINERS))}|it|them|\d+(?=\s))\b", re.IGNORECASE)
 """The beginning of a noun that needs no article."""
 _ARTICLES = words("the a my your")
-_SINGLE = words("the a an my your its their our his her this that these those another")
-"""Determiners of which a noun has one at most."""
+_SINGLE = words("the a an my your its their our his her this that these those another")  # a noun has one
+# Verbs that are things behind an article: "the lock", "the red switch".
 _THINGS = words("cover hammer plug screw lock switch tap brush roll hook spray paint press stack load touch")
-"""Verbs that are things behind an article: "the lock", "the red switch"."""
 _ADJECTIVES = words(
     "open empty clean closed lower upper full high low wide narrow big small large long short tall fast slow "
     "straight vertical horizontal dry wet hot cold deep flat tight loose steady level even"

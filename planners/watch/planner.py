@@ -32,10 +32,8 @@ from goalreel.planners.watch.reply import (
 )
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
-MOMENTS = 3 * TILES
-"""Frames of each camera in one call."""
-TOLERANCE_S = 0.5
-"""A boundary this near to a proposed one is taken for it."""
+MOMENTS = 3 * TILES  # frames of each camera in one call
+TOLERANCE_S = 0.5  # a boundary this near to a proposed one is taken for it
 _EXAMPLE = (
     '{{"segments": [{{"start": {span.start}, "end": {span.end}, "name": "...", "state": "...", '
     '"outcome": "done", "agrees": true, "seen": null}}]}}'
@@ -279,8 +277,7 @@ class _Watch:
 
 # Labelled episodes as worked examples in words.
 
-LIMIT = 3
-"""Examples for one recording."""
+LIMIT = 3  # examples for one recording
 
 
 def answer(example: Example) -> str:

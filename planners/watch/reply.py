@@ -28,18 +28,15 @@ from goalreel.planners.kinematic.description import Proposal
 from goalreel.types import Failure, Plan, Recording, Segment, Step
 
 log = logging.getLogger(__name__)
-FRAMES = 10
-"""Frames of a segment that are shown, of each camera."""
+FRAMES = 10  # frames of a segment that are shown, of each camera
 
 
 _Frame = Annotated[int, Field(ge=0, lt=10**9)]
 
 COLUMNS = 5
-TILES = 20
-"""Frames of each camera on one sheet: about 1.5 megapixels, which hosted models hardly shrink."""
+TILES = 20  # frames of each camera on one sheet: about 1.5 megapixels, which hosted models hardly shrink
 _WIDE, _NARROW, _STRIP = 224, 96, 16
-CONTACTS = ("closed", "opened")
-"""The cues at which the hand may have grasped or released an object."""
+CONTACTS = ("closed", "opened")  # the cues at which the hand may have grasped or released an object
 
 
 class _Segment(ReplyModel):
