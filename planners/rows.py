@@ -1,7 +1,7 @@
 """The Planner that takes the sub-task labels of a recording, from people or another tool."""
 
 from collections.abc import Mapping, Sequence
-from typing import Protocol, runtime_checkable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,43 +12,28 @@ from goalreel.terms import LabelForm
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
 
-@runtime_checkable
-class LabelledRecording(Protocol):
-    """A recording with sub-task labels of its own."""
-
-    def subtasks(self, form: LabelForm | None = None) -> Sequence[tuple[float, str]]:
-        """(seconds since the start, text) in order of time: each is valid until the next one.
-
-        `form` is given only where there may be several, and one was asked for.
-        """
-        ...
-
-
+@dataclass(frozen=True)
 class RowsPlanner:
     """Makes plans from labels: a segment and a step for each, with the label's text as its name.
 
-    A label without a text ends the one before it. So does a label that repeats the instruction, if there are
-    others. Frames before the first label and in such gaps belong to no step. `task.id` names the recording.
+    A recording with labels has `subtasks(form)`: (seconds since the start, text) in order of time. A label
+    without a text ends the one before it. So does a label that repeats the instruction, if there are others.
+    Frames before the first label and in such gaps belong to no step. `task.id` names the recording.
     """
 
-    def __init__(self, recordings: Recordings, form: LabelForm | None = None) -> None:
-        """`form`: which labels to take, where a recording has several; None takes its first."""
-        self._form: LabelForm | None = form
-        self._recordings = recordings
+    recordings: Recordings
+    form: LabelForm | None = None
+    """Which labels to take, where a recording has several; None takes its first."""
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
-        return read_each(self._recordings, tasks, self._plan)
+        return read_each(self.recordings, tasks, self._plan)
 
     def _plan(self, task: Task, recording: Recording) -> Plan:
-        pieces = _pieces(self._labels(recording), recording, task.instruction)
+        labels = getattr(recording, "subtasks", lambda form: ())(self.form)
+        pieces = _pieces(labels, recording, task.instruction)
         steps, segments = zip(*((labelled_step(text), segment) for text, segment in pieces), strict=True)
         return Plan(steps=steps, segments=segments)
-
-    def _labels(self, recording: Recording) -> Sequence[tuple[float, str]]:
-        if not isinstance(recording, LabelledRecording):
-            return ()
-        return recording.subtasks(self._form) if self._form else recording.subtasks()
 
 
 def _pieces(
@@ -102,15 +87,9 @@ def one_wording(step: Step, words: Mapping[str, str], *, keep_prompt: bool = Fal
     if not words.keys() & {"name", "instruction"}:
         return dict(words)
     derived = labelled_step(words.get("name") or words["instruction"])
-    full = {
-        "name": derived.name,
-        "instruction": derived.instruction,
-        "prompt": derived.prompt or derived.name,
-    }
-    if "name" not in words:
-        full["instruction"] = words["instruction"]
-    if step.prompt is None or keep_prompt:
-        del full["prompt"]
+    full = {"name": derived.name, "instruction": derived.instruction}
+    if step.prompt is not None and not keep_prompt:
+        full["prompt"] = derived.prompt or derived.name
     return full | dict(words)
 
 

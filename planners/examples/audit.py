@@ -113,16 +113,13 @@ def _by_names(
         if count >= max(_AGREE * len(others), _FEWEST - 1):
             expected = [_Expected(_tokens(name), name) for name in usual]
             found = differences(named[at], expected)
-            if named[at] in (named[other] for other in others) or _goes_another_way(found):
+            # Several steps are too many or too few where something is tried again.
+            is_another_way = sum(fault in ("merged", "split", "invented") for _, fault, _ in found) > 1
+            if is_another_way or named[at] in (named[other] for other in others):
                 continue
             for step, fault, why in found:
                 why = f"{why}, by {count} of {len(others)} others"
                 yield Suspicion(at, step, fault, why, count / len(others))
-
-
-def _goes_another_way(found: Sequence[tuple[int, Fault, str]]) -> bool:
-    """Tell whether several steps are too many or too few, as where something is tried again."""
-    return sum(fault in ("merged", "split", "invented") for _, fault, _ in found) > 1
 
 
 def _by_places(examples: Sequence[Example], own: Sequence[int]) -> Iterator[Suspicion]:
@@ -139,15 +136,12 @@ def _by_places(examples: Sequence[Example], own: Sequence[int]) -> Iterator[Susp
             tasks[ids] = TaskExamples([examples[i] for i in ids])
         begins = {start: number for number, (start, _) in enumerate(steps)}
         for number, found in enumerate(tasks[ids].found_by_others(ids.index(at)), 1):
-            seconds, mark = (found.mark - found.place) / RATE, found.mark
-            is_before = found.place < mark
-            far = [
-                abs(place - mark) > TOLERANCE_S * RATE and (place < mark) == is_before
-                for place in found.projections
-            ]
+            seconds, places = (found.mark - found.place) / RATE, np.array(found.projections)
+            is_same_side = (places < found.mark) == (found.place < found.mark)
+            far = float(np.mean(is_same_side & (np.abs(places - found.mark) > TOLERANCE_S * RATE)))
             if found.unlike < 1:  # a long way round, to where it does look like theirs
-                far = [False]
-            away[begins.get(number, len(steps) - 1)].append((at, seconds, float(np.mean(far))))
+                far = 0.0
+            away[begins.get(number, len(steps) - 1)].append((at, seconds, far))
     for step, those in away.items():
         limit = max(TOLERANCE_S, _TIMES * float(np.median([abs(seconds) for _, seconds, _ in those])))
         for at, seconds, votes in those:
@@ -233,42 +227,32 @@ def _by_instructions(examples: Sequence[Example]) -> list[Suspicion] | None:
         states = [step.instruction for step in example.steps]
         pairs.append((at, differences(states, expected)))
     agree = sum(not found for _, found in pairs) / max(1, len(pairs))
-    if agree < _AGREE:
-        return None
-    return [
-        Suspicion(at, step, fault, f"{why}, by the instruction", agree)
-        for at, found in pairs
-        for step, fault, why in found
-    ]
+    every = [(at, *difference) for at, found in pairs for difference in found]
+    suspected = [Suspicion(at, step, f, f"{why}, by the instruction", agree) for at, step, f, why in every]
+    return suspected if agree >= _AGREE else None
 
 
 def _by_things(examples: Sequence[Example]) -> Iterator[Suspicion]:
     """Find words that name a thing which the instruction does not name."""
-    said, seen = Counter[str](), Counter[str]()
     asked = [set(words(example.instruction)) for example in examples]
     labels = [[set(words(step.name)) for step in example.steps] for example in examples]
-    every = set[str]().union(*asked)
-    for own, steps in zip(asked, labels, strict=True):
-        used = set[str]().union(*steps)
-        seen.update(used)
-        said.update(used & own)
+    used = [set[str]().union(*steps) for steps in labels]
+    every, seen = set[str]().union(*asked), Counter(word for own in used for word in own)
+    said = Counter(word for own, of in zip(asked, used, strict=True) for word in own & of)
+    is_closed = sum(count > 1 for count in seen.values()) >= _USUAL * len(seen)
+
+    def is_odd(word: str) -> bool:
+        """Tell whether others use a word only where their instruction does; or where it is of another one."""
+        others = seen[word] - 1
+        return said[word] >= _SAID * others if others else word in every or is_closed
+
     for at, (own, steps) in enumerate(zip(asked, labels, strict=True)):
-        used = set[str]().union(*steps)
-        odd: dict[int, list[str]] = {}
-        for step, its in enumerate(steps):
-            for word in sorted(its - own):
-                others = seen[word] - 1
-                if said[word] >= _SAID * others if others else word in every or _closed(seen):
-                    odd.setdefault(step, []).append(word)
-        if odd and len(odd) <= max(1, len(steps) // 2):
-            for step, unsaid in odd.items():
+        odd = [(step, sorted(filter(is_odd, its - own))) for step, its in enumerate(steps)]
+        odd = [(step, unsaid) for step, unsaid in odd if unsaid]
+        if len(odd) <= max(1, len(steps) // 2):
+            for step, unsaid in odd:
                 why = f'says "{", ".join(unsaid)}", and the instruction does not'
                 yield Suspicion(at, step, "wrong object", why, 0.7)
-
-
-def _closed(seen: Mapping[str, int]) -> bool:
-    """Tell if nearly all words of labels are used in several episodes."""
-    return len(seen) > 0 and sum(count > 1 for count in seen.values()) >= _USUAL * len(seen)
 
 
 def _by_repeats(examples: Sequence[Example]) -> Iterator[Suspicion]:
@@ -296,10 +280,9 @@ def _by_hand(examples: Sequence[Example], cues: Cues, alone: Sequence[int]) -> I
 def _by_counts(examples: Sequence[Example], acts: Sequence[np.ndarray], kind: str) -> Iterator[Suspicion]:
     rows: list[tuple[int, int, int, int]] = []
     for at, (example, frames) in enumerate(zip(examples, acts, strict=True)):
-        edge = _EDGE_S * example.fps
+        edge, last = _EDGE_S * example.fps, len(example.segments) - 1
         for step, segment in enumerate(example.segments):
-            start = segment.start if step else -1e9
-            end = segment.end if step < len(example.segments) - 1 else 1e9
+            start, end = segment.start if step else -np.inf, segment.end if step < last else np.inf
             least = int(((frames >= start + edge) & (frames < end - edge)).sum())
             most = int(((frames >= start - edge) & (frames < end + edge)).sum())
             rows.append((at, step, least, most))

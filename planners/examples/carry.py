@@ -114,17 +114,16 @@ class Measurement:
 
     def __str__(self) -> str:
         text = f'"{self.instruction}"' + (f" and {self.alike} like it" if self.alike else "")
+        labelled = f"your {self.examples} labelled episodes"
         if self.examples == 1:
             return f"{text}: 1 labelled episode, so nothing is measured yet: label another one"
         if not self.boundaries:
-            return f"{text}: your {self.examples} labelled episodes have no boundary to find again"
-        within = "" if self.median_error_s is None else f", half of them within {self.median_error_s:.1f} s"
-        labelled = f"your {self.examples} labelled episodes"
+            return f"{text}: {labelled} have no boundary to find again"
         if self.by not in (PERSON, ROWS):
             labelled = f"the {self.examples} episodes that {self.by} labelled"
-        return (
-            f"{text}: among {labelled} {self.found} of {self.boundaries} boundaries were found again{within}"
-        )
+        again = f"{self.found} of {self.boundaries} boundaries were found again"
+        within = "" if self.median_error_s is None else f", half of them within {self.median_error_s:.1f} s"
+        return f"{text}: among {labelled} {again}{within}"
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ class _LeftOut:
     """An example that was found by the others."""
 
     shape: Shape
-    errors: tuple[float, ...]
+    errors: list[float]
     """Samples, one for each boundary; infinite for each that is too many."""
     found: _Found
 
@@ -211,20 +210,20 @@ class TaskExamples:
             refusal=self._refusal(found),
         )
 
-    def found_by_others(self, example: int) -> "list[Elsewhere]":
+    def found_by_others(self, example: int) -> list[Elsewhere]:
         """Find the boundaries of an example by the others, which have as many."""
-        others = [other for other in range(len(self.examples)) if other != example]
+        others = self._others(example)
         found = self._find(self._rows[example], others)
         weight = relevance([self._rows[o] for o in others], [self._marks[o] for o in others])
         places: list[Elsewhere] = []
         for at, (mark, place) in enumerate(zip(self._marks[example], found.samples, strict=False)):
             patterns = [_around(self._rows[o] * weight, np.array([self._marks[o][at]])) for o in others]
-            around = _around(self._rows[example] * weight, np.array([mark, place]))
-            here, there = np.mean(
-                [np.sqrt(((around - p) ** 2).sum(axis=2)).mean(axis=1) for p in patterns], axis=0
-            )
+            here, there = _unlike(self._rows[example] * weight, np.array([mark, place]), patterns)
             places.append(Elsewhere(mark, place, found.projections[at], float(here / max(there, 1e-9))))
         return places
+
+    def _others(self, example: int) -> list[int]:
+        return [other for other in range(len(self.examples)) if other != example]
 
     @cached_property
     def measurement(self) -> Measurement:
@@ -242,24 +241,20 @@ class TaskExamples:
         )
 
     @cached_property
-    def _left_out(self) -> "list[_LeftOut]":
+    def _left_out(self) -> list[_LeftOut]:
         """Each example, found by the others."""
-        every = range(len(self.examples))
-        if len(every) == 1:
-            return []
         left: list[_LeftOut] = []
-        for example in every:
-            found = self._find(self._rows[example], [other for other in every if other != example])
-            true = self._marks[example]
-            near = [min((abs(at - mark) for at in found.samples), default=np.inf) for mark in true]
-            surplus = [np.inf] * max(0, len(found.samples) - len(true))
-            left.append(_LeftOut(self._shape(example), (*near, *surplus), found))
+        for example in range(len(self.examples) if len(self.examples) > 1 else 0):
+            found, true = self._find(self._rows[example], self._others(example)), self._marks[example]
+            errors = [min((abs(at - mark) for at in found.samples), default=np.inf) for mark in true]
+            errors += [np.inf] * max(0, len(found.samples) - len(true))
+            left.append(_LeftOut(self._shape(example), errors, found))
         return left
 
     def _shape(self, example: int) -> Shape:
         return (*shape(self.examples[example]), (0, len(self._marks[example]) + 1))
 
-    def _find(self, rows: Numbers, examples: Sequence[int]) -> "_Found":
+    def _find(self, rows: Numbers, examples: Sequence[int]) -> _Found:
         """Find the boundaries of some examples in an episode's features."""
         weight = relevance([self._rows[e] for e in examples], [self._marks[e] for e in examples])
         weighed = {e: self._rows[e] * weight for e in examples}
@@ -278,29 +273,26 @@ class TaskExamples:
             prices.append(_prices(rows * weight, patterns, median(projected)))
             projections.append(projected)
         samples = _in_order(prices)
+        alone = min(w.alone(rows, self._rows[e]) for e, w in zip(examples, plain, strict=True))
         return _Found(
             nearest,
             samples,
             prices,
             projections,
-            costs=(
-                min(w.cost for w in plain),
-                warps[nearest].cost,
-                min(w.alone(rows, self._rows[e]) for e, w in zip(examples, plain, strict=True)),
-            ),
+            costs=(min(w.cost for w in plain), warps[nearest].cost, alone),
             reached=(max(w.reached for w in plain), max(w.reached for w in back)),
             start=min(float(np.linalg.norm((rows[0] - self._rows[e][0])[:half])) for e in examples),
             paid=np.array([of[at] for of, at in zip(prices, samples, strict=True)]),
         )
 
-    def _unmeasured(self, found: "_Found") -> str | None:
+    def _unmeasured(self, found: _Found) -> str | None:
         if len(self.examples) == 1:
             return "one labelled episode: nothing is measured yet"
         if sum(left.shape == self._shape(found.example) for left in self._left_out) < 2:
             return "one labelled episode has such steps: nothing is measured yet"
         return None
 
-    def _doubt(self, found: "_Found", at: int) -> str | None:
+    def _doubt(self, found: _Found, at: int) -> str | None:
         if unmeasured := self._unmeasured(found):
             return unmeasured
         tests = [left.errors[at] for left in self._left_out if left.shape == self._shape(found.example)]
@@ -315,7 +307,7 @@ class TaskExamples:
             return "another moment nearby is as much like this one"
         return None
 
-    def _refusal(self, found: "_Found") -> str | None:
+    def _refusal(self, found: _Found) -> str | None:
         tests = [left.found for left in self._left_out]
         ends, begins = (min((t.reached[i] + _LESS for t in tests), default=1.0) for i in (0, 1))
         if found.reached[0] < min(_REACHED, ends):
@@ -398,14 +390,18 @@ def _around(rows: Numbers, samples: NDArray[np.int64]) -> Numbers:
     return rows[np.clip(nearby, 0, len(rows) - 1)]
 
 
+def _unlike(rows: Numbers, samples: NDArray[np.int64], patterns: Sequence[Numbers]) -> Numbers:
+    """The mean distance of what is around each sample from the patterns."""
+    around = _around(rows, samples)
+    return np.mean([np.sqrt(((around - p) ** 2).sum(axis=2)).mean(axis=1) for p in patterns], axis=0)
+
+
 def _prices(rows: Numbers, patterns: Sequence[Numbers], middle: float) -> Numbers:
     """Distance of each sample from the patterns; infinite away from the `middle` of their projections."""
     first = max(0, int(middle) - _NEARBY)
     places = np.arange(first, min(len(rows), int(middle) + _NEARBY + 1))
-    around = _around(rows, places)
-    unlike = [np.sqrt(((around - pattern) ** 2).sum(axis=2)).mean(axis=1) for pattern in patterns]
     prices = np.full(len(rows), np.inf)
-    prices[places] = np.mean(unlike, axis=0) + _PRICE * np.abs(places - middle)
+    prices[places] = _unlike(rows, places, patterns) + _PRICE * np.abs(places - middle)
     return prices
 
 
@@ -434,9 +430,8 @@ def choose(recordings: Sequence[Recording], count: int = 3) -> list[int]:
 
     The first is nearest to all others; each next one brings the others nearest to one that is labelled.
     """
-    places = np.unique(
-        np.linspace(0, len(recordings) - 1, min(len(recordings), _COMPARED)).round().astype(int)
-    )
+    count_of_all = len(recordings)
+    places = np.unique(np.linspace(0, count_of_all - 1, min(count_of_all, _COMPARED)).round().astype(int))
     motions = [motion_of(recordings[place]) for place in places]
     scale = Scale.of(motions)
     rows = [scale.features(motion) for motion in motions]

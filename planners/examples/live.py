@@ -126,8 +126,8 @@ class LiveSteps:
 
     @cached_property
     def _limit(self) -> float:
-        among = [farthest for _, farthest in self._left_out]
-        return _UNLIKE * max(among) if among else 4 * _UNLIKE * self._sharp / _SHARP
+        among = max((farthest for _, farthest in self._left_out), default=4 * self._sharp / _SHARP)
+        return _UNLIKE * among
 
     @cached_property
     def _told(self) -> list[bool]:

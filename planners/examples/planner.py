@@ -42,10 +42,8 @@ class ExamplesPlanner:
             rules: plans the other episodes.
             cues: rules that see a hand close and open, for tasks whose examples agree with them.
         """
-        self._recordings = recordings
-        self._rules = rules
+        self._recordings, self._rules, self._examples, self._cues = recordings, rules, tuple(examples), cues
         self._own = {example.numbers: example for example in examples}
-        self._examples, self._cues = tuple(examples), cues
         self._pools: dict[tuple[str, ...], _Pool] = {}
         self._by_text: dict[str, _Pool | None] = {}
         self._lock = Lock()
@@ -132,13 +130,11 @@ def _carry_over(example: Example, carried: Carried, recording: Recording, slots:
     edges, doubts = [0, *carried.frames, length], [None, *carried.doubts, None]
     texts = [replaced(step, slots) for step in example.steps]
     left = LEFT if unsaid(example.steps, texts, slots) else None
-    words_doubts = tuple(filter(None, (left, carried.doubt)))
-    steps: list[Step] = []
-    segments: list[Segment] = []
+    steps, segments = list[Step](), list[Segment]()
 
     def add(number: int, start: int, end: int, outcome: Literal["done", "failed"]) -> None:
-        why = filter(None, (doubts[edge] for edge in shape(example)[number]))
-        update = {"doubts": tuple(dict.fromkeys((*words_doubts, *why))), "details": None, "outcome": outcome}
+        why = filter(None, (left, carried.doubt, *(doubts[edge] for edge in shape(example)[number])))
+        update = {"doubts": tuple(dict.fromkeys(why)), "details": None, "outcome": outcome}
         steps.append(texts[number].model_copy(update=update))
         following = next((edge for edge in edges if edge > end), length)
         first, last = (min(end + round(s * recording.fps), following) for s in _SHOWN_S)

@@ -58,12 +58,8 @@ def find_slots(example: str, instruction: str) -> Mapping[str, str] | None:
 
 def replaced(step: Step, slots: Mapping[str, str]) -> Step:
     """Replace the slots in a step's name, claim and prompt."""
-    texts = {
-        key: text
-        for key in ("name", "instruction", "prompt", "auxiliary_text")
-        if (text := getattr(step, key))
-    }
-    return step.model_copy(update={key: _replace(text, slots) for key, text in texts.items()})
+    texts = {key: getattr(step, key) for key in ("name", "instruction", "prompt", "auxiliary_text")}
+    return step.model_copy(update={key: _replace(text, slots) for key, text in texts.items() if text})
 
 
 def unsaid(labelled: Sequence[Step], steps: Sequence[Step], slots: Mapping[str, str]) -> bool:
@@ -97,13 +93,9 @@ def _replace(text: str, slots: Mapping[str, str]) -> str:
         return text
     longest = sorted(slots, key=len, reverse=True)
     pattern = "|".join(r"\W+".join(map(re.escape, old.split())) for old in longest)
-    return re.sub(
-        rf"(?<!{_LETTER})(?:{pattern})(?!{_LETTER})",
-        lambda found: _like(found[0], slots.get(" ".join(words(found[0])), found[0])),
-        text,
-        flags=re.IGNORECASE,
-    )
 
+    def new(found: re.Match[str]) -> str:
+        text = slots.get(" ".join(words(found[0])), found[0])
+        return text[:1].upper() + text[1:] if found[0][:1].isupper() else text
 
-def _like(old: str, new: str) -> str:
-    return new[:1].upper() + new[1:] if old[:1].isupper() else new
+    return re.sub(rf"(?<!{_LETTER})(?:{pattern})(?!{_LETTER})", new, text, flags=re.IGNORECASE)

@@ -9,16 +9,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.planners.kinematic import signals
 from goalreel.planners.kinematic.layout import Layout, episodes_text, times_text, values_of
-from goalreel.planners.kinematic.signals import (
-    Curve,
-    arm_speed,
-    hand_signal,
-    moves,
-    smooth,
-    split_level,
-    unwrap,
-)
+from goalreel.planners.kinematic.signals import Curve, hand_signal, split_level
 from goalreel.types import Recording
 
 type End = Literal["low", "high"]
@@ -27,6 +20,9 @@ _OPEN_NAME = re.compile(
     r"width|opening|openn?ess|aperture|(?:^|[^a-z])(?:open|gap)(?:$|[^a-z])", re.IGNORECASE
 )
 _CLOSED_NAME = re.compile(r"closed|closing|closure|(?:^|[^a-z])close(?:$|[^a-z])", re.IGNORECASE)
+# A robot type or name, the range of its values, its closed end, and how to say so. Sources: lerobot 0.6
+# (`koch_leader`: gripper_open_pos; `openarm_mini`), gym-aloha's README, Robotiq's manual (position 0 is open,
+# 255 closed), Unitree's documentation of Inspire's hands.
 _CONVENTIONS: tuple[tuple[str, float, float, End, str], ...] = (
     (r"so_?-?10[01]|so_follower|koch|omx|lekiwi", -20, 120, "low", "lerobot's 0-100 grippers close at 0"),
     (r"aloha", -0.5, 1.6, "low", "ALOHA's grippers close at 0"),
@@ -34,11 +30,6 @@ _CONVENTIONS: tuple[tuple[str, float, float, End, str], ...] = (
     (r"robotiq|2f[_-]?(?:85|140)", -0.1, 256, "high", "Robotiq's grippers open at 0"),
     (r"inspire", -0.1, 1.1, "low", "Inspire's hands open at 1"),
 )
-"""A robot type or name, the range of its values, its closed end, and how to say so.
-
-Sources: lerobot 0.6 (`koch_leader`: gripper_open_pos; `openarm_mini`), gym-aloha's README, Robotiq's manual
-(position 0 is open, 255 closed), Unitree's documentation of Inspire's hands.
-"""
 # Shares of the hand's range:
 _SQUEEZE = 0.03  # a command lies as far beyond a state that follows no further
 _SAME_UNITS = 0.15  # a command may miss the state by it at the open end
@@ -82,19 +73,18 @@ class HandTrace:
 
     def pace(self, frame: int) -> float:
         """The arm's speed around a frame, as a share of its usual speed."""
-        speed, reach = arm_speed(self.path, self.fps), max(1, round(0.2 * self.fps))
+        speed, reach = signals.arm_speed(self.path, self.fps), max(1, round(0.2 * self.fps))
         usual = float(np.percentile(speed, 80))
         return float(speed[max(0, frame - reach) : frame + reach + 1].mean() / usual) if usual else 0.0
 
     def is_away(self, frame: int) -> bool:
         """Tell whether the arm is neither where the episode starts nor where it ends."""
         place = self.path[min(frame, len(self.path) - 1)]
-        rests = (self.path[0], self.path[-1])
-        return all(np.linalg.norm(place - rest) >= 0.1 * self.extent for rest in rests)
+        return all(np.linalg.norm(place - self.path[rest]) >= 0.1 * self.extent for rest in (0, -1))
 
     def level_spans(self) -> list[tuple[int, int, bool]]:
         """The spans [start, end) after the first one in which a hand stays at one end, and if it is high."""
-        hand = smooth(self.hand, self.fps)
+        hand = signals.smooth(self.hand, self.fps)
         is_high = hand > split_level(hand)
         edges = [*(np.flatnonzero(np.diff(is_high.astype(int))) + 1).tolist(), len(hand)]
         if not self.path.shape[1] or not self.extent:
@@ -120,7 +110,7 @@ def read_trace(recording: Recording, layout: Layout) -> HandTrace:
     return HandTrace(
         hand_signal(values_of(recording, layout.source)[:, hand]),
         command,
-        unwrap(body[:, list(layout.position)]),
+        signals.unwrap(body[:, list(layout.position)]),
         None if layout.vertical is None else body[:, layout.vertical].astype(np.float64),
         recording.fps,
     )
@@ -135,7 +125,7 @@ def closed_end(traces: Sequence[HandTrace], names: Sequence[str], robot_type: st
         robot_type: as in `meta/info.json`.
     """
     values = np.concatenate([trace.hand for trace in traces])
-    moving = [t for t in traces if moves(t.hand) and np.ptp(t.hand) >= _MOVED * np.ptp(values)]
+    moving = [t for t in traces if signals.moves(t.hand) and np.ptp(t.hand) >= _MOVED * np.ptp(values)]
     evidence = [*_of_names(names, robot_type, values)]
     for rule in (_of_commands, _of_rest, _of_carries) if moving else ():
         evidence += rule(moving)
@@ -159,10 +149,8 @@ def _of_names(names: Sequence[str], robot_type: str | None, values: Curve) -> It
 def _of_rest(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
     """A hand is open where an episode starts and where it ends, as a rule."""
     level = split_level(np.concatenate([trace.hand for trace in traces]))
-    starts, ends = (
-        float(np.mean([np.median(t.hand[part]) > level for t in traces]))
-        for part in (slice(3), slice(-3, None))
-    )
+    parts = (slice(3), slice(-3, None))
+    starts, ends = (float(np.mean([np.median(t.hand[part]) > level for t in traces])) for part in parts)
     for closed, start, _ in _both_ways(starts, 1 - starts):
         end, rest = (ends, "high") if closed == "low" else (1 - ends, "low")
         both = end >= _RULE
@@ -207,17 +195,17 @@ def _both_ways(low: float, high: float) -> tuple[tuple[End, float, float], tuple
     return ("low", low, high), ("high", high, low)
 
 
-# The command of a gripper against its state: what holds an object cannot follow its command.
+type _Units = Literal["same", "two commands", "other"]
 
 
 @dataclass(frozen=True)
 class _Frames:
-    """The frames of all episodes in which command and hand stand, as shares of the hand's range."""
+    """The frames of all episodes in which command and hand stand: what holds an object cannot follow."""
 
     hands: Curve
     commands: Curve
     span: float
-    units: Literal["same", "two commands", "other"]
+    units: _Units
     episodes: int
 
     def stops(self) -> tuple[Curve, Curve]:
@@ -237,29 +225,22 @@ def _steady_frames(traces: Sequence[HandTrace]) -> _Frames | None:
     if not size or not span:
         return None
     is_switch = np.isin(np.round((commands - commands.min()) / size, 1), (0, 1)).mean() >= 0.95
-    steady = np.concatenate(
-        [
-            _steady(t.hand, span, t.fps / 3)
-            & (_settled(c, size) if is_switch else _steady(c, size, t.fps / 3))
-            for t, c in pairs
-        ]
-    )
+    told = [_settled(c, size) if is_switch else _steady(c, size, t.fps) for t, c in pairs]
+    steady = np.concatenate(told) & np.concatenate([_steady(t.hand, span, t.fps) for t, _ in pairs])
     low, high = steady & (hands <= split_level(hands)), steady & (hands > split_level(hands))
     if min(low.sum(), high.sum()) < 3:
         return None
     offsets = (commands - hands) / span
     bias = min(abs(float(np.median(offsets[rest]))) for rest in (low, high))
-    units: Literal["same", "two commands", "other"] = "other"
+    units: _Units = "two commands" if is_switch else "other"
     if bias < _SAME_UNITS and size <= (_SWITCH if is_switch else 2) * span and span <= 3 * size:
         units = "same"
-    elif is_switch:
-        units = "two commands"
     return _Frames(hands[steady], commands[steady], span, units, len(pairs))
 
 
-def _steady(values: Curve, span: float, frames: float) -> NDArray[np.bool_]:
-    """Frames at which a curve has stood for so many frames."""
-    count = max(1, round(frames))
+def _steady(values: Curve, span: float, fps: float) -> NDArray[np.bool_]:
+    """Frames at which a curve has stood for a third of a second."""
+    count = max(1, round(fps / 3))
     steady = np.zeros(len(values), bool)
     steady[count:] = np.abs(values[count:] - values[:-count]) < 0.02 * span
     return steady
@@ -279,7 +260,7 @@ def _of_commands(traces: Sequence[HandTrace]) -> Iterator[Evidence]:
         # A hand with two commands opens to one place, and closes to the width of what it holds.
         low, high = (float(np.subtract(*np.quantile(v, (0.95, 0.05)))) / frames.span for v in frames.stops())
         for end, spread, opposite in _both_ways(low, high):
-            if spread > _SQUEEZE and spread > _CLEAR * opposite:
+            if spread > max(_SQUEEZE, _CLEAR * opposite):
                 beside = f"the other by {opposite:.0%}"
                 yield Evidence(end, 3, f"its {end} end varies by {spread:.0%} of the range, {beside}")
 
@@ -299,7 +280,7 @@ def _of_squeeze(frames: _Frames, hands: Curve) -> Iterator[Evidence]:
     if max(below, above) <= _SQUEEZE and (np.abs(offsets) < _SQUEEZE).mean() >= 0.2:
         below, above = -float(np.quantile(offsets, 0.1)), float(np.quantile(offsets, 0.9))
     for end, beyond, opposite in _both_ways(below, above):
-        if beyond <= _SQUEEZE or beyond <= _CLEAR * opposite:
+        if beyond <= max(_SQUEEZE, _CLEAR * opposite):
             continue
         if end == "low":
             side, stops = "below", frames.hands[offsets < -_SQUEEZE] - hands.min()
@@ -307,8 +288,8 @@ def _of_squeeze(frames: _Frames, hands: Curve) -> Iterator[Evidence]:
             side, stops = "above", hands.max() - frames.hands[offsets > _SQUEEZE]
         is_limit = (stops < _SQUEEZE * frames.span).mean() >= _LIMIT
         shares = f"{beyond:.0%} of the range {side} the state, on its other side {max(0.0, opposite):.0%}"
-        reason = f"where both stand the command lies {shares}"
-        yield Evidence(end, 2 if is_limit and frames.episodes > 2 else 3, reason)
+        weight = 2 if is_limit and frames.episodes > 2 else 3
+        yield Evidence(end, weight, f"where both stand the command lies {shares}")
 
 
 def episodes_by_end(traces: Sequence[HandTrace]) -> dict[End, int]:
@@ -330,9 +311,8 @@ def hold_level(traces: Sequence[HandTrace], end: End) -> float | None:
     frames = _steady_frames(traces)
     sign = 1 if end == "low" else -1  # more is more open
     rests = sign * np.array([np.median(t.hand[part]) for t in traces for part in (slice(3), slice(-3, None))])
-    if frames is None or frames.units == "other":
-        return None
-    if rests.min() > min((sign * trace.hand).min() for trace in traces) + _NEAR * frames.span:
+    hands = np.concatenate([trace.hand for trace in traces])
+    if frames is None or frames.units == "other" or rests.min() > (sign * hands).min() + _NEAR * frames.span:
         return None
     if frames.units == "two commands":
         holds, opens = frames.stops() if end == "low" else frames.stops()[::-1]
@@ -343,7 +323,7 @@ def hold_level(traces: Sequence[HandTrace], end: End) -> float | None:
         return None
     hold = float(np.quantile(sign * holds, 0.9))
     opens = sign * opens[sign * opens > hold + 0.02 * frames.span]
-    middle = sign * split_level(np.concatenate([trace.hand for trace in traces]))
+    middle = sign * split_level(hands)
     if len(opens) < 3 or hold < middle - _NEAR * frames.span:
         return None
     return sign * (hold + float(np.median(opens))) / 2

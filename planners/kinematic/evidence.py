@@ -72,7 +72,7 @@ def handover_warnings(
 
 def word_warnings(
     clauses: Sequence[Clause], hand: HandContacts, motion: ArmMotion, gripper: Sequence[str] = ()
-) -> tuple[str, ...]:
+) -> list[str]:
     """Say why the words may be untrue; nothing where every grasp has a clause, and the reverse.
 
     `gripper` are the `gripper_warnings`.
@@ -81,7 +81,7 @@ def word_warnings(
     reasons = [*_of_clauses(clauses, is_shown), *gripper]
     if is_shown or all(clause.kind != "act" for clause in clauses):
         reasons += _of_grasps(clauses, hand.grasps, motion, hand.explained)
-    return tuple(dict.fromkeys(reasons))
+    return list(dict.fromkeys(reasons))
 
 
 def _of_clauses(clauses: Sequence[Clause], is_shown: bool) -> Iterator[str]:

@@ -121,9 +121,8 @@ def go_together(
 
 
 def _named_hands(recordings: Sequence[Recording], hint: Layout) -> list[Hand]:
-    """The grippers that are named so in the state, else in the action: at most two, the one that moves most
-    first."""
-    hands: list[tuple[float, Layout, str]] = []
+    """The grippers that are named so in the state, else in the action: at most two, the widest first."""
+    hands: list[tuple[float, Hand]] = []
     for source in ("state", "action"):
         names, dims = names_of(recordings[0], source), values_of(recordings[0], source).shape[1]
         named = named_hands(names, dims)
@@ -134,18 +133,14 @@ def _named_hands(recordings: Sequence[Recording], hint: Layout) -> list[Hand]:
             size = max((float(np.ptp(c)) for c in curves if moves(c)), default=0.0)
             side = _SIDES.get(side_of(names[hand[0]]))
             layout = hint.model_copy(update={"gripper": tuple(hand), "source": source, "side": side})
-            hands.append((size, layout, ", ".join(names[i] for i in hand)))
-        if any(size for size, _, _ in hands):
+            hands.append((size, Hand(layout, "certain", f"named {', '.join(names[i] for i in hand)}")))
+        if any(size for size, _ in hands):
             break
     else:
         hands = hands[:1]
     hands = sorted(hands, key=lambda hand: -hand[0])[:2]
     greatest = hands[0][0] if hands else 0.0
-    return [
-        Hand(layout, "certain", f"named {text}")
-        for size, layout, text in hands
-        if size >= _SECOND_HAND * greatest and (size or not greatest)
-    ]
+    return [hand for size, hand in hands if size >= _SECOND_HAND * greatest and (size or not greatest)]
 
 
 def _two_arms(recordings: Sequence[Recording], source: str, hand: list[int]) -> list[list[int]]:
@@ -186,10 +181,8 @@ def _tested(recordings: Sequence[Recording], hands: Sequence[Hand]) -> list[Hand
                 answers = _answers(source, [[h.layout.gripper for h in hands], *([(i,)] for i in rivals)])
                 if best >= _RIVAL:
                     return finding("gripper", None, "unknown", reason, answers)
-        is_sure = reason == hand.reason
-        tested.append(
-            replace(hand, confidence="certain" if is_sure else "likely", reason=reason, answers=answers)
-        )
+        confidence = "certain" if reason == hand.reason else "likely"
+        tested.append(replace(hand, confidence=confidence, reason=reason, answers=answers))
     return tested
 
 
@@ -205,9 +198,7 @@ def _distinct(found: Mapping[int, Look], values: Sequence[NDArray[np.floating]])
 
 
 def _answers(
-    source: str,
-    proposed: Sequence[Sequence[tuple[int, ...]]],
-    more: Sequence[str] = (),
+    source: str, proposed: Sequence[Sequence[tuple[int, ...]]], more: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Grippers to choose from: hands that are `proposed`, one or two each, and `more` after the first."""
     where = "" if source == "state" else ",source=action"
@@ -238,10 +229,10 @@ def _moving_hands(
         if len(dims) == len(told):
             numbers = " and ".join(map(str, told))
             return taken("state", dims, f"moves just after number {numbers} of the action says so")
-    likeness = {
-        source: max((look.likeness for look in by.values()), default=-1.0) for source, by in found.items()
-    }
-    source = "action" if likeness["action"] >= max(_LIKE, likeness["state"] + _NEAR) else "state"
+    by_state, by_action = (
+        max((look.likeness for look in by.values()), default=-1.0) for by in found.values()
+    )
+    source = "action" if by_action >= max(_LIKE, by_state + _NEAR) else "state"
     seen = found[source]
     moving = [i for i, look in seen.items() if look != Look()]
     if not moving or max(look.levels for look in seen.values()) < _TWO_LEVELS:
@@ -257,18 +248,12 @@ def _moving_hands(
     lead = seen[first].likeness - max((seen[i].likeness for i in others), default=-1.0)
     is_like = seen[first].likeness >= _VERY_LIKE or (lead >= _NEAR and seen[first].likeness >= _RIVAL)
     chosen = own or ([first] if is_like and not is_type else [])
-    if source == "state":
-        more = [f"gripper={i},source=action" for i in told]
-    else:
-        more = [f"gripper={i}" for i in _distinct(found["state"], values["state"])[:2]]
+    of_state = [f"gripper={i}" for i in _distinct(found["state"], values["state"])]
+    more = of_state if source == "action" else [f"gripper={i},source=action" for i in told]
     both = [ends, *([i] for i in ends)] if len(ends) > 1 else []
     proposed = [chosen or last, *([i] for i in fingers[source]), *both, (last if chosen else ends)[-1:]]
     proposed += [[i] for i in (first, *others)]
-    answers = _answers(
-        source,
-        [[fingers[source].get(i, (i,)) for i in dims] for dims in proposed],
-        more[:2],
-    )
+    answers = _answers(source, [[fingers[source].get(i, (i,)) for i in dims] for dims in proposed], more[:2])
     if not chosen:
         reason = _NO_LEVELS.format(robot_type) if is_type else _NO_NAME
         return finding("gripper", None, "unknown", reason, answers)

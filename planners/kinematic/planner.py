@@ -1,39 +1,24 @@
 """The Planner that derives a plan from a recorded episode, by rules over motion and words."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+from goalreel.planners.kinematic import evidence, steps
 from goalreel.planners.kinematic.clauses import Clause, read, split_handovers, split_return, whole
 from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
 from goalreel.planners.kinematic.description import hand_phases
-from goalreel.planners.kinematic.evidence import (
-    direction_warnings,
-    gripper_warnings,
-    handover_warnings,
-    late_warnings,
-    place_warnings,
-    word_warnings,
-)
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
 from goalreel.planners.kinematic.robot import find_layout
 from goalreel.planners.kinematic.scene import time_hand
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.steps import (
-    ClauseSpan,
-    align_contacts,
-    cut_at_release,
-    cut_events,
-    cut_handovers,
-    cut_phases,
-    goal_frames,
-    leave_and_retreat,
-    split_pick,
-)
+from goalreel.planners.kinematic.steps import ClauseSpan
 from goalreel.planners.recorded import read_each
 from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
 
+@dataclass(frozen=True)
 class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 
@@ -43,84 +28,64 @@ class KinematicPlanner:
     `auxiliary_text` of a step says which of two hands does it. `task.id` names the recording.
     """
 
-    def __init__(
-        self,
-        recordings: Recordings,
-        granularity: Granularity = "event",
-        layout: Layout | None = None,
-        camera: str | None = None,
-        with_phases: bool = False,
-        last_retreat: bool = False,
-        steps: Mapping[str, Sequence[str]] | None = None,
-    ) -> None:
-        """
-        Args:
-            recordings: the episodes by id; read in several threads.
-            granularity: where a plan is cut.
-            layout: which numbers are the gripper and the position; None finds them.
-            camera: one that stands still; None reads no pictures.
-            with_phases: also fill `Plan.phases`, whatever the granularity. Where the words are in doubt, they
-                are filled in any case, and say what the hand does (`hand_motion`).
-            last_retreat: cut events at the last release too, before the retreat.
-            steps: instruction -> the steps that are read in its place.
-        """
-        self._recordings = recordings
-        self._granularity = granularity
-        self._layout = layout
-        self._camera = camera
-        self._with_phases = with_phases
-        self._last_retreat = last_retreat
-        self._steps = steps or {}
+    recordings: Recordings
+    """The episodes by id; read in several threads."""
+    granularity: Granularity = "event"
+    layout: Layout | None = None
+    """Which numbers are the gripper and the position; None finds them."""
+    camera: str | None = None
+    """One that stands still; None reads no pictures."""
+    with_phases: bool = False
+    """Also fill `Plan.phases`. Where the words are in doubt, they say what the hand does in any case."""
+    last_retreat: bool = False
+    """Cut events at the last release too, before the retreat."""
+    steps: Mapping[str, Sequence[str]] | None = None
+    """Instruction -> the steps that are read in its place."""
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none."""
-        return read_each(self._recordings, tasks, self._plan)
+        return read_each(self.recordings, tasks, self._plan)
 
     def _plan(self, task: Task, recording: Recording) -> Plan:
         check_recording(recording)
         instruction = task.instruction
         text = " ".join(instruction.split())
-        request, _ = split_return(", then ".join(self._steps.get(text, (instruction,))))
-        layout = find_layout(recording, self._layout)
+        request, _ = split_return(", then ".join((self.steps or {}).get(text, (instruction,))))
+        layout = find_layout(recording, self.layout)
         request, passings = split_handovers(request) if layout.other else (request, [])
         clauses = read(request)
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
-        motion = time_hand(read_arms(recording, layout), recording, self._camera)
-        hand = find_contacts(clauses, recording, motion, self._camera)
+        motion = time_hand(read_arms(recording, layout), recording, self.camera)
+        hand = find_contacts(clauses, recording, motion, self.camera)
         idle = hand.explained and not hand.grasps and not _may_grasp(clauses, recording, layout)
-        handovers = handover_warnings(passings, hand.grasps, motion)
-        gripper = (*gripper_warnings(motion, layout, idle), *handovers)
-        warnings = [
-            *word_warnings(clauses, hand, motion, gripper),
-            *direction_warnings(clauses, hand.contacts or (), motion),
-        ]
-        late = list(late_warnings(clauses, hand, motion))
+        gripper = list(evidence.gripper_warnings(motion, layout, idle))
+        gripper += evidence.handover_warnings(passings, hand.grasps, motion)
+        warnings = evidence.word_warnings(clauses, hand, motion, gripper)
+        warnings += evidence.direction_warnings(clauses, hand.contacts or (), motion)
+        late = list(evidence.late_warnings(clauses, hand, motion))
         if not all(clause.understood for clause in clauses):
             clauses = [whole(instruction)]
             hand = find_any_contacts(clauses[0], motion)
         elif len(clauses) == 1 and clauses[0].kind != "act" and not hand.grasps:
             hand = find_any_contacts(clauses[0], motion)
-        parts = align_contacts(clauses, hand, motion)
-        if self._granularity == "event":
-            parts = cut_at_release(parts)
-        warnings += place_warnings(parts, motion)
+        parts = steps.align_contacts(clauses, hand, motion)
+        if self.granularity == "event":
+            parts = steps.cut_at_release(parts)
+        warnings += evidence.place_warnings(parts, motion)
         acts = [passing.clause for passing in passings]
-        pieces = [
-            piece
-            for part in parts
-            for piece in cut_handovers(self._cut(part, hand.failed_grasps, motion), motion, acts)
-        ]
-        if self._last_retreat and self._granularity == "event":
-            pieces += leave_and_retreat(pieces.pop())
+        pieces = [piece for part in parts for piece in self._cut(part, hand.failed_grasps, motion)]
+        pieces = steps.cut_handovers(pieces, motion, acts)
+        if self.last_retreat and self.granularity == "event":
+            pieces += steps.leave_and_retreat(pieces.pop())
         phases: list[MotionPhase] = []
         if warnings or late:
             phases = [] if gripper else hand_phases(motion)
-        elif self._with_phases:
-            spans = [piece for part in parts for piece in cut_phases(part, hand.failed_grasps, motion)]
-            spans = cut_handovers(spans, motion, acts)
+        elif self.with_phases:
+            spans = [p for part in parts for p in steps.cut_phases(part, hand.failed_grasps, motion)]
+            spans = steps.cut_handovers(spans, motion, acts)
             phases = [
-                MotionPhase(name=p.clause.name, segment=Segment(start=p.start, end=p.end)) for p in spans
+                MotionPhase(name=s.clause.name, segment=Segment(start=s.start, end=s.end)) for s in spans
             ]
         return Plan(
             steps=tuple(
@@ -136,17 +101,16 @@ class KinematicPlanner:
             ),
             segments=tuple(
                 Segment(start=piece.start, end=piece.end, goal=goal)
-                for piece, goal in zip(pieces, goal_frames(pieces, motion), strict=True)
+                for piece, goal in zip(pieces, steps.goal_frames(pieces, motion), strict=True)
             ),
             phases=tuple(phases),
         )
 
-    def _cut(
-        self, part: ClauseSpan, failed_grasps: Sequence[FailedGrasp], motion: ArmMotion
-    ) -> list[ClauseSpan]:
-        if self._granularity == "subtask":
-            return split_pick(part, motion)
-        return (cut_events if self._granularity == "event" else cut_phases)(part, failed_grasps, motion)
+    def _cut(self, part: ClauseSpan, failed: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:
+        if self.granularity == "subtask":
+            return steps.split_pick(part, motion)
+        cut = steps.cut_events if self.granularity == "event" else steps.cut_phases
+        return cut(part, failed, motion)
 
 
 def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) -> bool:

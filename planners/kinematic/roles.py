@@ -24,8 +24,6 @@ _RATE = re.compile(
 """Measures other than the place of a joint."""
 _BODY = re.compile(r"wrist|shoulder|elbow|waist|hip|knee|ankle|head|neck|torso", re.IGNORECASE)
 _JOINT = re.compile(rf"{_BODY.pattern}|joint_?pos", re.IGNORECASE)
-
-
 _TURNS = word_set(
     "rot rotation rotvec quat quaternion q ori orient orientation angle euler rpy axisangle aa roll pitch "
     "yaw rx ry rz qx qy qz qw w"
@@ -89,10 +87,7 @@ def find_position(
     base: Collection[int] = (),
     other: Sequence[int] = (),
 ) -> tuple[tuple[int, ...], int | None]:
-    """(x, y, z) and z by name, else the joints of the arm with the hand and no vertical; never the base.
-
-    `other` are the dimensions of the other hand, if there is one.
-    """
+    """(x, y, z) and z by name, else the joints of the arm with the hand, not the `other`, and no vertical."""
     joints = [i for i in range(dims) if i not in hand and i not in base]
     if len(names) != dims:
         return tuple(joints), None
@@ -132,17 +127,12 @@ def _place(names: Sequence[str], dims: Sequence[int], hand: Sequence[str]) -> tu
 
 def _rank(owner: Collection[str]) -> int:
     words = {re.sub(r"\d+", "", word) for word in owner} - {""}
-    if words & _HAND:
-        return 0
-    if words <= _PLAIN:
-        return 1
-    return 3 if words & _THINGS else 2
+    return 0 if words & _HAND else 1 if words <= _PLAIN else 3 if words & _THINGS else 2
 
 
 def _is_hand(name: str) -> bool:
-    if not _GRIPPER.search(name) or _JOINT.search(name) or _RATE.search(name):
-        return False
-    return not _tells_place(name)
+    is_other = _JOINT.search(name) or _RATE.search(name) or _tells_place(name)
+    return bool(_GRIPPER.search(name)) and not is_other
 
 
 def _tells_place(name: str) -> bool:
@@ -153,12 +143,8 @@ def _tells_place(name: str) -> bool:
     return not (_TURNS | {"pose"}).isdisjoint(words) and not _DIGIT.search(name)
 
 
-def _words(name: str) -> list[str]:
-    return re.findall("[a-z0-9]+", _parted(name))
-
-
-def _parted(name: str) -> str:
-    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()
+def _words(name: str, pattern: str = "[a-z0-9]+") -> list[str]:
+    return re.findall(pattern, re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower())
 
 
 _BASE = word_set("base chassis odom odometry wheel wheels")
@@ -176,18 +162,13 @@ _ROBOTS = ((r"lekiwi", 9, 3), (r"aloha", 16, 2))
 def find_base(
     recording: Recording, robot_type: str | None
 ) -> tuple[tuple[int, ...], Literal["state", "action"], str]:
-    """The dimensions of a mobile base, the feature that holds them, and why; none where nothing tells.
-
-    A state that holds a base is preferred to an action that does.
-    """
+    """The dimensions of a mobile base, the feature that holds them, rather the state, and why."""
     sources: tuple[Literal["state", "action"], ...] = ("state", "action")
     for source in sources:
         names, dims = names_of(recording, source), values_of(recording, source).shape[1]
-        if len(names) == dims and (found := named_base(names)):
+        if found := named_base(names):
             return found, source, f"named {', '.join(names[i] for i in found)}"
-        if names:
-            continue
-        for pattern, size, last in _ROBOTS:
+        for pattern, size, last in () if names else _ROBOTS:
             if dims == size and re.search(pattern, robot_type or "", re.IGNORECASE):
                 return tuple(range(dims - last, dims)), source, f"the last {last} of a {robot_type}'s {size}"
     return (), "state", ""
@@ -201,7 +182,7 @@ def named_base(names: Sequence[str]) -> tuple[int, ...]:
     >>> named_base(["x.vel", "y.vel", "z.vel"]), named_base(["base.pos", "shoulder.pos"])
     ((), ())
     """
-    words = [_letters(name) for name in names]
+    words = [{*_words(name, "[a-z]+")} for name in names]
     marked = [i for i, w in enumerate(words) if w & _BASE and not w & _ARM]
     if any(words[i] & (_ALONG | {"wheel", "wheels"}) for i in marked):
         return tuple(marked)
@@ -212,18 +193,13 @@ def named_base(names: Sequence[str]) -> tuple[int, ...]:
     return tuple(plane) if both and not any(words[i] & _FREE for i in rates) else ()
 
 
-def _letters(name: str) -> frozenset[str]:
-    return frozenset(re.findall("[a-z]+", _parted(name)))
-
-
 def is_rate(name: str) -> bool:
     """Tell whether a base's dimension is a velocity, by its name."""
-    return bool(_letters(name) & _VELOCITY)
+    return not _VELOCITY.isdisjoint(_words(name, "[a-z]+"))
 
 
 type Columns = Sequence[NDArray[np.floating]]
 """The dimensions of each episode, (n, dims)."""
-
 # Mean deviations from 0, in 79 sets: places 4.7 at least in some dimension, as an arm goes forth and back and
 # often stands; their changes 2.2 at most, and half of their dimensions 0.7 at most.
 _AWAY, _USUALLY = 3.0, 1.0
@@ -240,7 +216,7 @@ _SPEEDS = 3  # dimensions that do so, at least: in a short recording one may do 
 def find_rates(
     recordings: Sequence[Recording], hands: Sequence[Collection[int]] = (), base: Collection[int] = ()
 ) -> tuple[int, ...]:
-    """The dimensions of the state, or of the action without one, that must be summed to be places.
+    """The dimensions of the body that must be summed to be places.
 
     Those of `hands`, which may hold places though the arm does not, that have two levels when summed, and are
     mostly 0.

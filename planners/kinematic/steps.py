@@ -319,7 +319,7 @@ def cut_handovers(
             else:
                 cut.append(replace(piece, cycles=before if piece.end <= handover.at else after))
         pieces = cut
-    return list(pieces)
+    return [*pieces]
 
 
 def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tuple[int, int] | None]:

@@ -46,6 +46,7 @@ _CUES: Mapping[Cue, str] = {
 }
 
 
+@dataclass(frozen=True)
 class WatchPlanner:
     """Cuts recorded episodes into the events in their pictures, and names them, with any chat model.
 
@@ -59,30 +60,22 @@ class WatchPlanner:
         ValueError: there is no camera.
     """
 
-    def __init__(
-        self,
-        recordings: Recordings,
-        chat: Chat,
-        cameras: Sequence[str],
-        layout: Layout | None = None,
-        replies: int = 3,
-        examples: Sequence[Example] = (),
-        details: Collection[DetailName] = (),
-    ) -> None:
-        if not cameras:
+    recordings: Recordings
+    chat: Chat
+    cameras: Sequence[str]
+    layout: Layout | None = None
+    replies: int = 3
+    examples: Sequence[Example] = ()
+    details: Collection[DetailName] = ()
+
+    def __post_init__(self) -> None:
+        if not self.cameras:
             raise ValueError("a watching planner needs cameras")
-        self._recordings = recordings
-        self._chat = chat
-        self._cameras = tuple(cameras)
-        self._layout = layout
-        self._replies = replies
-        self._examples = examples
-        self._details = details
 
     @property
     def spent(self) -> Mapping[str, int]:
         """Calls and tokens that its model has counted (`goalreel.chat.openai.OpenAIChat.spent`)."""
-        return getattr(self._chat, "spent", {})
+        return getattr(self.chat, "spent", {})
 
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none.
@@ -90,37 +83,36 @@ class WatchPlanner:
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
-        watches = read_each(self._recordings, tasks, self._watch)
+        watches = read_each(self.recordings, tasks, self._watch)
         answers: dict[int, Plan | Failure] = {i: w for i, w in enumerate(watches) if isinstance(w, Failure)}
-        open_watches = {i: w for i, w in enumerate(watches) if isinstance(w, _Watch)}
+        every = {i: w for i, w in enumerate(watches) if isinstance(w, _Watch)}
         first = True
-        while open_watches:
-            replies = self._ask(list(open_watches.values()), first=first)
-            for i, reply in zip(list(open_watches), replies, strict=True):
-                answer = reply if isinstance(reply, Failure) else open_watches[i].add(reply)
+        while still := [i for i in every if i not in answers]:
+            replies = self._ask([every[i] for i in still], first=first)
+            for i, reply in zip(still, replies, strict=True):
+                answer = reply if isinstance(reply, Failure) else every[i].add(reply)
                 if answer is not None:
                     answers[i] = answer
-                    del open_watches[i]
             first = False
-        if self._details:
+        if self.details:
             watched = {
-                i: (w.recording, w.instruction, plan)
-                for i, w in enumerate(watches)
-                if isinstance(w, _Watch) and isinstance(plan := answers[i], Plan)
+                i: (watch.recording, watch.instruction, plan)
+                for i, watch in every.items()
+                if isinstance(plan := answers[i], Plan)
             }
-            plans = describe(self._chat, list(watched.values()), self._cameras, self._details, self._replies)
+            plans = describe(self.chat, list(watched.values()), self.cameras, self.details, self.replies)
             answers |= dict(zip(watched, plans, strict=True))
         return [answers[i] for i in range(len(tasks))]
 
     def _watch(self, task: Task, recording: Recording) -> "_Watch":
-        examples = likest(self._examples, task.instruction, recording)
-        return _Watch(recording, task.instruction, proposed(recording, self._layout), examples)
+        examples = likest(self.examples, task.instruction, recording)
+        return _Watch(recording, task.instruction, proposed(recording, self.layout), examples)
 
     def _ask(self, watches: "Sequence[_Watch]", *, first: bool) -> list[Plan | Failure]:
         """Ask about one window of each. After the `first` call, a dead back end fails only open episodes."""
-        questions = [watch.question(self._cameras) for watch in watches]
+        questions = [watch.question(self.cameras) for watch in watches]
         try:
-            return ask(self._chat, questions, stage="plan", replies=self._replies, schema=watch_schema())
+            return ask(self.chat, questions, stage="plan", replies=self.replies, schema=watch_schema())
         except BackendError as e:
             if first:
                 raise
@@ -217,10 +209,10 @@ class _Watch:
         zero = self.recording.timestamps[0]
         inside = [p for p in self.proposals if self.start < p.frame < self.end]
         cues = [(p.frame, f"{self.recording.timestamps[p.frame] - zero:.1f}", _CUES[p.cue]) for p in inside]
+        seconds = [f"{len(e.timestamps) / e.fps:.1f}" for e in self.examples]
+        examples = [(plain(e.instruction), s, answer(e)) for e, s in zip(self.examples, seconds, strict=True)]
         values = {
-            "examples": [
-                (plain(e.instruction), f"{len(e.timestamps) / e.fps:.1f}", answer(e)) for e in self.examples
-            ],
+            "examples": examples,
             "instruction": plain(self.instruction),
             "before": [plain(step.name) for step in self.steps],
             "cut_off": self.cut_off,
@@ -274,8 +266,6 @@ class _Watch:
         whole = self.start >= self.length
         return Plan(steps=tuple(self.steps), segments=tuple(self.segments)) if whole else None
 
-
-# Labelled episodes as worked examples in words.
 
 LIMIT = 3  # examples for one recording
 

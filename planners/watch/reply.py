@@ -29,10 +29,7 @@ from goalreel.types import Failure, Plan, Recording, Segment, Step
 
 log = logging.getLogger(__name__)
 FRAMES = 10  # frames of a segment that are shown, of each camera
-
-
 _Frame = Annotated[int, Field(ge=0, lt=10**9)]
-
 COLUMNS = 5
 TILES = 20  # frames of each camera on one sheet: about 1.5 megapixels, which hosted models hardly shrink
 _WIDE, _NARROW, _STRIP = 224, 96, 16
@@ -72,16 +69,12 @@ def parse_watch_reply(reply: str, span: Segment, instruction: str) -> Plan | Pro
     edges = _edges(replies, span)
     if isinstance(edges, Problem):
         return edges
-    for number, reply_segment in enumerate(replies):
-        if reply_segment.agrees == (reply_segment.seen is not None):
-            return Problem(
-                f'segments.{number}: "seen" says what was seen where "agrees" is false, and only there'
-            )
-        name = reply_segment.name.casefold().strip(". ")
-        if not reply_segment.agrees and name == instruction.casefold().strip(". "):
-            return Problem(
-                f"segments.{number}: the name repeats the instruction that the pictures contradict"
-            )
+    for number, said in enumerate(replies):
+        where, name = f"segments.{number}", said.name.casefold().strip(". ")
+        if said.agrees == (said.seen is not None):
+            return Problem(f'{where}: "seen" says what was seen where "agrees" is false, and only there')
+        if not said.agrees and name == instruction.casefold().strip(". "):
+            return Problem(f"{where}: the name repeats the instruction that the pictures contradict")
     segments = tuple(Segment(start=a, end=b) for a, b in pairwise(edges))
     return Plan(steps=tuple(map(_step, replies)), segments=segments)
 
@@ -121,16 +114,13 @@ def snap(plan: Plan, span: Segment, proposals: Sequence[Proposal], reach: float)
 
     A boundary at a proposal stays, and so does one that would meet another boundary.
     """
-    segments = plan.segments or ()
-    cuts = [segment.start for segment in segments] + [span.end]
-    proposed_frames = {proposal.frame for proposal in proposals}
+    cuts = [*(segment.start for segment in plan.segments or ()), span.end]
     for i in range(1, len(cuts) - 1):
-        near = [p for p in proposals if abs(p.frame - cuts[i]) <= reach]
-        near = [p for p in near if cuts[i - 1] < p.frame < cuts[i + 1]]
-        if near and cuts[i] not in proposed_frames:
+        near = [p for p in proposals if cuts[i - 1] < p.frame < cuts[i + 1]]
+        near = [p for p in near if abs(p.frame - cuts[i]) <= reach]
+        if near and all(p.frame != cuts[i] for p in near):
             cuts[i] = min(near, key=lambda p: (p.cue not in CONTACTS, abs(p.frame - cuts[i]))).frame
-    spans = tuple(Segment(start=a, end=b) for a, b in pairwise(cuts))
-    return plan.model_copy(update={"segments": spans})
+    return plan.model_copy(update={"segments": tuple(Segment(start=a, end=b) for a, b in pairwise(cuts))})
 
 
 _Text = Annotated[str | None, Field(max_length=2000), BeforeValidator(optional)]
@@ -160,14 +150,14 @@ def describe(
 
     A step about which it gives no usable answer stays without, and the log says so: no plan is lost.
     """
+    steps = [list(plan.steps) for _, _, plan in watched]
     places = [
         (number, at, keys)
-        for number, (_, _, plan) in enumerate(watched)
-        for at, step in enumerate(plan.steps)
+        for number, its in enumerate(steps)
+        for at, step in enumerate(its)
         if (keys := tuple(_keys(step, names)))
     ]
     questions = [_question(watched[number], at, keys, cameras) for number, at, keys in places]
-    steps = [list(plan.steps) for _, _, plan in watched]
     for (number, at, _), answer in zip(places, _ask(chat, questions, replies), strict=True):
         if isinstance(answer, Failure):
             where = f"{watched[number][0].id}, step {at + 1}"
@@ -188,16 +178,9 @@ def _keys(step: Step, names: Collection[DetailName]) -> Iterator[str]:
 def _ask(
     chat: Chat, questions: Sequence[Question[Details] | Failure], replies: int
 ) -> list[Details | Failure]:
-    if not questions:
-        return []
+    schema = _DetailsReply.model_json_schema(mode="serialization")
     try:
-        return ask(
-            chat,
-            questions,
-            stage="plan",
-            replies=replies,
-            schema=_DetailsReply.model_json_schema(mode="serialization"),
-        )
+        return ask(chat, questions, stage="plan", replies=replies, schema=schema) if questions else []
     except BackendError as e:
         return [Failure(stage="plan", message=str(e))] * len(questions)
 
@@ -242,9 +225,6 @@ def parse_details_reply(reply: str, keys: Sequence[str]) -> Details | Problem:
     return Details(**{name: Detail(text=text) for name, text in texts.items()}, failure=failure)
 
 
-# Contact sheets: frames of an episode on one picture, each with number and time.
-
-
 def moments(length: int, fps: float, proposals: Sequence[Proposal]) -> tuple[int, ...]:
     """Pick the frames to show: the first, the last, those at proposals, and one a second between.
 
@@ -269,14 +249,9 @@ def contact_sheet(recording: Recording, cameras: Sequence[str], frames: Sequence
         [_tile(i.pixels, t) for i, t in zip(recording.frames(c, frames), labels, strict=True)]
         for c in cameras
     ]
-    rows = [row[i : i + COLUMNS] for i in range(0, len(frames), COLUMNS) for row in tiles]
-    width = max(sum(tile.shape[1] for tile in row) for row in rows)
-    return Image(np.vstack([_row(row, width) for row in rows]))
-
-
-def _row(tiles: Sequence[NDArray[np.uint8]], width: int) -> NDArray[np.uint8]:
-    row = np.hstack(tiles)
-    return np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0)))
+    rows = [np.hstack(row[i : i + COLUMNS]) for i in range(0, len(frames), COLUMNS) for row in tiles]
+    width = max(row.shape[1] for row in rows)
+    return Image(np.vstack([np.pad(row, ((0, 0), (0, width - row.shape[1]), (0, 0))) for row in rows]))
 
 
 def _tile(pixels: NDArray[np.uint8], label: str) -> NDArray[np.uint8]:

@@ -231,7 +231,7 @@ class Labelled:
     def __init__(self, *labels: tuple[float, str]):
         self._labels = labels
 
-    def subtasks(self):
+    def subtasks(self, form=None):
         return self._labels
 
 

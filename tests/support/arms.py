@@ -1,6 +1,7 @@
 """Recordings of an arm without pictures, made by hand."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
@@ -83,3 +84,11 @@ def starts(plan):
 
 def near(found, true, slack=4):
     return len(found) == len(true) and all(abs(a - b) <= slack for a, b in zip(found, true, strict=True))
+
+
+def sentences(table):
+    """The lines of a table of tests/planners/sentences.txt: texts, or tuples of several columns."""
+    text = (Path(__file__).parents[1] / "planners/sentences.txt").read_text(encoding="utf-8")
+    part = next(part for part in text.split("\n== ") if part.partition("\n")[0].partition(":")[0] == table)
+    lines = [line.replace("\\n", "\n").split(" = ") for line in part.strip().split("\n")[1:]]
+    return [line[0] if len(line) == 1 else tuple(line) for line in lines]
