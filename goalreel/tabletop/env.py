@@ -29,6 +29,7 @@ REACH = (np.array([0.25, -0.40, 0.008]), np.array([0.76, 0.40, 0.50]))
 ACTION_NAMES = ("dx", "dy", "dz", "dyaw", "gripper")
 STILL = 0.05
 """A block faster than this, in m/s or rad/s, is not still."""
+PHYSICS = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,6 @@ class Tabletop:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    # -- state
-
     def reset(self) -> None:
         """Put objects where the scene has them and the arm, open, at home; all come to rest."""
         mujoco.mj_resetData(self.model, self.data)
@@ -95,14 +94,13 @@ class Tabletop:
         mujoco.mj_forward(self.model, self.data)
 
     def get_state(self) -> TabletopState:
-        spec = mujoco.mjtState.mjSTATE_INTEGRATION
-        physics = np.empty(mujoco.mj_stateSize(self.model, spec))
-        mujoco.mj_getState(self.model, self.data, physics, spec)
+        physics = np.empty(mujoco.mj_stateSize(self.model, PHYSICS))
+        mujoco.mj_getState(self.model, self.data, physics, PHYSICS)
         return TabletopState(physics, self.joints.copy(), self.tip.copy(), self.yaw, self.grip)
 
     def set_state(self, state: TabletopState) -> None:
         """Continue from a snapshot of an environment with the same scene."""
-        mujoco.mj_setState(self.model, self.data, state.physics, mujoco.mjtState.mjSTATE_INTEGRATION)
+        mujoco.mj_setState(self.model, self.data, state.physics, PHYSICS)
         mujoco.mj_forward(self.model, self.data)
         self.joints, self.tip = state.joints.copy(), state.tip.copy()
         self.yaw, self.grip = state.yaw, state.grip
@@ -135,8 +133,6 @@ class Tabletop:
         """The simulated time since the last reset."""
         return float(self.data.time)  # pyrefly: ignore[missing-attribute]
 
-    # -- objects and predicates
-
     def layout(self) -> SceneLayout:
         """Give the position of every block and bowl."""
         return {name: self.data.body(name).xpos.copy() for name in (*self.blocks, *self.bowls)}
@@ -164,7 +160,6 @@ class Tabletop:
         return tuple(block for block in self.blocks if self.model.geom(block).id in near)
 
     def _contacts(self) -> list[set[int]]:
-        """List the pairs of geoms that touch."""
         return [{int(a), int(b)} for a, b in self.data.contact.geom[: self.data.ncon]]
 
     def still(self, block: str) -> bool:
@@ -173,8 +168,6 @@ class Tabletop:
     def holds(self, goal: SubGoal) -> bool:
         """Tell whether the sub-goal is true now: its geometry is right and the hand has let go."""
         return shows(self.layout(), goal) and not self.grasped(goal.object)
-
-    # -- pictures
 
     def render(self, camera: str = "front", size: int = 128) -> NDArray[np.uint8]:
         """Take the picture of a camera (one of `mjcf.CAMERAS`), (size, size, 3) RGB.
@@ -206,7 +199,7 @@ HOME_TIP = (0.31, 0.0, 0.34)
 
 
 class Arm:
-    """Solves for joint angles; keeps a scratch copy of the model's data and no state of its own."""
+    """Solves for joint angles, on a scratch copy of the model's data."""
 
     def __init__(self, model: mujoco.MjModel) -> None:
         self._model = model
@@ -244,7 +237,7 @@ class Arm:
         return k.qpos[:7].copy()
 
     def _error(self, tip: Floats, yaw: float) -> Floats:
-        """Compute the position (m) and the rotation (rad) still missing, (6,)."""
+        """The position (m) and the rotation (rad) still missing, (6,)."""
         c, s = math.cos(yaw), math.sin(yaw)
         target = np.array([[c, s, 0], [s, -c, 0], [0, 0, -1.0]])
         turn, spin = np.zeros(4), np.zeros(3)
@@ -261,8 +254,7 @@ millimetre above it is not."""
 def teleport(env: Tabletop, goal: SubGoal, spot: NDArray[np.float64] | None = None) -> TabletopState:
     """Set the block down at `spot` (3,), or where the expert would, and give the state reached.
 
-    The block settles while the arm is at home. Everything else stays where it is. Call it goal after goal to
-    get an episode's goal images.
+    The block settles while the arm is at home; everything else stays where it is.
 
     Raises:
         ValueError: the sub-goal cannot be reached from here in one move; the environment is unchanged.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from goalreel.tabletop.env import HOME_TIP, Tabletop
 from goalreel.tabletop.scene import BOWL_RADIUS, HALF, Floats, SceneLayout, SubGoal, find_spot, is_bowl
@@ -82,20 +82,16 @@ def let_go(env: Tabletop, tip: Floats, over: float, yaw: float) -> Iterator[Move
 
 
 def _go(
-    env: Tabletop,
-    phase: str,
-    tip: Floats | list[float] | tuple[float, ...],
-    yaw: float,
-    grip: float,
-    speed: float = 1,
+    env: Tabletop, phase: str, to: ArrayLike, yaw: float, grip: float, speed: float = 1
 ) -> Iterator[Move]:
     """Move the commanded fingertip in a straight line until it is there."""
+    tip = np.asarray(to)
     for _ in range(LONGEST):
-        away = np.asarray(tip) - env.tip
+        away = tip - env.tip
         step = away * min(1.0, speed * SPEED / max(float(np.linalg.norm(away)), 1e-9))
         turn = float(np.clip(yaw - env.yaw, -TURN, TURN))
         yield np.array([*step, turn, grip], np.float32), phase
-        if np.abs(np.asarray(tip) - env.tip).max() < 1e-4 and abs(yaw - env.yaw) < 1e-3:
+        if np.abs(tip - env.tip).max() < 1e-4 and abs(yaw - env.yaw) < 1e-3:
             return
 
 
@@ -124,10 +120,10 @@ def clear_yaw(layout: SceneLayout, block: str, at: Floats, yaw: float, now: floa
 
 
 def _gap(away: Floats, across: Floats, bowl: bool) -> float:
-    """Compute the room (m) between a hand along `across`, (2,), and an object `away` from it, (3,).
+    """The room (m) between a hand along `across`, (2,), and an object `away` from it, (3,).
 
-    Next to whatever is on its own level the hand is as wide as its open fingers; next to what towers over
-    that, as wide as the palm. What it is set down on or picked up from is no obstacle.
+    Next to what is on its own level the hand is as wide as its open fingers; next to what towers over that,
+    as wide as the palm. What it is set down on or picked up from is no obstacle.
     """
     if np.linalg.norm(away[:2]) < 0.03:
         return 1.0

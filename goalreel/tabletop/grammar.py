@@ -83,21 +83,19 @@ def listed(names: list[str]) -> str:
     return f"{head} and the {names[-1]}" if head else names[-1]
 
 
+JOINS = 4
+
+
 def join(clauses: list[str], style: int) -> str:
     """Join clauses into one instruction, in one of JOINS ways, without a full stop at the end."""
     if len(clauses) == 1:
         return clauses[0]
-    if style == 0:
-        return ", then ".join(clauses)
     if style == 1:
         last = ", and finally " if len(clauses) > 2 else ", then "
         return f"first {', then '.join(clauses[:-1])}{last}{clauses[-1]}"
-    if style == 2:
-        return "; then ".join(clauses)
-    return ". Then ".join([clauses[0].capitalize(), *clauses[1:]])
-
-
-JOINS = 4
+    if style == 3:
+        return ". Then ".join([clauses[0].capitalize(), *clauses[1:]])
+    return (", then " if style == 0 else "; then ").join(clauses)
 
 
 MAX_GOALS = 5
@@ -187,21 +185,17 @@ class _Draft:
             return goal.object in self.content(goal.target)
         if is_bowl(goal.target):
             return goal.kind in DIRECTIONS
-        tower = self.stack(goal.target)
-        height = self.layout[goal.target][2]
         if goal.kind == "on":
+            tower = self.stack(goal.target)
             in_bowl = any(goal.target in self.content(bowl) for bowl in self.bowls)
             return tower[-1] == goal.target and len(tower) < TALLEST and not in_bowl
-        return abs(height - HALF) < 0.001
+        return abs(self.layout[goal.target][2] - HALF) < 0.001
 
 
 def sample_missions(
     rng: np.random.Generator, scene: TabletopScene, layout: SceneLayout, count: int
 ) -> list[Mission] | None:
-    """Draw missions with `count` sub-goals in all, beginning with the things where `layout` says.
-
-    None when the scene does not offer them.
-    """
+    """Draw missions with `count` sub-goals in all from `layout` on; None if the scene does not offer them."""
     draft = _Draft(scene, layout)
     missions: list[Mission] = []
     for _ in range(40):
@@ -286,7 +280,7 @@ _PROPOSE: dict[str, Callable[[np.random.Generator, _Draft], list[SubGoal]]] = {
 _WEIGHTS = (0.24, 0.16, 0.24, 0.12, 0.06, 0.10, 0.08)
 
 
-STATES = {
+STATES: dict[str, str] = {
     "inside": "the {object} is in the {target}",
     "on": "the {object} is on top of the {target}",
     "left_of": "the {object} is to the left of the {target}",
@@ -322,16 +316,11 @@ def order_of(goal: SubGoal, names: Sequence[str], warning: str = "") -> str:
 
 
 def read_order(prompt: str, names: Sequence[str]) -> SubGoal:
-    """Read the sub-goal that an order begins with.
-
-    Raises:
-        InputError: it names none, or one that this table cannot have.
-    """
+    """Read the sub-goal that an order begins with; raise an InputError if this table cannot have it."""
     goals, _ = _search(prompt.partition(".")[0], _ORDERS)
     if len(goals) != 1:
-        raise InputError(
-            f"not an order for one block, such as 'put the red block in the blue bowl': {prompt!r}"
-        )
+        example = "'put the red block in the blue bowl'"
+        raise InputError(f"not an order for one block, such as {example}: {prompt!r}")
     return _checked(goals[0], names)
 
 
@@ -339,7 +328,7 @@ def read_wanted(text: str, names: Sequence[str]) -> list[SubGoal]:
     """Read the sub-goals of which a wanted state, or an instruction, speaks.
 
     Raises:
-        InputError: it has a part that is neither, or things that this table does not have.
+        InputError: a part of it is neither, or speaks of things that this table does not have.
     """
     for templates in (_WANTED, _CLAUSES):
         goals, rest = _search(text, templates)

@@ -4,6 +4,7 @@ The arm's kinematics are the Franka Panda's (its published DH parameters); shape
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -39,7 +40,7 @@ class PinholeCamera:
 
     @cached_property
     def axes(self) -> NDArray[np.float64]:
-        """Give the directions right, up and backward in the world as rows, (3, 3), orthonormal."""
+        """The directions right, up and backward in the world as rows, (3, 3), orthonormal."""
         back = np.subtract(self.position, self.target)
         back /= np.linalg.norm(back)
         right = np.cross(self.above, back)
@@ -67,7 +68,6 @@ FIXED = {
     "top": PinholeCamera((0.52, 0.0, 1.25), (0.52, 0.0, 0.0), 34, above=(-1.0, 0.0, 0.0)),
 }
 CAMERAS = (*FIXED, "wrist")
-
 
 WHITE, GREY, DARK = ".94 .94 .93 1", ".62 .64 .67 1", ".20 .21 .24 1"
 TCP_OFFSET = 0.138
@@ -112,39 +112,34 @@ _GAINS = ((4000, 300, 180),) * 4 + ((2000, 120, 60),) * 3
 """kp, kv and force limit of every joint's position servo."""
 
 
-def servos() -> str:
+def _servos() -> str:
     """Write a position servo for every joint and finger."""
-    arm = "".join(
-        f'<position joint="joint{i}" kp="{kp}" kv="{kv}" ctrlrange="-4 4" forcerange="-{limit} {limit}"/>'
-        for i, (kp, kv, limit) in enumerate(_GAINS, 1)
+    ranges = [(f"joint{i}", *gains, "-4 4") for i, gains in enumerate(_GAINS, 1)]
+    ranges += [(f"finger_{side}", 600, 20, 30, "0 .04") for side in ("left", "right")]
+    servos = "".join(
+        f'<position joint="{joint}" kp="{kp}" kv="{kv}" ctrlrange="{span}" forcerange="-{limit} {limit}"/>'
+        for joint, kp, kv, limit, span in ranges
     )
-    fingers = "".join(
-        f'<position joint="finger_{side}" kp="600" kv="20" ctrlrange="0 .04" forcerange="-30 30"/>'
-        for side in ("left", "right")
-    )
-    return f"<actuator>{arm}{fingers}</actuator>"
+    return f"<actuator>{servos}</actuator>"
 
 
-def body() -> str:
+def _arm() -> str:
     """Write the arm with its hand, as the body `base` at the origin."""
-    opening, closing = [], []
-    for i, (pos, quat, span, mass, shapes) in enumerate(_LINKS, 1):
-        inertia = mass / 30
-        geoms = "".join(
-            f'<geom class="seen" size="{size}" fromto="{a} {b}" rgba="{rgba}"/>'
-            for size, a, b, rgba in shapes
-        )
-        opening.append(
-            f'<body name="link{i}" pos="{pos}" quat="{quat}" gravcomp="1">'
-            f'<joint name="joint{i}" axis="0 0 1" range="{span}"/>'
-            f'<inertial pos="0 0 0" mass="{mass}" diaginertia="{inertia} {inertia} {inertia}"/>{geoms}'
-        )
-        closing.append("</body>")
-    base = (
+    arm = (
+        f'<body name="base" gravcomp="1">'
         f'<geom type="cylinder" size=".085 .012" pos="0 0 .012" rgba="{DARK}" {SEEN_ONLY}/>'
         f'<geom type="cylinder" size=".06 .07" pos="0 0 .07" rgba="{WHITE}" {SEEN_ONLY}/>'
     )
-    return f'<body name="base" gravcomp="1">{base}{"".join(opening)}{_hand()}{"".join(closing)}</body>'
+    for i, (pos, quat, span, mass, shapes) in enumerate(_LINKS, 1):
+        inertia = mass / 30
+        arm += (
+            f'<body name="link{i}" pos="{pos}" quat="{quat}" gravcomp="1">'
+            f'<joint name="joint{i}" axis="0 0 1" range="{span}"/>'
+            f'<inertial pos="0 0 0" mass="{mass}" diaginertia="{inertia} {inertia} {inertia}"/>'
+        )
+        for size, a, b, rgba in shapes:
+            arm += f'<geom class="seen" size="{size}" fromto="{a} {b}" rgba="{rgba}"/>'
+    return f"{arm}{_hand()}{'</body>' * (len(_LINKS) + 1)}"
 
 
 def _hand() -> str:
@@ -172,7 +167,7 @@ TILT = 0.30
 def build_xml(scene: TabletopScene) -> str:
     """Write the whole model, without shadows: they make a CPU ten times slower."""
     look = scene.look
-    glow, sun = (_rgb(_times(look.tint, share * look.brightness)) for share in (0.42, 0.34))
+    glow, sun = (_rgb(np.multiply(look.tint, share * look.brightness)) for share in (0.42, 0.34))
     return f"""<mujoco model="tabletop">
 <compiler angle="radian" autolimits="true"/>
 <option timestep=".004" integrator="implicitfast" cone="elliptic" impratio="10" noslip_iterations="4"/>
@@ -195,21 +190,16 @@ def build_xml(scene: TabletopScene) -> str:
  <geom name="table" type="box" size=".55 .62 .02" pos=".35 0 -.02" material="table"
   friction="1 .02 .001" condim="4"/>
  {"".join(_camera(name) for name in FIXED)}
- {body()}
+ {_arm()}
  {"".join(_block(b) for b in scene.blocks)}
  {"".join(_bowl(b, look.glaze) for b in scene.bowls)}
 </worldbody>
-{servos()}
+{_servos()}
 </mujoco>"""
 
 
-def _rgb(colour: Paint) -> str:
+def _rgb(colour: Iterable[float]) -> str:
     return " ".join(f"{v:.4f}" for v in colour)
-
-
-def _times(colour: Paint, factor: float) -> Paint:
-    red, green, blue = colour
-    return red * factor, green * factor, blue * factor
 
 
 def _materials(look: Look) -> str:
@@ -265,12 +255,6 @@ def _bowl(bowl: Placed, glaze: Paint) -> str:
 
 
 def _plank(yaw: float) -> str:
-    """Compute the quaternion of a turn by `yaw` about z after leaning by TILT about y."""
-    a, b = yaw / 2, TILT / 2
-    q = (
-        math.cos(a) * math.cos(b),
-        -math.sin(a) * math.sin(b),
-        math.cos(a) * math.sin(b),
-        math.sin(a) * math.cos(b),
-    )
-    return " ".join(f"{v:.6f}" for v in q)
+    """Write the quaternion of a turn by `yaw` about z after leaning by TILT about y."""
+    (c, s), (d, t) = ((math.cos(half), math.sin(half)) for half in (yaw / 2, TILT / 2))
+    return " ".join(f"{v:.6f}" for v in (c * d, -s * t, c * t, s * d))

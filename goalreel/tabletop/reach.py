@@ -17,6 +17,7 @@ from goalreel.tabletop.readback import read_after, read_back, read_turns
 from goalreel.tabletop.scene import (
     HALF,
     LEVEL,
+    Floats,
     SceneLayout,
     SubGoal,
     TabletopScene,
@@ -51,11 +52,7 @@ class SceneReading:
 
     @classmethod
     def read(cls, picture: Image, scene: TabletopScene, before: Self | None = None) -> Self:
-        """Read a picture of the scene's own camera; one block at most should be elsewhere than `before`.
-
-        Raises:
-            ValueError: it is not square.
-        """
+        """Read a square picture of the scene's own camera; at most one block has moved since `before`."""
         if before is None:
             layout = read_back(picture.pixels, scene)
         else:
@@ -117,9 +114,7 @@ class Reacher:
         self._seen = now
         return now
 
-    def _rehearse(
-        self, now: SceneReading, block: str, place: NDArray[np.float64], turn: float
-    ) -> list[ArmAction]:
+    def _rehearse(self, now: SceneReading, block: str, place: Floats, turn: float) -> list[ArmAction]:
         """Run the expert on a table of our own, laid out as the camera sees it, and give its actions."""
         table = self._rehearsal
         table.reset()
@@ -133,7 +128,7 @@ class Reacher:
         return actions
 
 
-def _place(now: SceneLayout, position: NDArray[np.float64], block: str) -> NDArray[np.float64]:
+def _place(now: SceneLayout, position: Floats, block: str) -> Floats:
     """Choose where a block goes, (3,) in m, pictured at `position`: to the middle of what it is in or on."""
     moved = now | {block: position}
     for bowl in filter(is_bowl, now):

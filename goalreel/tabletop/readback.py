@@ -78,13 +78,12 @@ def shown(layout: SceneLayout, goal: SubGoal) -> bool:
 
 
 class SceneReader:
-    """One picture under inspection.
+    """One picture under inspection; arguments and errors are those of `read_back`.
 
     `bowls`: where the scene has them; `seen`: where the colour of each block shows that is not missing.
     """
 
     def __init__(self, picture: NDArray[np.uint8], scene: TabletopScene, camera: str | None = None) -> None:
-        """Inspect a picture; arguments and errors are those of `read_back`."""
         camera = scene.camera if camera is None else camera
         if camera not in FIXED:
             raise ValueError(f"cannot read camera {camera!r}: choose from {', '.join(FIXED)}")
@@ -99,6 +98,8 @@ class SceneReader:
             for i, name in enumerate(self.bowls, 1)
             if np.mean(masks[colour(name)][rings == i]) > 0.4  # a block in front hides a part
         }
+        middle = self.camera.project(np.array([0.5, 0, HALF]) + _CUBE, self.size)  # of the table
+        least = LEAST * float(cv2.contourArea(cv2.convexHull(middle.astype(np.float32))))
         self.seen = {}
         for block in scene.blocks:
             mask = masks[colour(block.name)].copy()
@@ -106,7 +107,7 @@ class SceneReader:
                 if colour(name) == colour(block.name) and name in self.shown:
                     mask &= ~grown(rings == i)
             mask = _largest(mask)
-            if mask.sum() >= LEAST * self._outline_area():
+            if mask.sum() >= least:
                 self.seen[block.name] = mask
 
     def read(self) -> SceneLayout:
@@ -169,17 +170,17 @@ class SceneReader:
     def _at(self, centre: Floats, height: float) -> Floats:
         return self.camera.on_plane(centre, height, self.size)
 
-    def _outline_area(self) -> float:
-        """Count the pixels of a cube in the middle of the table."""
-        corners = self.camera.project(np.array([0.5, 0, HALF]) + _CUBE, self.size)
-        return float(cv2.contourArea(cv2.convexHull(corners.astype(np.float32))))
-
     def draw(self, layout: SceneLayout) -> NDArray[np.uint8]:
         """Draw labels: 0 nothing, 1 .. the rings of the bowls, then the blocks in the layout's order."""
         image = np.zeros((self.size, self.size), np.uint8)
         labels = {name: i for i, name in enumerate([*self.bowls, *layout], 1)}
         everything = self.bowls | layout
-        for name in sorted(everything, key=lambda n: -self._distance(everything[n], n in self.bowls)):
+
+        def distance(name: str) -> float:
+            behind = 0.5 * BOWL_RADIUS if name in self.bowls else 0.0  # its content stands in front of a bowl
+            return float(np.linalg.norm(everything[name] - self.camera.position)) + behind
+
+        for name in sorted(everything, key=distance, reverse=True):
             at = everything[name]
             if name in self.bowls:
                 rim = np.c_[at[:2] + BOWL_RADIUS * _CIRCLE, np.full(len(_CIRCLE), BOWL_HEIGHT)]
@@ -200,13 +201,6 @@ class SceneReader:
             opening &= inside
         return opening.astype(bool)
 
-    def _distance(self, at: Floats, is_bowl: bool) -> float:
-        """Compute the distance by which things are drawn, far to near.
-
-        A bowl counts as farther, since its content stands in front of it.
-        """
-        return float(np.linalg.norm(at - self.camera.position)) + (0.5 * BOWL_RADIUS if is_bowl else 0.0)
-
 
 def _below(under: dict[str, str], block: str) -> list[str]:
     """List what a block stands on, from the top down; stop where it would come round again."""
@@ -218,7 +212,7 @@ def _below(under: dict[str, str], block: str) -> list[str]:
 
 
 def centre(mask: PixelMask) -> Floats:
-    """Compute the mean (column, row) of a mask, in the camera's pixel coordinates."""
+    """The mean (column, row) of a mask, in the camera's pixel coordinates."""
     rows, columns = np.nonzero(mask)
     return np.array([columns.mean() + 0.5, rows.mean() + 0.5])
 
@@ -319,7 +313,8 @@ def read_after(
     reader = SceneReader(picture, scene)
     reading = reader.read()
     blocks = [b for b in moved if b in layout_before]
-    if any(not _strange(reading, layout_before, block) for block in blocks):
+    gone = [n for n in layout_before if n not in reading or displacement(reading, layout_before, n) > STILL]
+    if any(set(gone) <= {block} and block in reading for block in blocks):
         return reading
     painter = _Painter(reader, scene)
     explained = [_explained(painter, reader, layout_before, block) for block in blocks]
@@ -327,14 +322,6 @@ def read_after(
         if painter.prefers(layout, reading):
             return layout
     return reading
-
-
-def _strange(layout: SceneLayout, layout_before: SceneLayout, moved: str) -> bool:
-    """Tell whether the block, or a thing beside it that was to stay, is gone or elsewhere."""
-    return any(
-        n not in layout or (n != moved and displacement(layout, layout_before, n) > STILL)
-        for n in layout_before
-    )
 
 
 def _tried(reader: SceneReader, layout_before: SceneLayout, moved: str) -> Iterator[SceneLayout]:

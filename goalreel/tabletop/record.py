@@ -11,6 +11,7 @@ All of it describes the moment the pictures were taken, before the frame's actio
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,6 @@ from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tableto
 from goalreel.tabletop.expert import PHASES, ControlStep, rollout
 from goalreel.tabletop.grammar import MAX_GOALS, TabletopEpisode, sample_episode
 from goalreel.tabletop.mjcf import CAMERAS
-from goalreel.tabletop.scene import SubGoal
 from goalreel.tabletop.splits import split_of
 from goalreel.tabletop.truth import TrueEpisode, TrueSegment, Truth, write_truth
 
@@ -46,8 +46,7 @@ def record(
 ) -> Truth:
     """Write the episodes of `seeds` to `out`, at CONTROL_HZ frames a second; `progress` counts episodes.
 
-    State and actions depend on nothing but the seed. The dataset appears at `out` only when complete. A
-    killed run leaves a hidden folder beside it, which the next one clears.
+    State and actions depend on nothing but the seed. The dataset appears at `out` only when complete.
 
     Raises:
         InputError: `out` is there and not empty, no seeds, an unknown camera or one named twice, an odd size.
@@ -83,7 +82,7 @@ def record(
 
 
 def quiet() -> None:
-    """Silence what lerobot's writers report on stderr, for a program that shows progress of its own."""
+    """Silence what lerobot's writers report on stderr."""
     set_libav_level(ERROR)
     disable_progress_bars()
 
@@ -136,40 +135,26 @@ def _record_episode(
 
 
 def _frame(env: Tabletop, episode: TabletopEpisode, tick: ControlStep) -> dict[str, Any]:
+    goals = episode.goals
+    holds = [env.holds(goal) for goal in goals] + [False] * (MAX_GOALS - len(goals))
+    grasped = env.grasped(goals[tick.goal].object)
     return {
         "observation.state": env.observation(),
         "action": tick.action,
         "subgoal": np.array([tick.goal], np.int64),
         "phase": np.array([PHASES.index(tick.phase)], np.int64),
-        "predicates": read_predicates(env, episode.goals, tick.goal),
+        "predicates": np.array([*holds, grasped, all(map(env.still, env.blocks))], np.float32),
         "task": episode.instruction,
     }
-
-
-def read_predicates(env: Tabletop, goals: Sequence[SubGoal], current: int) -> np.ndarray:
-    """Read the `predicates` column of this moment, (7,) float32, named by PREDICATE_NAMES."""
-    holds = [env.holds(goal) for goal in goals] + [False] * (MAX_GOALS - len(goals))
-    grasped = env.grasped(goals[current].object)
-    return np.array([*holds, grasped, all(map(env.still, env.blocks))], np.float32)
 
 
 def _truth(episode: TabletopEpisode, owners: list[int], held_after: list[bool], success: bool) -> TrueEpisode:
     missions = [m for m, mission in enumerate(episode.missions) for _ in mission.goals]
     segments = []
-    for i, goal in enumerate(episode.goals):
-        start = owners.index(i)
-        segments.append(
-            TrueSegment(
-                kind=goal.kind,
-                object=goal.object,
-                target=goal.target,
-                text=goal.text,
-                start=start,
-                end=start + owners.count(i),
-                success=held_after[i],
-                mission=missions[i],
-            )
-        )
+    for i, (goal, held, mission) in enumerate(zip(episode.goals, held_after, missions, strict=True)):
+        words: dict[str, Any] = asdict(goal) | {"text": goal.text}
+        start, end = owners.index(i), owners.index(i) + owners.count(i)
+        segments.append(TrueSegment(**words, start=start, end=end, success=held, mission=mission))
     return TrueEpisode(
         seed=episode.seed,
         split=split_of(episode.seed),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Literal, get_args
 
 import numpy as np
@@ -125,8 +126,7 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> TabletopS
     rest = [c for c in rng.permutation(list(COLOURS)) if c not in matching]
     bowl_colours = rng.permutation([*matching, *rest[: bowls - len(matching)]])
     circles: list[tuple[float, float, float]] = []
-    placed_bowls = []
-    placed_blocks = []
+    placed_bowls, placed_blocks = list[Placed](), list[Placed]()
     for name in bowl_colours:
         if (at := _free(rng, circles, BOWL_RADIUS + 0.010)) is None:
             return None
@@ -149,7 +149,7 @@ def sample_scene(rng: np.random.Generator, blocks: int, bowls: int) -> TabletopS
 def _free(
     rng: np.random.Generator, circles: list[tuple[float, float, float]], radius: float
 ) -> tuple[float, float] | None:
-    """Draw a place `radius` clear of the circles, which it joins; None when there was none to find."""
+    """Draw a place `radius` clear of the circles, and add it to them; None when there was none to find."""
     for _ in range(200):
         (x, y) = (float(rng.uniform(low + 0.02, high - 0.02)) for low, high in WORKSPACE)
         if all(np.hypot(x - a, y - b) > radius + r for a, b, r in circles):
@@ -201,7 +201,7 @@ class SubGoal:
 
 
 def inside(layout: SceneLayout, block: str, bowl: str) -> bool:
-    """Tell whether the block's centre is within the bowl and below what would stick out of it."""
+    """Tell whether the block's centre is within the bowl, and so low that it does not stick out."""
     p, q = layout[block], layout[bowl]
     return bool(np.linalg.norm(p[:2] - q[:2]) < 0.8 * BOWL_RADIUS and p[2] < BOWL_HEIGHT + HALF)
 
@@ -260,8 +260,7 @@ REACH = 0.03
 def find_spot(layout: SceneLayout, goal: SubGoal) -> tuple[NDArray[np.float64], float]:
     """Find where the block's centre should come to rest, (3,), and the room to spare there in m.
 
-    Negative room means that something stands too close. Of several places the first with 2 cm to spare is
-    taken, else the roomiest.
+    It is the first place with 2 cm to spare, else the roomiest; below 0 something stands too close.
     """
     best, room = None, -np.inf
     for place in spots(layout, goal):
@@ -282,11 +281,9 @@ def spots(layout: SceneLayout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
     elif goal.kind == "on":
         yield target + np.array([0, 0, 2 * HALF])
     elif goal.kind == "out_of":
-        grid = [
-            np.array([x, y, HALF]) for x in np.arange(0.38, 0.68, 0.03) for y in np.arange(-0.27, 0.28, 0.03)
-        ]
+        grid = product(np.arange(0.38, 0.68, 0.03), np.arange(-0.27, 0.28, 0.03), [HALF])
         # Nearest first, but rather towards the front camera than hidden behind the bowl.
-        yield from sorted(grid, key=lambda p: np.linalg.norm(p[:2] - target[:2]) - 0.5 * p[0])
+        yield from sorted(map(np.array, grid), key=lambda p: np.linalg.norm(p[:2] - target[:2]) - 0.5 * p[0])
     else:
         nearest = BOWL_CLEARANCE + 0.005 if is_bowl(goal.target) else BLOCK_CLEARANCE + 0.005
         for distance in np.arange(nearest, nearest + 0.055, 0.01):
@@ -294,18 +291,11 @@ def spots(layout: SceneLayout, goal: SubGoal) -> Iterator[NDArray[np.float64]]:
 
 
 def room_at(layout: SceneLayout, goal: SubGoal, place: NDArray[np.float64]) -> float:
-    """Compute the metres to spare around a place (3,) for the goal's block.
-
-    They are to its neighbours, and to the edge of the reachable area.
-    """
-    if goal.kind in ("inside", "on"):
-        own_stack = {n for n, p in layout.items() if np.linalg.norm(p[:2] - layout[goal.target][:2]) < 0.03}
-    else:
-        own_stack = set()
-    edge = min(min(v - low, high - v) for v, (low, high) in zip(place[:2], WORKSPACE, strict=True)) + REACH
-    gaps = [
-        float(np.linalg.norm(place[:2] - p[:2])) - (BOWL_CLEARANCE if is_bowl(n) else BLOCK_CLEARANCE)
-        for n, p in layout.items()
-        if n != goal.object and n not in own_stack
-    ]
-    return float(min([edge, *gaps]))
+    """The metres from a place (3,) for the goal's block to its neighbours, and to the end of its reach."""
+    room = min(min(v - low, high - v) for v, (low, high) in zip(place[:2], WORKSPACE, strict=True)) + REACH
+    for name, at in layout.items():
+        stacked = goal.kind in ("inside", "on") and np.linalg.norm(at[:2] - layout[goal.target][:2]) < 0.03
+        if name != goal.object and not stacked:
+            clearance = BOWL_CLEARANCE if is_bowl(name) else BLOCK_CLEARANCE
+            room = min(room, float(np.linalg.norm(place[:2] - at[:2])) - clearance)
+    return float(room)

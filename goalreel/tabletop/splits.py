@@ -21,11 +21,7 @@ SEEDS: dict[Split, range] = {
 
 
 def seeds(split: Split, count: int, first: int = 0) -> range:
-    """Take the seeds `first .. first + count` of a split, counted from the split's own start.
-
-    Raises:
-        InputError: no such split, or the split has fewer seeds.
-    """
+    """Take the seeds `first .. first + count` of a split, or raise an InputError if it has fewer."""
     if split not in SEEDS:
         raise InputError(f"no split {split!r}: choose one of {', '.join(SEEDS)}")
     if count < 1 or first < 0:
@@ -37,11 +33,7 @@ def seeds(split: Split, count: int, first: int = 0) -> range:
 
 
 def split_of(seed: int) -> Split:
-    """Find the split of a seed.
-
-    Raises:
-        InputError: outside all splits.
-    """
+    """Find the split of a seed; raise an InputError if it is outside all."""
     for name, span in SEEDS.items():
         if seed in span:
             return name

@@ -32,9 +32,10 @@ PLAIN = View()
 
 
 class TrueSegment(Frozen):
-    """A sub-goal with its frames [start, end), counted within the episode, and whether it held at the end of
-    them. `mission` counts the instruction's clauses: one clause ("sort the blocks") may have several
-    sub-goals."""
+    """A sub-goal with its frames [start, end) of the episode, and whether it held at their end.
+
+    `mission` counts the instruction's clauses: one ("sort the blocks") may have several sub-goals.
+    """
 
     kind: GoalKind
     object: str
@@ -90,11 +91,7 @@ def task_id_of(seed: int, view: View = PLAIN) -> str:
 
 
 def task_of(task_id: str) -> tuple[int, View]:
-    """Read seed and view from the id of a tabletop task.
-
-    Raises:
-        InputError: the id is of another form.
-    """
+    """Read seed and view from the id of a tabletop task; raise an InputError if it is of another form."""
     name, *parts = task_id.split("-")
     if name != "tabletop" or len(parts) not in (1, 3) or not parts[0].isdecimal():
         raise InputError(f"{task_id!r} is no tabletop task: tabletop-SEED or tabletop-SEED-LOOK-CAMERA")
@@ -114,11 +111,7 @@ def held_out_split(task_id: str) -> Split | None:
 
 
 def recording_task_ids(root: Path) -> dict[int, str]:
-    """Map episode numbers to task ids for a recording of the tabletop; empty for any other dataset.
-
-    Raises:
-        DatasetError: the recording's ground truth is damaged.
-    """
+    """Map episode numbers to task ids for a recording of the tabletop; empty for any other dataset."""
     if not (root / FILE).is_file():
         return {}
     return {number: task_id_of(episode.seed) for number, episode in enumerate(read_truth(root).episodes)}

@@ -14,7 +14,6 @@ from goalreel.files import file_digest, find
 from goalreel.training.config import AgentConfig, GrpoConfig
 from goalreel.training.run import is_nano
 
-LICENSE = "apache-2.0"
 PURPOSE = {
     "planner": "Writes the steps of an instruction, from one picture of the scene.",
     "critic": "Accepts a goal image, or rejects it and rewrites the prompt.",
@@ -26,16 +25,6 @@ MADE, TABLE = "## How it was made", "| | |\n|---|---|\n"
 LIMITS = "It was trained with the pictures of one editor. With another editor its prompts may be worth less. "
 TABLETOP = "It knows only goalreel's simulated tabletop, and goalreel's own prompts."
 BASE = "What the base model cannot do, and whatever lies outside the corpus."
-
-
-@dataclass(frozen=True)
-class FileFacts:
-    """A corpus file by name, size in bytes and content."""
-
-    name: str
-    """Its name with the two folders it lies in."""
-    size: int
-    sha256: str
 
 
 @dataclass(frozen=True)
@@ -51,21 +40,21 @@ class Card:
     seed: int
     limits: str
     base_model: str | None = None
-    corpora: tuple[FileFacts, ...] = ()
+    corpora: tuple[str, ...] = ()
+    """Those of `file_facts`."""
     numbers: Mapping[str, float | str] = field(default_factory=dict)
     tags: tuple[str, ...] = ()
     """More tags for the hub, such as the dialect that the model was trained on, unless it is `own`."""
 
 
-def file_facts(path: Path) -> FileFacts:
-    """Read what a card says about a file."""
-    return FileFacts("/".join(path.parts[-3:]), path.stat().st_size, file_digest(path))
+def file_facts(path: Path) -> str:
+    """Say what a card says about a file: its name with two folders, its size and its digest."""
+    return f"{'/'.join(path.parts[-3:])}, {path.stat().st_size:,} bytes, sha256 `{file_digest(path)}`"
 
 
 def went_on_from(weights: Path) -> dict[str, str]:
     """Make the line of a card that says which weights a model went on from."""
-    facts = file_facts(weights)
-    return {"went on from": f"{facts.name}, sha256 `{facts.sha256}`"}
+    return {"went on from": file_facts(weights)}
 
 
 def commit() -> str:
@@ -79,16 +68,13 @@ def commit() -> str:
 
 def write_card(folder: Path, card: Card) -> Path:
     """Write `README.md` into a checkpoint's folder, and give its path."""
-    metadata = {"license": LICENSE, "library_name": card.library, "pipeline_tag": card.task}
+    metadata = {"license": "apache-2.0", "library_name": card.library, "pipeline_tag": card.task}
     metadata |= {"tags": ["goalreel", "robotics", *card.tags]}
     if card.base_model is not None:
         metadata["base_model"] = card.base_model
     facts = [("seed", str(card.seed)), ("commit", f"`{commit()}`")]
-    facts += [("corpus", f"{c.name}, {c.size:,} bytes, sha256 `{c.sha256}`") for c in card.corpora]
-    facts += [
-        (name, f"{value:.4g}" if isinstance(value, float) else str(value))
-        for name, value in card.numbers.items()
-    ]
+    facts += [("corpus", corpus) for corpus in card.corpora]
+    facts += [(name, f"{v:.4g}" if isinstance(v, float) else str(v)) for name, v in card.numbers.items()]
     text = [
         f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n",
         f"# {card.title}\n\n{card.summary}\n",

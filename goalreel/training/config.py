@@ -9,14 +9,13 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 import goalreel.training.presets as presets_package
 from goalreel.chat.dialects import DialectName, Mode
 from goalreel.errors import InputError
 from goalreel.extras import install_beside
-from goalreel.files import read_file
+from goalreel.files import read_mapping
 from goalreel.settings import Frozen, SettingError
 
 if TYPE_CHECKING:
@@ -54,21 +53,18 @@ def extension(name: str) -> Any:
     return None
 
 
-def presets() -> list[str]:
-    """Name the configurations that come with goalreel, and with packages that add some."""
-    return sorted(_preset_files())
-
-
-def _preset_files() -> dict[str, Path]:
+def presets() -> dict[str, Path]:
+    """Map the names of the configurations of goalreel, and of packages that add some, to their files."""
     packages = [package for package in (presets_package, extension("presets")) if package is not None]
-    return {file.stem: file for package in packages for file in Path(package.__path__[0]).glob("*.yaml")}
+    files = (file for package in packages for file in Path(package.__path__[0]).glob("*.yaml"))
+    return {file.stem: file for file in sorted(files, key=lambda file: file.stem)}
 
 
 def read_config[C: Frozen](source: str, kind: type[C], **overrides: object) -> C:
     """Read a preset by name, or a YAML file, with those of `overrides` that are not None in place of its own.
 
     Raises:
-        InputError: no such preset or file, no YAML, or a setting that cannot be; one line that names it.
+        InputError: no such preset or file, no YAML, or a setting that cannot be.
     """
     settings = read_settings(source)
     try:
@@ -78,33 +74,19 @@ def read_config[C: Frozen](source: str, kind: type[C], **overrides: object) -> C
 
 
 def read_settings(source: str) -> dict[str, Any]:
-    """Read a preset by name, or a YAML file, as it is.
-
-    Raises:
-        InputError: no such preset or file, or no YAML mapping.
-    """
-    try:
-        read = yaml.safe_load(read_file(config_file(source)).decode())
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as e:
-        raise InputError(f"{source}: not YAML: {' '.join(str(e).split())[:200]}") from e
-    if not isinstance(read, dict | None):
-        raise InputError(f"{source}: a configuration is a mapping of settings to values")
-    return read or {}
+    """Read a preset by name, or a YAML file, as it is."""
+    return read_mapping(config_file(source), "a configuration has one `setting: value` a line")
 
 
 def config_file(source: str) -> Path:
-    """Find the file of a preset, by its name, or the file itself.
-
-    Raises:
-        InputError: neither; names the presets.
-    """
-    if source in (files := _preset_files()):
+    """Find the file of a preset, by its name, or the file itself; raise an InputError if it is neither."""
+    if source in (files := presets()):
         return files[source]
     if Path(source).is_file():
         return Path(source)
     if source.startswith("nano-"):
         raise InputError(f"the configurations of nano models come with goalreel-lab: {install_beside('lab')}")
-    raise InputError(f"no configuration {source}: give a YAML file or one of {', '.join(presets())}")
+    raise InputError(f"no configuration {source}: give a YAML file or one of {', '.join(files)}")
 
 
 type LongRows = Literal["refuse", "cut", "drop"]
@@ -159,7 +141,7 @@ class AgentConfig(Frozen):
 
     @property
     def trainer(self) -> dict[str, Any]:
-        """The settings that are TRL's."""
+        """The settings of TRL's class."""
         return dict(self.model_extra or {})
 
 
@@ -179,9 +161,9 @@ class SftConfig(AgentConfig):
         return None
 
     def from_scratch(self, rows: Sequence[Mapping[str, Any]], folder: Path) -> Path | None:
-        """Make the model to train, in `folder`, or find the one that an earlier call made there.
+        """Make the model to train, in `folder`, once; None, as here, where `model` is to be loaded.
 
-        None, as here, where `model` is to be loaded. `rows` are those of `training.rows.read_rows`.
+        `rows` are those of `training.rows.read_rows`.
         """
         return None
 

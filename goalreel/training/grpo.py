@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
+from transformers import TrainerCallback, TrainerControl, TrainerState
 from trl import GRPOConfig, GRPOTrainer
 
 from goalreel.chat.dialects import whole_dialect
@@ -59,19 +59,8 @@ _UNKNOWN = "All reward functions returned None"
 """In a warning of TRL that holds a whole row, with its pictures."""
 
 
-def _rollout(arguments: GRPOConfig) -> tuple[int, int, int]:
-    """Count the completions, the prompts and the updates of a rollout, over all devices."""
-    completions = int(arguments.generation_batch_size or 0)
-    updates = int(arguments.steps_per_generation or 1) // arguments.gradient_accumulation_steps
-    return completions, completions // int(arguments.num_generations or 1), updates
-
-
 def trl_arguments(config: GrpoConfig, out: Path) -> GRPOConfig:
-    """Make TRL's arguments of a run, with checkpoints in `out`.
-
-    Raises:
-        InputError: TRL does not know a setting, or refuses it; updates do not divide a rollout.
-    """
+    """Make TRL's arguments of a run, with checkpoints in `out`, or raise an InputError."""
     schedule = "constant_with_warmup" if config.trainer.get("warmup_steps") else "constant"
     defaults: dict[str, Any] = {**DEFAULTS, "lr_scheduler_type": schedule}
     if not _SIZES & config.trainer.keys():
@@ -141,12 +130,7 @@ class _Collapse(TrainerCallback):
         self.found: str | None = None
 
     def on_log(
-        self,
-        args: TrainingArguments,
-        state: TrainerState,
-        control: TrainerControl,
-        logs: dict[str, float] | None = None,
-        **kwargs: Any,
+        self, args: Any, state: TrainerState, control: TrainerControl, logs: Any = None, **kwargs: Any
     ) -> None:
         """Look at the share of acceptances of the last rollouts."""
         rate = (logs or {}).get("critic/true_rate")
@@ -191,7 +175,9 @@ def train(
     arguments = trl_arguments(config, out)
     if arguments.use_vllm and not is_installed("vllm"):
         raise InputError("use_vllm needs vLLM: pip install 'trl[vllm]', or set use_vllm: false")
-    _, prompts, updates = _rollout(arguments)
+    group = int(arguments.num_generations or 1)
+    prompts = int(arguments.generation_batch_size or 0) // group
+    updates = int(arguments.steps_per_generation or 1) // arguments.gradient_accumulation_steps
     if len(rows) < prompts:
         raise InputError(f"{len(rows)} rows do not fill a rollout of {prompts}")
     last = begin(config, out, resume)
@@ -219,8 +205,7 @@ def train(
     _run(trainer, collapse, last, out)
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
-        group, steps = int(arguments.num_generations or 1), trainer.state.global_step
-        write_card(out, grpo_card(config, group, rows=len(rows), steps=steps))
+        write_card(out, grpo_card(config, group, rows=len(rows), steps=trainer.state.global_step))
     return {"steps": trainer.state.global_step, "rows": len(rows)}
 
 
@@ -239,10 +224,7 @@ def _run(trainer: _Trainer, collapse: _Collapse, last: str | None, out: Path) ->
 
 
 def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -> Callable[..., Any]:
-    """Make the one reward as TRL calls it.
-
-    Its parts are metrics, since a part that is None would count as 0.
-    """
+    """Make the one reward as TRL calls it; its parts are metrics, since a part of None would count as 0."""
 
     async def critic(
         completions: Sequence[Any], number: Sequence[int], log_metric: Callable[[str, float], None], **_: Any

@@ -17,7 +17,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.verdict import parse_verdict
@@ -86,7 +86,6 @@ class Marks:
     alone. None where the reply's prompt was not drawn, or the control's scores are not known."""
 
     def total(self, weights: RewardSettings) -> float:
-        """Compute the reward."""
         rest = weights.accuracy * self.accuracy + weights.step * self.step
         return weights.format * self.format + (1 - weights.format) * rest
 
@@ -229,9 +228,8 @@ class CriticReward:
 def summary(rows: Sequence[CritiqueRow], marks: Sequence[Marks | None]) -> dict[str, float]:
     """Compute what to watch of a rollout, by name; what is a share of nothing is left out.
 
-    `unknown` and `unread`, `edited` and `refused` are shares of all replies. `true_rate` and the accuracies
-    are of the replies that can be read. `edited_step` and `control_step` are of the same replies, those that
-    were drawn: what their prompts are worth is the difference.
+    `true_rate` and the accuracies are of the replies that can be read. `edited_step` and `control_step` are
+    of those that were drawn: what their prompts are worth is the difference.
     """
     known_marks = [m for m in marks if m is not None]
     verdicts = [(r, m) for r, m in zip(rows, marks, strict=True) if m is not None and m.success is not None]
@@ -281,10 +279,8 @@ def _edit(key: _Key, row: CritiqueRow) -> Edit:
 
 def _candidate(row: CritiqueRow, picture: Image) -> Candidate:
     """Make the scorer's question. It never sees the reply's prompt, which could speak to it."""
-    source = None if row.drawn else row.source
-    return candidate_of(replace(row, candidate=picture, prompt=row.first_prompt)).model_copy(
-        update={"source": source}
-    )
+    question = candidate_of(replace(row, candidate=picture, prompt=row.first_prompt))
+    return question.model_copy(update={"source": None}) if row.drawn else question
 
 
 def fits_in(editor: Editor, processor: "ProcessorMixin", tokens: int) -> Callable[[str], bool]:
@@ -300,15 +296,11 @@ def fits_in(editor: Editor, processor: "ProcessorMixin", tokens: int) -> Callabl
     limit = editor.entry.arguments.get("max_sequence_length", parameter and parameter.default)
     if tokenizer is None or not isinstance(limit, int):
         return lambda prompt: True
-    return lambda prompt: _count(tokenizer, prompt) <= limit
 
+    def fits(prompt: str) -> bool:
+        if tokenizer.chat_template:  # of a chat model that encodes the text
+            options = {"tokenize": False, "add_generation_prompt": True, "enable_thinking": False}
+            prompt = tokenizer.apply_chat_template([{"role": "user", "content": prompt}], **options)
+        return len(tokenizer(prompt)["input_ids"]) <= limit
 
-def _count(tokenizer: Any, prompt: str) -> int:
-    """Count the tokens of a prompt as a pipeline with a chat model for its text encoder writes it."""
-    if not tokenizer.chat_template:
-        return len(tokenizer(prompt)["input_ids"])
-    turn = [{"role": "user", "content": prompt}]
-    text = tokenizer.apply_chat_template(
-        turn, tokenize=False, add_generation_prompt=True, enable_thinking=False
-    )
-    return len(tokenizer(text)["input_ids"])
+    return fits

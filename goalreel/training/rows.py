@@ -42,8 +42,6 @@ IGNORED = -100
 
 type TrainingRow = Mapping[str, Any]
 """A row as `read_rows` gives it: `messages` and, as absolute paths, `images`."""
-
-
 _RECENT = 64
 """Rows kept decoded: a rollout asks for each several times."""
 POOL = 8
@@ -54,7 +52,7 @@ def read_rows(paths: Sequence[Path]) -> list[dict[str, Any]]:
     """Read all rows of the files, their image paths made absolute.
 
     Raises:
-        InputError: a file that is missing or no ShareGPT file, or a row that cannot be used; says which.
+        InputError: a file that is missing or no ShareGPT file, or a row that cannot be used.
     """
     rows = [_checked(row, path, i) for path in paths for i, row in enumerate(_parse(path))]
     if not rows:
@@ -127,7 +125,7 @@ class Collator:
 
     def __call__(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
         batch = self._questions(rows)
-        answers = [self._answer(reply(row)) for row in rows]
+        answers = [self._answer(row) for row in rows]
         if self.cut and self.max_length is not None:
             rooms = [max(0, self.max_length - n) for n in batch["attention_mask"].sum(1).tolist()]
             answers = [answer[:room] for answer, room in zip(answers, rooms, strict=True)]
@@ -148,10 +146,9 @@ class Collator:
 
     def tokens(self, row: TrainingRow) -> tuple[int, int]:
         """Count the tokens of a row's question, pictures included, and of its reply."""
-        return self._questions([row])["input_ids"].shape[1], len(self._answer(reply(row)))
+        return self._questions([row])["input_ids"].shape[1], len(self._answer(row))
 
     def _questions(self, rows: Sequence[TrainingRow]) -> dict[str, torch.Tensor]:
-        """Turn what the model is asked into its inputs, padded on the left."""
         inputs = self.processor.apply_chat_template(
             [prompt(row) for row in rows],
             add_generation_prompt=True,
@@ -161,10 +158,9 @@ class Collator:
         )
         return {**inputs}  # pyrefly: ignore[invalid-argument]  (typed as str, a mapping with return_dict)
 
-    def _answer(self, text: str) -> list[int]:
-        """Tokenize a reply with its end."""
+    def _answer(self, row: TrainingRow) -> list[int]:
         tokenizer = self.processor.tokenizer
-        return tokenizer(text + tokenizer.eos_token, add_special_tokens=False)["input_ids"]
+        return tokenizer(reply(row) + tokenizer.eos_token, add_special_tokens=False)["input_ids"]
 
 
 def short_enough(
@@ -208,18 +204,11 @@ class Critiques:
         counts = Counter(split for name in self._rows.column("task_id") if (split := held_out(name)))
         if counts:
             splits = ", ".join(f"{count} of {split}" for split, count in counts.items())
-            raise InputError(
-                f"the corpus has rows of held-out episodes ({splits}): make it of training seeds"
-            )
+            raise InputError(f"the corpus has rows of held-out episodes ({splits}): use training seeds")
         self.row = lru_cache(_RECENT)(self._rows.__getitem__)
 
     def __len__(self) -> int:
         return len(self._rows)
-
-    @property
-    def successes(self) -> list[bool]:
-        """Tell for each row whether its picture is right."""
-        return self._rows.column("success")
 
     def as_dataset(self, dialect: Dialect, mode: Mode) -> datasets.Dataset:
         """Make what TRL takes: `prompt` with places for two images, `images`, and the row's number."""
@@ -246,11 +235,7 @@ def asked_of(
 
 
 def critique_shards(folder: Path) -> list[Path]:
-    """List the files of a corpus of critiques, in order.
-
-    Raises:
-        InputError: there are none.
-    """
+    """List the files of a corpus of critiques, in order; raise an InputError if there are none."""
     return shards_of(folder, "make --kind critiques")
 
 
@@ -266,8 +251,8 @@ def length(row: Mapping[str, Any]) -> Length:
 class LengthSampler(Sampler[int]):
     """Indices of rows for steps of `size` rows each, which follow from the seed and the epoch alone.
 
-    As transformers' `group_by_length`, but for the order of the steps: there fifty at a time get shorter and
-    shorter, so that one kind of row follows the other; here they are mixed.
+    As transformers' `group_by_length`, but for the order of the steps, which are mixed: there fifty at a time
+    get shorter and shorter.
     """
 
     def __init__(self, lengths: Sequence[Length], size: int, seed: int) -> None:

@@ -7,6 +7,7 @@ import fcntl
 import json
 import os
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 SETTINGS = "training.yaml"
 _HELD: dict[Path, int] = {}
-"""The folders that this process trains in, held by their handles."""
+"""The folders that this process trains in, and the handles that hold them."""
 
 
 def processes() -> PartialState:
@@ -73,9 +74,7 @@ def begin(config: BaseModel, out: Path, resume: bool) -> str | None:
 
 
 def hold(out: Path) -> None:
-    """Keep other processes out of `out` until this one ends: two runs there write each other's checkpoints.
-
-    Of processes that train together, the main one holds it.
+    """Keep other runs out of `out` until this process ends, the main one of those that train together.
 
     Raises:
         InputError: another process trains there.
@@ -116,22 +115,19 @@ def is_nano(model: str) -> bool:
 
 
 def _read(path: Path) -> dict[str, object]:
-    settings = read_mapping(path, "not the settings of a training run")
+    form = "not the settings of a training run"
+    settings = read_mapping(path, form)
     if not {"model", "editor"} & settings.keys():
-        raise InputError(f"{path}: not the settings of a training run")
+        raise InputError(f"{path}: {form}")
     return settings
 
 
 def _compare(path: Path, settings: dict[str, object]) -> None:
     if not path.is_file():
         raise InputError(f"{path.parent} holds no run to resume: it has no {SETTINGS}")
-    settings_before = _read(path)
-    if changed := sorted(
-        k for k in {*settings_before, *settings} if settings_before.get(k) != settings.get(k)
-    ):
-        raise InputError(
-            f"{path.parent} was begun with another {', '.join(changed)}: a run keeps its settings"
-        )
+    before = _read(path)
+    if changed := sorted(k for k in {*before, *settings} if before.get(k) != settings.get(k)):
+        raise InputError(f"{path.parent} was begun with another {', '.join(changed)}: a run keeps them")
 
 
 def trainer_arguments[T](
@@ -171,45 +167,29 @@ def trainer_arguments[T](
 
 def last_checkpoint(folder: Path) -> str | None:
     """Find the newest checkpoint that was written to its end; a killed run may leave one that was not."""
-    steps = [int(c.name.removeprefix("checkpoint-")) for c in folder.glob("checkpoint-*") if _complete(c)]
+    steps: list[int] = []
+    for checkpoint in folder.glob("checkpoint-*"):
+        with suppress(OSError, ValueError):
+            json.loads(read_file(checkpoint / "trainer_state.json"))  # which the Trainer writes last
+            steps.append(int(checkpoint.name.removeprefix("checkpoint-")))
     return str(folder / f"checkpoint-{max(steps)}") if steps else None
-
-
-def _complete(checkpoint: Path) -> bool:
-    """Tell whether the Trainer wrote its own state, which comes last."""
-    try:
-        json.loads(read_file(checkpoint / "trainer_state.json"))
-    except (OSError, ValueError):
-        return False
-    return True
 
 
 def tensorboard(out: Path) -> list[TrainerCallback]:
     """Make what writes a run's curves to `out/logs`, in the main process alone."""
-    if not processes().is_main_process:
-        return []
     board = TensorBoardCallback()
     board.logging_dir = str(out / "logs")
-    return [board]
+    return [board] if processes().is_main_process else []
 
 
 def check_sharded(settings: AgentConfig) -> None:
-    """Refuse what a sharded model cannot have: adapters, which are merged at the end.
-
-    Raises:
-        InputError: the settings ask for it.
-    """
+    """Refuse adapters for a sharded model: they could not be merged at the end."""
     if settings.method == "lora" and sharded():
-        raise InputError(
-            "adapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing"
-        )
+        raise InputError("adapters cannot be merged under DeepSpeed or FSDP: set method to full")
 
 
 def save(trainer: Trainer, processor: "ProcessorMixin", dtype: str | None, out: Path) -> None:
-    """Write weights, adapters merged, and processor, as `save_pretrained` folder.
-
-    `dtype`: the weights' type where it is to differ from that of training.
-    """
+    """Write weights, adapters merged and of another `dtype` if one is given, and processor."""
     kind = trainer.accelerator.distributed_type
     if kind in (DistributedType.DEEPSPEED, DistributedType.FSDP):
         trainer.save_model(str(out))  # gathers the shards

@@ -10,7 +10,7 @@ from trl import SFTConfig, SFTTrainer
 from goalreel.chat.dialects import write_trained_steps
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.checkpoints import located
-from goalreel.training.card import BASE, PURPOSE, agent_card, write_card
+from goalreel.training.card import BASE, PURPOSE, TABLETOP, agent_card, write_card
 from goalreel.training.config import SftConfig
 from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.rows import Collator, Length, LengthSampler, length, read_rows, short_enough
@@ -27,12 +27,7 @@ from goalreel.training.run import (
 if TYPE_CHECKING:
     from transformers import ProcessorMixin
 
-_LIMITS = (
-    "It knows only goalreel's simulated tabletop: blocks and bowls as its corpora show them, "
-    "and the instructions of its grammar. On any other picture or wording its answers mean nothing, and the "
-    "checkpoint that comes with goalreel refuses them. It reads "
-    "goalreel's own prompts and understands no others."
-)
+_LIMITS = f"{TABLETOP} On any other picture or wording its answers mean nothing."
 
 
 class RowTrainer(SFTTrainer):
@@ -93,15 +88,15 @@ def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
     result = trainer.train(resume_from_checkpoint=last)
     numbers = {"train_loss": result.training_loss, "steps": result.global_step}
     if held_out:
-        numbers |= {
-            k: v for k, v in trainer.evaluate().items() if k in ("eval_loss", "eval_mean_token_accuracy")
-        }
+        told = trainer.evaluate()
+        numbers |= {name: told[name] for name in ("eval_loss", "eval_mean_token_accuracy") if name in told}
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
-        corpora = [*dict.fromkeys((*config.corpus, *config.validation))]
-        summary = (
-            f"{PURPOSE[config.role]} Trained on {len(rows):,} conversations, with the loss on the reply only."
+        corpora, learned = (
+            [*dict.fromkeys((*config.corpus, *config.validation))],
+            "the loss on the reply only",
         )
+        summary = f"{PURPOSE[config.role]} Trained on {len(rows):,} conversations, with {learned}."
         limits = _LIMITS if is_nano(config.model) else BASE
         write_card(out, agent_card(config, numbers, corpora, summary=summary, limits=limits))
         write_trained_steps(out, MAX_STEPS)  # the number in the questions of planner corpora

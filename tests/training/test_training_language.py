@@ -355,7 +355,7 @@ def test_training_goes_on_from_a_shipped_model(tmp_path, verdicts):
     card = (tmp_path / "on" / "README.md").read_text()
     assert "base_model" not in card
     assert "# goalreel nano critic" in card
-    assert "| went on from | goalreel_nano/critic/model.safetensors, sha256 `" in card
+    assert "| went on from | goalreel_nano/critic/model.safetensors, " in card
 
 
 def test_no_config_and_no_run_are_one_clear_line(tmp_path, verdicts):
