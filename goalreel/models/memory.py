@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from math import prod
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,6 @@ from goalreel.models.registry import chats, find, read_options
 from goalreel.torch_support import BYTES, Quantize
 from goalreel.types import ROLES, Role
 
-_MAX_HEADER = 100_000_000
 _WHOLE_PARTS = ("embed", "lm_head")
 """In the names of matrices that stay as they are when a model is quantised."""
 _QUANTIZED_PARTS = ("transformer", "unet", "text_encoder")
@@ -30,12 +29,9 @@ def local_folder(source: str, file: str) -> Path | None:
         return Path(source)
     try:
         from huggingface_hub import try_to_load_from_cache
-        from huggingface_hub.errors import HFValidationError
-    except ImportError:
-        return None
-    try:
+
         path = try_to_load_from_cache(source, file)
-    except HFValidationError:
+    except (ImportError, ValueError):  # no name of a repository
         return None
     return Path(path).parent if isinstance(path, str) else None
 
@@ -71,7 +67,7 @@ def _tensors(files: Iterable[Path]) -> Iterator[tuple[int, bool]]:
     for file in files:
         with check_file(file).open("rb") as stream:
             length = int.from_bytes(stream.read(8), "little")
-            if length > _MAX_HEADER:
+            if length > 100_000_000:
                 raise ValueError(f"{file} is not a safetensors file")
             header = json.loads(stream.read(length))
         for name, tensor in header.items():
@@ -136,16 +132,10 @@ class PresetMemory:
         """About, in batches as large as the models' names allow; None where a model's size is unknown."""
         return self._peak(full=True)
 
-    @property
-    def together_gb(self) -> float | None:
-        """With all models in memory at once, as in a server; None where a model's size is unknown."""
-        return self._peak(together=True)
-
-    def _peak(self, *, full: bool = False, together: bool = False) -> float | None:
+    def _peak(self, *, full: bool = False) -> float | None:
         if any(model.weights_gb is None for model in self.models):
             return None
-        apart = self.plans_first and not together
-        first = [model for model in self.models if apart and model.role == "planner"]
+        first = [model for model in self.models if self.plans_first and model.role == "planner"]
         return max(_peak(first, full), _peak([model for model in self.models if model not in first], full))
 
     def line(self, gpu_gb: float | None) -> str:
@@ -153,42 +143,36 @@ class PresetMemory:
         line = f"memory: {', '.join(map(str, self.models))}"
         if published := [model.role for model in self.models if model.origin == "published"]:
             line += f" (published sizes, as not downloaded: {', '.join(dict.fromkeys(published))})"
-        if self.needed_gb is None or self.batched_gb is None:
+        needed, batched = self.needed_gb, self.batched_gb
+        if needed is None or batched is None:
             unknown = ", ".join(model.model for model in self.models if model.weights_gb is None)
             return f"{line}; download it first to know: {unknown}"
-        if not self.needed_gb:
+        if not needed:
             return f"{line}; no GPU is needed"
-        line += f"; at most {_gb(self.needed_gb)} for one request, {_gb(self.batched_gb)} in full batches"
+        line += f"; at most {_gb(needed)} for one request, {_gb(batched)} in full batches"
         if self.plans_first:
             together = f"{_gb(_peak(self.models))}, {_gb(_peak(self.models, full=True))}"
             line += f", as all plans are made first (serve and rollout: {together})"
         if gpu_gb is None:
             return f"{line}; there is no GPU here: name a size to compare with, as --gpu 24"
-        if self.fits(gpu_gb):
-            smaller = ", in smaller batches (?batch_size=)" if self.batched_gb > gpu_gb else ""
+        if needed <= gpu_gb:
+            smaller = ", in smaller batches (?batch_size=)" if batched > gpu_gb else ""
             return f"{line}: fits in {_gb(gpu_gb)}{smaller}"
-        return (
-            f"{line}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or klein-48gb, "
-            "?quantize=fp8, ?offload=model of the editor, or models on servers"
-        )
+        advice = "klein-48gb, ?quantize=fp8, ?offload=model of the editor, or models on servers"
+        return f"{line}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or {advice}"
 
-    def fits(self, gpu_gb: float) -> bool:
-        """True if a GPU of so many GB holds it."""
-        return self.needed_gb is not None and self.needed_gb <= gpu_gb
+    def fits(self, gpu_gb: float | None) -> bool | None:
+        """True if a GPU of so many GB holds it; None where that is unknown."""
+        return None if gpu_gb is None or self.needed_gb is None else self.needed_gb <= gpu_gb
 
     def as_json(self, gpu_gb: float | None) -> dict[str, Any]:
         """Everything, for `--json`."""
-        fits = None if gpu_gb is None or self.needed_gb is None else self.fits(gpu_gb)
         sizes = {"needed_gb": self.needed_gb, "batched_gb": self.batched_gb, "gpu_gb": gpu_gb}
-        return {**asdict(self), **sizes, "fits": fits}
+        return {**asdict(self), **sizes, "fits": self.fits(gpu_gb)}
 
 
 def memory_of(preset: Preset) -> PresetMemory:
-    """Estimate the memory of a preset's models from their files, or from published sizes.
-
-    Raises:
-        InputError: a name of no kind, or an option that does not fit.
-    """
+    """Estimate the memory of a preset's models from their files, or from published sizes."""
     role_kinds = kinds_of(preset)
     planner = local_chat(preset.planner, "planner")
     is_shared = planner is not None and planner == local_chat(preset.critic, "critic")
@@ -224,15 +208,15 @@ def _peak(models: Sequence[ModelMemory], full: bool = False) -> float:
 def _model(role: Role, name: ModelName) -> ModelMemory:
     if find(role, name).asks_chat:
         name = name.inner
-    kind = find(role, name)
+    kind, unknown = find(role, name), ModelMemory(role, name.plain(), None, origin="unknown")
     if kind.remote or not (kind.predicts or kind.shared):
-        return ModelMemory(role, name.plain(), 0.0, origin="a server" if kind.remote else "no GPU")
+        return replace(unknown, weights_gb=0.0, origin="a server" if kind.remote else "no GPU")
     if not kind.shared:
-        return ModelMemory(role, name.plain(), None, origin="unknown")
+        return unknown
     is_chat = kind.name in {chat.name for chat in chats}
     options: HfOptions | EditorOptions = read_options(name, HfOptions if is_chat else EditorOptions)
     if options.device == "cpu":
-        return ModelMemory(role, name.plain(), 0.0, origin="no GPU")
+        return replace(unknown, weights_gb=0.0, origin="no GPU")
     if is_chat:
         source, work, file = located(name.target), CHAT_GB, "config.json"
         published = next((gb for start, gb in PUBLISHED_GB.items() if source.startswith(start)), None)
@@ -250,7 +234,7 @@ def _model(role: Role, name: ModelName) -> ModelMemory:
             parts += [] if size is None else [size]
     if not parts:
         if published is None:
-            return ModelMemory(role, name.plain(), None, origin="unknown")
+            return unknown
         whole, origin = quantized_gb(published, options.quantize), "published"
         parts = [whole] if is_chat else [whole * _LARGEST, whole * (1 - _LARGEST)]
     weights = sum(parts)
