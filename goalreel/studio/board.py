@@ -8,28 +8,26 @@ import asyncio
 import hashlib
 import json
 import re
-import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from goalreel.boards.log import EventLog, Replay
 from goalreel.critics.examiner import Examination
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import is_linked, read_file, write_bytes
 from goalreel.image import Image
-from goalreel.serving.loading import is_loaded
 from goalreel.serving.service import Service
 from goalreel.studio.events import BoardEvent, BoardNews, BoardStatus
 from goalreel.studio.state import StudioState, after, with_pictures
 from goalreel.studio.views import news
-from goalreel.terms import Role
 from goalreel.types import Task
 
 HEARTBEAT_SECONDS = 15
 LOOK_SECONDS = 0.5
-"""Time between two looks of a stream whether it is to end."""
+"""A stream looks this often whether it is to end."""
 MAX_UNREAD = 2000
 """Events that may wait for a slow watcher, whose stream then ends; it comes back by `Last-Event-ID`."""
 _PICTURE = re.compile(r"[0-9a-f]{64}\.png")
@@ -77,33 +75,6 @@ class BoardFolder:
         return Image.decode(read_file(self.picture(name)))
 
 
-@dataclass(frozen=True)
-class ModelWait:
-    """A question that a storyboard has put to a model."""
-
-    service: Service
-    role: Role
-    step: str | None
-    attempt: int | None
-    since: float
-    """By `time.monotonic`."""
-    ahead: int
-    """Requests that waited for the model already."""
-
-    def data(self) -> dict[str, object]:
-        """Describe the wait to a client."""
-        model = self.service.batchers[self.role]
-        return {
-            "role": self.role,
-            "step": self.step,
-            "attempt": self.attempt,
-            "seconds": round(time.monotonic() - self.since, 1),
-            "alive": model.alive,
-            "loading": not is_loaded(getattr(self.service.models, self.role)),
-            "queue": min(self.ahead, model.waiting),
-        }
-
-
 class StudioBoard:
     """A storyboard in memory. Used from the event loop only, but for `task`."""
 
@@ -125,7 +96,7 @@ class StudioBoard:
         if not self.replay.lines:
             raise DatasetError(f"{log.path}: holds no line")
         self._service, self._on_event = service, on_event
-        self.waiting: ModelWait | None = None
+        self._waiting: Callable[[], dict[str, Any]] | None = None
         self.trouble = ""
         """The reason why its work ended without a line in the log, as with a full disk; empty: it did not."""
         self.forgotten = False
@@ -154,9 +125,9 @@ class StudioBoard:
         return "interrupted" if self.trouble else self.state.status
 
     @property
-    def said_trouble(self) -> str:
-        """The cause of the last end of work besides the models, in one line; empty: there is none."""
-        return self.trouble or self.state.trouble
+    def waiting(self) -> dict[str, Any] | None:
+        """The model that is asked now, for a client."""
+        return None if self._waiting is None else self._waiting()
 
     def append(self, what: BoardNews) -> None:
         """Write an event onto the disk, and tell everybody.
@@ -177,16 +148,15 @@ class StudioBoard:
         """Tell those who watch now; it is not stored."""
         self._send(_message(event, data))
 
-    def wait_for(self, waiting: ModelWait | None) -> None:
-        """Note which model is asked; None: it has answered."""
-        if waiting is None and self.waiting is None:
-            return
-        self.waiting = waiting
-        self.tell("waiting", None if waiting is None else waiting.data())
+    def wait_for(self, waiting: Callable[[], dict[str, Any]] | None) -> None:
+        """Note that a model is asked, as `waiting` tells; None: it has answered."""
+        if waiting is not self._waiting:
+            self._waiting = waiting
+            self.tell("waiting", self.waiting)
 
     def end_in_trouble(self, line: str) -> None:
         """Tell everybody that the work has ended, which could not be written down."""
-        self.trouble, self.waiting = line, None
+        self.trouble, self._waiting = line, None
         self.tell("finished", {"status": self.status, "message": line})
         self._on_event(self)
 
@@ -201,8 +171,8 @@ class StudioBoard:
         try:
             for event in self.replay.lines[number:]:
                 yield self._message(event)
-            if self.waiting is not None:
-                yield _message("waiting", self.waiting.data())
+            if self._waiting is not None:
+                yield _message("waiting", self.waiting)
             silent = 0.0
             while not watcher.empty() or (
                 watcher in self._watchers

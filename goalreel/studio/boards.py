@@ -182,15 +182,11 @@ class StudioBoards:
         board.folder.path.rename(gone)
         await asyncio.to_thread(shutil.rmtree, gone, ignore_errors=True)
 
-    def end_streams(self) -> None:
-        """End the streams of all who watch, as the server ends."""
-        for board in self._alive.values():
-            board.close()
-
     async def close(self) -> None:
         """Interrupt all work, and let go of the folder."""
         await asyncio.gather(*(self.stop(board_id, "interrupted") for board_id in list(self._work)))
-        self.end_streams()
+        for board in self._alive.values():
+            board.close()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._lock.close()
 

@@ -156,19 +156,16 @@ class StudioState(EditedBoard[BoardStep]):
         return next((goal for goal in goals if goal is not None), self.image)
 
     def basis(self, place: int) -> Basis:
-        """The words of a step and the picture before it, as they are now."""
+        """Its words and the picture before it, as they are now."""
         words = self.steps[place].step
         return Basis(words.name, words.instruction, self.source(place))
 
     def opinion(self, place: int, attempt: DrawnAttempt) -> bool | None:
-        """Say what a person thinks of an attempt, for the words and the picture before it as they are now.
-
-        None: nobody has said anything of these.
-        """
+        """What a person said of an attempt, for the words and the picture before it as they are now."""
         return attempt.opinion if attempt.opinion_basis == self.basis(place) else None
 
     def stale(self, place: int, attempt: DrawnAttempt) -> tuple[str, ...]:
-        """List why an attempt is not of the step's words, or the picture before it, as they are now."""
+        """List why an attempt is not of the words, or the picture before it, as they are now."""
         if self.opinion(place, attempt):
             return ()
         now = self.basis(place)
@@ -188,7 +185,7 @@ class StudioState(EditedBoard[BoardStep]):
 
 
 def after(state: StudioState | None, event: events.BoardEvent) -> StudioState:
-    """The storyboard after a line of its log; one about a step or a plan that is gone changes nothing.
+    """Apply a line of a log; one about a step or a plan that is gone changes nothing.
 
     Raises:
         InputError: the change does not fit the storyboard.
@@ -425,28 +422,21 @@ def end_key(state: StudioState) -> str | None:
 def recorded_step(state: StudioState, place: int, get_image: GetImage = stand_in) -> StoryboardStep:
     """One step of the record."""
     step = state.steps[place]
-    numbers = _judged(step)
-    attempts = tuple(_attempt(state, place, step.attempts[n], get_image) for n in numbers)
-    goal = _goal(step, numbers)
-    chosen = None if goal is None else numbers.index(goal)
+    judged = [] if step.step.prompt is None else [n for n, a in enumerate(step.attempts) if a.result]
+    attempts = tuple(_attempt(state, place, step.attempts[n], get_image) for n in judged)
+    goal = _goal(step, judged)
+    chosen = None if goal is None else judged.index(goal)
     status = status_of(step.step, attempts, chosen)
     recorded = StoryboardStep(step=step.step, attempts=attempts, status=status, chosen=chosen)
     claims = _claims(state, place, None if goal is None else step.attempts[goal], recorded.claims)
     return recorded.model_copy(update={"claims": claims})
 
 
-def _judged(step: BoardStep) -> list[int]:
-    """The attempts that the record has."""
-    if step.step.prompt is None:
-        return []
-    return [number for number, attempt in enumerate(step.attempts) if attempt.result is not None]
-
-
-def _goal(step: BoardStep, numbers: list[int]) -> int | None:
+def _goal(step: BoardStep, judged: list[int]) -> int | None:
     """The attempt that is the goal image; while the step is drawn for the first time, the best so far."""
     if step.chosen is not None:
-        return step.chosen if step.chosen in numbers else None
-    pictured = [n for n in numbers if step.attempts[n].picture is not None]
+        return step.chosen if step.chosen in judged else None
+    pictured = [n for n in judged if step.attempts[n].picture is not None]
     accepted = [n for n in pictured if (result := step.attempts[n].result) is not None and result.accepted]
     return next(iter(accepted), pictured[-1] if pictured else None)
 

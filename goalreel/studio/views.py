@@ -1,7 +1,7 @@
 """A storyboard, and what happens to it, as the HTTP interface tells (docs/reference/http-api.md)."""
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, assert_never
+from typing import TYPE_CHECKING, Any
 
 from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.claims import NOBODY
@@ -9,8 +9,8 @@ from goalreel.critics.examiner import Examination, word, worst_word
 from goalreel.image import Image
 from goalreel.planners.kinematic.naming import asked
 from goalreel.studio import events
-from goalreel.studio.state import DrawnAttempt, StudioState, recorded_step, storyboard_of
-from goalreel.types import Failure, Role, StoryboardStep
+from goalreel.studio.state import StudioState, recorded_step, storyboard_of
+from goalreel.types import Failure, Role, StoryboardStep, Verdict
 from goalreel.wording import background_note, reader_text, status_counts
 
 if TYPE_CHECKING:
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 type Json = dict[str, Any]
 type Url = Callable[[str | None], str | None]
-_WORDS = {"name", "instruction", "prompt", "auxiliary_text"}
 
 
 def picture_url(board: str) -> Url:
@@ -29,8 +28,7 @@ def picture_url(board: str) -> Url:
 def board_view(board: "StudioBoard", by: str = "person") -> Json:
     """Describe the state of a storyboard, without the record; undo and redo are those of the person `by`."""
     state, task, url = board.state, board.state.task, picture_url(board.id)
-    record, examination = storyboard_of(state), board.examination
-    waiting = None if board.waiting is None else board.waiting.data()
+    record, examination, waiting = storyboard_of(state), board.examination, board.waiting
 
     def picture(image: Image | None) -> str | None:
         return url(None if image is None else image.frame)
@@ -50,7 +48,7 @@ def board_view(board: "StudioBoard", by: str = "person") -> Json:
         "models": model_names(state.models),
         "waiting": waiting,
         "failure": _failure(state.failure),
-        "degraded": board.said_trouble or ("" if record is None else record.degraded),
+        "degraded": board.trouble or state.trouble or ("" if record is None else record.degraded),
         "complete": record is not None and record.complete,
         "end_checked": NOBODY if record is None else record.end_checked,
         "end_doubt": "" if record is None else reader_text(record.end_doubt),
@@ -77,7 +75,7 @@ def summary_row(board: "StudioBoard") -> Json:
         "words": status_counts(word(step, examination) for step in (record.steps if record else ())),
         "word": "skipped" if record is None else worst_word(record, examination),
         "complete": record is not None and record.complete,
-        "degraded": board.said_trouble or ("" if record is None else record.degraded),
+        "degraded": board.trouble or state.trouble or ("" if record is None else record.degraded),
     }
 
 
@@ -93,7 +91,7 @@ def _step(state: StudioState, place: int, url: Url, waiting: Json, examination: 
         activity = "drawing" if waiting["role"] == "editor" else "judging"
     return {
         "id": step.id,
-        **step.step.model_dump(include=_WORDS),
+        **step.step.model_dump(include={"name", "instruction", "prompt", "auxiliary_text"}),
         "status": recorded.status,
         "word": word(recorded, examination),
         "reasons": _reasons(recorded),
@@ -118,30 +116,30 @@ def _reasons(recorded: StoryboardStep) -> list[str]:
 
 def _attempt(state: StudioState, place: int, number: int, url: Url) -> Json:
     drawn = state.steps[place].attempts[number]
-    result = drawn.result
+    result, opinion = drawn.result, state.opinion(place, drawn)
     verdict, failure = (None, None) if result is None else (result.verdict, result.failure)
-    judged = verdict is not None or failure is not None
-    if verdict is not None:  # a nano Critic lists places by cell: for the record alone
-        verdict = verdict.model_copy(update={"reasoning": reader_text(verdict.reasoning)})
+    outcome = "drawn" if result is None else result.outcome
+    if opinion is not None:
+        outcome = "person_accepted" if opinion else "person_refused"
     return {
         "number": number,
         "picture": url(drawn.picture),
         "prompt": drawn.prompt,
         "seed": drawn.seed,
         "by": _name(drawn.models.get("editor")),
-        "critic": _name(drawn.models.get("critic")) if judged else None,
-        "outcome": _outcome(drawn, state.opinion(place, drawn)),
+        "critic": _name(drawn.models.get("critic")) if verdict or failure else None,
+        "outcome": outcome,
         "stale": state.stale(place, drawn),
-        "verdict": verdict,
+        # A nano Critic lists places by cell: for the record alone.
+        "verdict": verdict and verdict.model_copy(update=_said(verdict)),
         "failure": _failure(failure),
         "background": background_note(None if result is None else result.registration) or None,
     }
 
 
-def _outcome(drawn: DrawnAttempt, opinion: bool | None) -> str:
-    if opinion is not None:
-        return "person_accepted" if opinion else "person_refused"
-    return "drawn" if drawn.result is None else drawn.result.outcome
+def _said(verdict: Verdict, *names: str) -> Json:
+    """Fields of a verdict, with its reasoning for a reader."""
+    return {name: getattr(verdict, name) for name in names} | {"reasoning": reader_text(verdict.reasoning)}
 
 
 def _failure(failure: Failure | None) -> Json | None:
@@ -149,7 +147,6 @@ def _failure(failure: Failure | None) -> Json | None:
 
 
 def _name(model: str | None) -> str | None:
-    """Shorten a model's name for a reader."""
     return display_name(model.removeprefix("model ")) if model else None
 
 
@@ -161,11 +158,8 @@ def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str,
             return "submitted", {"instruction": what.task.instruction}
         case events.WorkBegun():
             return "begun", {"models": dict(what.models)}
-        case events.PlanMade(steps=steps):
-            plan = [
-                {"id": f"e{event.number}s{n}", **s.model_dump(include=_WORDS)} for n, s in enumerate(steps)
-            ]
-            return "planned", {"steps": [step.name for step in steps], "plan": plan}
+        case events.PlanMade():
+            return "planned", {"steps": [step.name for step in what.steps]}
         case events.PlanFailed():
             return "failure", {"stage": "plan", "message": what.failure.message}
         case events.PersonsChange():
@@ -176,25 +170,19 @@ def news(board: str, event: events.BoardEvent, state: StudioState) -> tuple[str,
         case events.EndJudged(answer=answer):
             if isinstance(answer, Failure):
                 return "failure", {"step": None, "stage": "judge", "message": answer.message}
-            told = {} if answer is None else answer.model_dump(include={"success", "probability"})
-            return "end", told | ({} if answer is None else {"reasoning": reader_text(answer.reasoning)})
-        case events.StepEnded():
-            place = state.find(what.step)
-            told = (None, None)
-            if place is not None:
-                told = (recorded_step(state, place).status, state.steps[place].chosen)
-            return "step", {"step": place, "id": what.step, "status": told[0], "chosen": told[1]}
-        case events.DrawnPicture() | events.AttemptEnded():
-            place = state.find(what.step)
-            number = None if place is None else state.steps[place].place(what.round, what.attempt)
-            at: Json = {"step": place, "id": what.step, "attempt": number}
-            if isinstance(what, events.DrawnPicture):
-                drawn = {"prompt": what.prompt, "seed": what.seed, "picture": url(what.picture)}
-                return "edited", at | drawn
-            result = what.result
-            if result.verdict is None:
-                return "failure", at | (_failure(result.failure) or {})
-            verdict = result.verdict.model_dump(include={"success", "probability", "pictures_only"})
-            verdict["reasoning"] = reader_text(result.verdict.reasoning)
-            return "judged", at | verdict | {"picture": url(result.image.frame if result.image else None)}
-    assert_never(what)
+            return "end", {} if answer is None else _said(answer, "success", "probability")
+    place = state.find(what.step)
+    at: Json = {"step": place, "id": what.step}
+    if isinstance(what, events.StepEnded):
+        ended = {"status": None, "chosen": None}
+        if place is not None:
+            ended = {"status": recorded_step(state, place).status, "chosen": state.steps[place].chosen}
+        return "step", at | ended
+    at["attempt"] = None if place is None else state.steps[place].place(what.round, what.attempt)
+    if isinstance(what, events.DrawnPicture):
+        return "edited", at | {"prompt": what.prompt, "seed": what.seed, "picture": url(what.picture)}
+    verdict, image = what.result.verdict, what.result.image
+    if verdict is None:
+        return "failure", at | (_failure(what.result.failure) or {})
+    said = _said(verdict, "success", "probability", "pictures_only")
+    return "judged", at | said | {"picture": url(None if image is None else image.frame)}

@@ -24,8 +24,9 @@ from goalreel.loop import (
     end_question,
     render_step,
 )
+from goalreel.serving.loading import is_loaded
 from goalreel.serving.service import ServedModels, Service
-from goalreel.studio.board import ModelWait, StudioBoard
+from goalreel.studio.board import StudioBoard
 from goalreel.studio.events import (
     AttemptEnded,
     BoardStatus,
@@ -38,6 +39,7 @@ from goalreel.studio.events import (
     WorkEnded,
 )
 from goalreel.studio.state import DrawnAttempt, end_key, recorded_step, storyboard_of
+from goalreel.studio.views import Json
 from goalreel.types import (
     ROLE_OF_STAGE,
     Answer,
@@ -159,8 +161,21 @@ class BoardWork:
 
     @contextmanager
     def _waiting(self, role: Role, step: str | None = None, attempt: int | None = None) -> Iterator[None]:
-        ahead = self._service.batchers[role].waiting
-        self._board.wait_for(ModelWait(self._service, role, step, attempt, time.monotonic(), ahead))
+        model, since = self._service.batchers[role], time.monotonic()
+        ahead = model.waiting  # requests that waited for the model already
+
+        def told() -> Json:
+            return {
+                "role": role,
+                "step": step,
+                "attempt": attempt,
+                "seconds": round(time.monotonic() - since, 1),
+                "alive": model.alive,
+                "loading": not is_loaded(getattr(self._service.models, role)),
+                "queue": min(ahead, model.waiting),
+            }
+
+        self._board.wait_for(told)
         try:
             yield
         finally:
