@@ -14,7 +14,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
 from fastapi import Path as PathParameter
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, StreamingResponse
 
@@ -38,6 +38,7 @@ from goalreel.serving.errors import EVENTS, HEADERS, Wording, error_response, re
 from goalreel.serving.images import decode_all, from_base64, to_base64
 from goalreel.serving.service import Here
 from goalreel.serving.settings import Models, ServeSettings
+from goalreel.settings import Frozen
 from goalreel.studio.board import StudioBoard
 from goalreel.studio.boards import StudioBoards
 from goalreel.studio.events import BoardEdit, ContinueEdit, JudgeEdit, PersonsChange, Submitted
@@ -54,18 +55,16 @@ MAX_PICTURES = 32
 JobId = Annotated[str, PathParameter(min_length=1, max_length=64, pattern=r"^[0-9A-Za-z-]+$")]
 
 
-class BoardSubmission(BaseModel):
+class BoardSubmission(Frozen):
     """A request for a storyboard. Pictures are base64 or data URLs.
 
     `image` is the scene as it is now, and without it the last picture there is; none: from text alone.
     `images` belong to the `<image>` marks of the instruction, in order.
     """
 
-    model_config = ConfigDict(extra="forbid")
-
     instruction: Wording
     image: str | None = None
-    images: Annotated[list[str], Field(max_length=MAX_PICTURES)] = []
+    images: Annotated[tuple[str, ...], Field(max_length=MAX_PICTURES)] = ()
     seed: Annotated[int, Field(ge=0, lt=2**63)] = 0
     max_attempts: Annotated[int, Field(ge=1, le=10)] | None = None
     on_rejected: OnRejected = "continue"
@@ -86,10 +85,8 @@ async def submitted_task(body: BoardSubmission, max_pixels: int) -> Task:
         raise HTTPException(400, str(e)) from e
 
 
-class EditRequest(BaseModel):
+class EditRequest(Frozen):
     """A person's change; `after` is the last event that they have seen."""
-
-    model_config = ConfigDict(extra="forbid")
 
     after: Annotated[int, Field(ge=0, lt=2**31)]
     by: Who = "person"
@@ -283,7 +280,6 @@ async def studio(service: Here) -> Json:
         "models": {role: getattr(service.models, f"{role}_name") for role in ROLES},
         "references": settings.loop.references != "none",
         "presets": offered_presets(),
-        "max_attempts": settings.loop.max_attempts,
         "max_pixels": min(settings.max_pixels, MAX_PIXELS),
     }
 

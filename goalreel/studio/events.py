@@ -6,17 +6,17 @@ Pictures are names of files beside the log. In a `Task` or an `Attempt` a stand-
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, ConfigDict, Field
 
 from goalreel.boards.step import ChooseAttempt, DeleteStep, Phrase, RedoChange, StepId, UndoChange
 from goalreel.claims import UNKNOWN
+from goalreel.serving.errors import Wording
 from goalreel.settings import Frozen
-from goalreel.terms import OnRejected, Role, check_controls
+from goalreel.terms import OnRejected, Role
 from goalreel.types import Attempt, Failure, Step, Task, Verdict
 
 type BoardStatus = Literal["running", "done", "failed", "cancelled", "interrupted"]
 """`interrupted`: the server ended while models were at work."""
-type AttemptNumber = Annotated[int, Field(ge=0, lt=2**31)]
 
 
 class WordsEdit(Frozen):
@@ -31,7 +31,7 @@ class WordsEdit(Frozen):
 
 
 class AddEdit(Frozen):
-    """A new step before another; None: at the end. Words that are missing follow from its name."""
+    """A new step before another; None: at the end. Missing words follow from its name."""
 
     kind: Literal["add"] = "add"
     name: Phrase
@@ -65,7 +65,7 @@ class JudgeEdit(Frozen):
 
     kind: Literal["judge"] = "judge"
     step: StepId
-    attempt: AttemptNumber
+    attempt: Annotated[int, Field(ge=0, lt=2**31)]
     accept: bool
     seconds: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False, exclude_if=lambda s: s == 0)] = 0.0
     """Time that the page showed the picture."""
@@ -84,9 +84,7 @@ class TaskEdit(Frozen):
     """Another instruction. A plan that is there stays; where there is none it is made anew."""
 
     kind: Literal["instruct"] = "instruct"
-    instruction: Annotated[
-        str, Field(min_length=1, max_length=20_000, pattern=r"\S"), AfterValidator(check_controls)
-    ]
+    instruction: Wording
 
 
 type BoardEdit = Annotated[
@@ -185,13 +183,12 @@ class AttemptEvent(Frozen):
 
 
 class DrawnPicture(AttemptEvent):
-    """The Editor has drawn a picture of a step."""
+    """The Editor has drawn a picture of a step, whose background is not corrected yet."""
 
     kind: Literal["drawn"] = "drawn"
     prompt: str
     seed: int
     picture: str
-    """The Editor's picture, before its background was corrected."""
 
 
 class AttemptEnded(AttemptEvent):

@@ -161,7 +161,7 @@ class StudioState(EditedBoard[BoardStep]):
         return Basis(words.name, words.instruction, self.source(place))
 
     def opinion(self, place: int, attempt: DrawnAttempt) -> bool | None:
-        """What a person said of an attempt, for the words and the picture before it as they are now."""
+        """A person's opinion of an attempt, for the words and the picture before it as they are now."""
         return attempt.opinion if attempt.opinion_basis == self.basis(place) else None
 
     def stale(self, place: int, attempt: DrawnAttempt) -> tuple[str, ...]:

@@ -26,18 +26,8 @@ from goalreel.loop import (
 )
 from goalreel.serving.loading import is_loaded
 from goalreel.serving.service import ServedModels, Service
+from goalreel.studio import events
 from goalreel.studio.board import StudioBoard
-from goalreel.studio.events import (
-    AttemptEnded,
-    BoardStatus,
-    DrawnPicture,
-    EndJudged,
-    PlanFailed,
-    PlanMade,
-    StepEnded,
-    WorkBegun,
-    WorkEnded,
-)
 from goalreel.studio.state import DrawnAttempt, end_key, recorded_step, storyboard_of
 from goalreel.studio.views import Json
 from goalreel.types import (
@@ -60,7 +50,7 @@ class BoardWork:
     """One run of the models on a storyboard. Used from the event loop only."""
 
     def __init__(self, board: StudioBoard, service: Service, threads: ThreadPoolExecutor) -> None:
-        self.ending: BoardStatus = "interrupted"
+        self.ending: events.BoardStatus = "interrupted"
         """The status of the storyboard if the run is cancelled."""
         self._board, self._service, self._threads = board, service, threads
         self._current: tuple[object, asyncio.Task[None]] | None = None
@@ -68,10 +58,10 @@ class BoardWork:
     async def run(self, *, reopen: bool = False) -> None:
         """Plan if need be, and draw what is open; the log says how it ended."""
         board = self._board
-        status: BoardStatus = "failed"
+        status: events.BoardStatus = "failed"
         trouble = "a fault in goalreel: the server's log says more"
         try:
-            board.append(WorkBegun(models=dict(self._new_models().makers), reopen=reopen))
+            board.append(events.WorkBegun(models=dict(self._new_models().makers), reopen=reopen))
             while (key := self._next()) is not None:
                 await self._do(key)
             record = storyboard_of(board.state)
@@ -84,7 +74,7 @@ class BoardWork:
             trouble = first_line(e)
             raise
         finally:
-            board.append(WorkEnded(status=status, trouble=trouble))
+            board.append(events.WorkEnded(status=status, trouble=trouble))
 
     def check(self) -> None:
         """Leave what is under way, if nobody wants it any more after a change."""
@@ -132,9 +122,9 @@ class BoardWork:
         with self._waiting("planner"):
             answer = await models.ask(task)
         if isinstance(answer, Plan):
-            board.append(PlanMade(round=plan_round, steps=answer.steps))
+            board.append(events.PlanMade(round=plan_round, steps=answer.steps))
         elif isinstance(answer, Failure):
-            board.append(PlanFailed(round=plan_round, failure=answer))
+            board.append(events.PlanFailed(round=plan_round, failure=answer))
 
     async def _draw(self, place: int, models: ServedModels) -> None:
         step = self._board.state.steps[place].id
@@ -157,7 +147,7 @@ class BoardWork:
             answer = None
         assert answer is None or isinstance(answer, Verdict | Failure)
         by = board.state.models.get("critic", UNKNOWN)
-        board.append(EndJudged(key=key or "", answer=answer, by=by))
+        board.append(events.EndJudged(key=key or "", answer=answer, by=by))
 
     @contextmanager
     def _waiting(self, role: Role, step: str | None = None, attempt: int | None = None) -> Iterator[None]:
@@ -217,7 +207,7 @@ class StepWork:
         )
         rendered = await advance(rendering, self._ask)
         await self._flush()
-        board.append(StepEnded(step=step.id, round=step.round, attempt=rendered.chosen))
+        board.append(events.StepEnded(step=step.id, round=step.round, attempt=rendered.chosen))
 
     def _pictures(self) -> tuple[Task, Image | None, tuple[Image, ...]]:
         """The task with the seed of this round, the step's source, and the editor's references. It blocks."""
@@ -242,7 +232,7 @@ class StepWork:
             if result.image is not None:
                 name = await asyncio.to_thread(board.folder.store, result.image)
                 result = result.model_copy(update={"image": stand_in(name)})
-            board.append(AttemptEnded(**self._about(number), result=result))
+            board.append(events.AttemptEnded(**self._about(number), result=result))
 
     async def _ask(self, request: Request) -> Answer:
         await self._flush()
@@ -269,7 +259,7 @@ class StepWork:
         answer = await self._ask_model(request, number)
         if isinstance(answer, Image):
             name = await asyncio.to_thread(board.folder.store, answer)
-            board.append(DrawnPicture(**self._about(number), **asked, picture=name))
+            board.append(events.DrawnPicture(**self._about(number), **asked, picture=name))
         return answer
 
     def _about(self, number: int) -> dict[str, Any]:

@@ -82,7 +82,7 @@ def test_a_visitor_starts_from_an_example_and_finds_it_again(page):
     assert asked
     page.script("document.querySelector('[name=instruction]').value = ''")
     page.find("[name=instruction]").send_keys("#stack them 🧱")
-    page.press(Keys.TAB, Keys.TAB, Keys.TAB, Keys.ENTER)
+    page.press(Keys.TAB, Keys.TAB, Keys.ENTER)
     page.settled("accepted")
     page.sees("#work", "The picture of the one step is accepted, by a Critic that")
     page.sees("h1", "#stack them 🧱")

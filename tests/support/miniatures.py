@@ -12,38 +12,21 @@ RISE_PROMPTS = (
     *("prompt_spatial_qual", "prompt_logical_cons", "prompt_logical_cons_ans", "prompt_logical_txt"),
     *("prompt_logical_img", "prompt_logical_img_wo_q"),
 )
+
+
+def rise_row(index, **answer):
+    return {"index": index, "category": index.rpartition("_")[0], **answer}
+
+
 RISE_ROWS = [
-    {"index": "temporal_reasoning_1", "category": "temporal_reasoning", "reference": "a {instruct} tree"},
-    {
-        "index": "causal_reasoning_1",
-        "category": "causal_reasoning",
-        "reference": "wet",
-        "reasoning_img": "True",
-    },
-    {
-        "index": "causal_reasoning_2",
-        "category": "causal_reasoning",
-        "reference": "x",
-        "consistency_free": "True",
-    },
-    {"index": "spatial_reasoning_1", "category": "spatial_reasoning", "reference": "left"},
-    {
-        "index": "spatial_reasoning_2",
-        "category": "spatial_reasoning",
-        "reference_img": "spatial_reasoning_images/2_ref.png",
-    },
-    {
-        "index": "spatial_reasoning_3",
-        "category": "spatial_reasoning",
-        "reference": "seen",
-        "reasoning_img": "True",
-    },
-    {"index": "logical_reasoning_1", "category": "logical_reasoning", "reference_txt": "7"},
-    {
-        "index": "logical_reasoning_2",
-        "category": "logical_reasoning",
-        "reference_img": "logical_reasoning_images/2_ref.png",
-    },
+    rise_row("temporal_reasoning_1", reference="a {instruct} tree"),
+    rise_row("causal_reasoning_1", reference="wet", reasoning_img="True"),
+    rise_row("causal_reasoning_2", reference="x", consistency_free="True"),
+    rise_row("spatial_reasoning_1", reference="left"),
+    rise_row("spatial_reasoning_2", reference_img="spatial_reasoning_images/2_ref.png"),
+    rise_row("spatial_reasoning_3", reference="seen", reasoning_img="True"),
+    rise_row("logical_reasoning_1", reference_txt="7"),
+    rise_row("logical_reasoning_2", reference_img="logical_reasoning_images/2_ref.png"),
 ]
 
 

@@ -9,7 +9,7 @@ import { Picker } from "./picker.js";
 import { BOARD, caution, modelNames } from "./words.js";
 
 // What was begun and not sent: Back finds it again.
-const draft = { picture: null, named: [], instruction: "", max_attempts: null, seed: "0" };
+const draft = { picture: null, named: [], instruction: "" };
 
 export class StartView {
   leaving = new AbortController();
@@ -18,7 +18,6 @@ export class StartView {
 
   constructor(holder, { studio, examples, go }) {
     Object.assign(this, { holder, studio, examples, go });
-    draft.max_attempts ??= String(studio.max_attempts);
     fill(holder, page(this));
     this.picker = new Picker(find("#picker", holder), { studio, picture: draft.picture, changed: (scene) => this.#took(scene) });
     this.form = find("#task", holder);
@@ -51,7 +50,7 @@ export class StartView {
   }
 
   #typed() {
-    Object.assign(draft, Object.fromEntries(new FormData(this.form)));
+    draft.instruction = this.form.elements.instruction.value;
     this.#draw();
   }
 
@@ -76,9 +75,8 @@ export class StartView {
     if (this.busy || missing()) return;
     Object.assign(this, { busy: true, problem: "" });
     this.#draw();
-    const { instruction, picture, named, seed, max_attempts } = draft;
-    const images = named.map(({ data }) => data);
-    const task = { instruction: instruction.trim(), image: picture.data, images, seed: Number(seed), max_attempts: Number(max_attempts) };
+    const { instruction, picture, named } = draft;
+    const task = { instruction: instruction.trim(), image: picture.data, images: named.map(({ data }) => data) };
     const begun = await attempt(() => api.submit(task), ({ message }) => (this.problem = `Not started: ${message}.`));
     if (begun) {
       Object.assign(draft, { picture: null, named: [], instruction: "" });
@@ -107,9 +105,6 @@ function missing() {
   return written === named ? "" : `The sentence has ${count(written, "<image> mark")} for ${count(named, "picture")}.`;
 }
 
-const number = (label, name, min, max) =>
-  h("label", {}, label, h("input", { name, type: "number", min, max, value: draft[name], required: true }));
-
 const page = ({ examples }) =>
   h("div", { class: "start-page", "data-key": "start-page" },
     h("main", {},
@@ -119,7 +114,6 @@ const page = ({ examples }) =>
           h("h1", {}, "What should the robot do?"),
           h("textarea", { name: "instruction", rows: 4, maxlength: 20_000, placeholder: "put the red block in the bowl", "aria-label": "Instruction", dir: "auto" }, draft.instruction),
           h("div", { id: "named" }),
-          h("p", { class: "settings" }, number("Attempts at each step", "max_attempts", 1, 10), number("Seed", "seed", 0, 2 ** 31 - 1)),
           h("div", { id: "problem" }),
           h("button", { id: "send", class: "primary big" }, "Make the storyboard"),
           h("p", { id: "missing", class: "muted", role: "status" }),
