@@ -16,7 +16,7 @@ from goalreel import __version__
 from goalreel.annotator.examples import by_instruction, measure, read_examples, to_label
 from goalreel.annotator.existing_words import check_labels
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
-from goalreel.annotator.job import AnnotationJob, Summary, known_true, log_cost_estimate, log_spent
+from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.questions import find_question, with_picture
 from goalreel.annotator.robot import read_robot
@@ -42,7 +42,7 @@ from goalreel.planners.examples.carry import Measurement
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
-from goalreel.types import ROLES, Critic, Editor, Planner, Role, Status
+from goalreel.types import Critic, Editor, Planner, Role, Status
 
 
 def open_dataset(root: Path | str) -> Source:
@@ -148,18 +148,10 @@ def _annotate(
     if models.provenance.preset.planner == "kinematic" and (asks := find_question(robot, options.layout)):
         raise InputError(str(with_picture(asks, source, robot, recorded.camera)))
     measured = measure(models, recorded.examples, source, selected, anyway=run.examples_anyway)
-    summary = Summary(
-        out=out,
-        camera=recorded.camera,
-        shard=str(shard) if shard else None,
-        robot=robot,
-        labels=labels,
-        measured=measured,
-    )
-    fingerprint = source.fingerprint()
-    with Records.open(
-        out, _facts(models, options, recorded.camera, robot, measured), fingerprint, shard
-    ) as records:
+    summary = Summary(out, recorded.camera, robot=robot, labels=labels, measured=measured)
+    summary.shard = str(shard) if shard else None
+    facts, fingerprint = _facts(models, options, recorded.camera, robot, measured), source.fingerprint()
+    with Records.open(out, facts, fingerprint, shard) as records:
         records.remember(source.root)
         done = records.done(selected if shard else None)
         retries = _retries(records, sorted(done & set(selected)), models, run.retry)
@@ -172,24 +164,8 @@ def _annotate(
             check_edits(source, out, options.subgoal_key, overwrite=run.overwrite)
         if todo:
             log_cost_estimate(models, source, recorded, list(todo))
-            models.prepare(roles=("planner",) if models.plans_first else ROLES)
-            writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
-            truth = known_true(source, recorded, records)
-            examiner = models.examiner(records.examination, writer=writer, known_true=truth)
-            job = AnnotationJob(
-                source,
-                recorded,
-                models,
-                options,
-                run.limits,
-                records,
-                journal,
-                summary,
-                examiner,
-                todo,
-                progress,
-            )
-            job.run(len(selected))
+            job = AnnotationJob(source, recorded, models, options, run, records, journal, summary, progress)
+            job.run(todo, len(selected))
             log_spent(models)
         summary.examination = read_examination(records.examination)
         summary.failures = dict(sorted(summary.failures.items()))

@@ -33,9 +33,6 @@ from goalreel.types import Failure, Plan, Task
 
 _CLOSED = 0.75
 """A hand that has closed this far, of the range in all episodes, is closed."""
-_REASONS = 3
-_TO_LABEL = 5
-"""Instructions, those of most episodes, of which the report says which episodes to label first."""
 _NO_NUMBERS = frozenset(("data_file", "columns"))
 """Kinds of broken datasets whose states and actions cannot be read."""
 
@@ -231,7 +228,7 @@ def _motion(
         "silent": silent,
         "readings": readings,
         "reasons": dict(_reasons(plans).most_common()),
-        "to_label": to_label(source, instructions[:_TO_LABEL]),
+        "to_label": to_label(source, instructions[:5]),  # those of most episodes
     }
 
 
@@ -263,7 +260,7 @@ def _motion_issues(
         )
         yield note("starts_closed", text, closed)
     if silent := [r.index for r, plan in zip(recordings, plans, strict=True) if _is_silent(plan)]:
-        why = "; ".join(f"{reason} ({n})" for reason, n in _reasons(plans).most_common(_REASONS))
+        why = "; ".join(f"{reason} ({n})" for reason, n in _reasons(plans).most_common(3))
         text = f"{spell(silent)}{of}: no names will be written: {why}"
         yield note("silent", text, tuple(silent))
 

@@ -25,15 +25,14 @@ from goalreel.annotator.guards import (
     report_bug,
     watches,
 )
-from goalreel.annotator.options import Options
+from goalreel.annotator.options import Options, RunOptions
 from goalreel.claims import ClaimTotals, add_counts, count, count_details
 from goalreel.concurrency import prefetch
-from goalreel.critics.examiner import Examination, Examiner
+from goalreel.critics.examiner import Examination
 from goalreel.critics.known_true import KnownTrue, accepted_by_people, observed
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.drivers import Limits
 from goalreel.errors import DatasetError, UserError
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import Lazy, ModelSet
@@ -43,7 +42,7 @@ from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
-from goalreel.types import Status, Storyboard, Task
+from goalreel.types import ROLES, Status, Storyboard, Task
 
 
 @dataclass
@@ -197,30 +196,36 @@ class AnnotationJob:
     recorded: RecordingContext
     models: ModelSet
     options: Options
-    limits: Limits
+    run_options: RunOptions
     records: Records
     journal: Journal
     summary: Summary
-    examiner: Examiner
-    todo: Mapping[int, int | None]
-    """Episode -> the number of accepted pictures in the record that it has, if any."""
     progress: OnProgress
 
-    def run(self, run_size: int) -> None:
+    def run(self, todo: Mapping[int, int | None], run_size: int) -> None:
         """Annotate the episodes `todo`, until all are done or a model is out.
 
-        One that cannot be read, planned, rendered or aligned is a failure, and so are those under way when a
-        model is out. `run_size` is the number of episodes of the whole run (see `CircuitBreaker`).
+        `todo` maps an episode to the number of accepted pictures in the record that it has, if any. One that
+        cannot be read, planned, rendered or aligned is a failure, and so are those under way when a model is
+        out. `run_size` is the number of episodes of the whole run (see `CircuitBreaker`).
         """
+        self._todo, self._ended = todo, 0
         self._open: dict[str, Episode] = {}
         """Episodes under way, by their tasks."""
-        self._ended = 0
-        plans = corrected_plans(self.records, self.source, self.todo)
-        on_rejected, examiner = self.options.on_rejected, self.examiner
+        models, shard = self.models, self.run_options.shard
+        models.prepare(roles=("planner",) if models.plans_first else ROLES)
+        writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
+        truth = known_true(self.source, self.recorded, self.records)
         self._guarded = GuardedModels(
-            self.models, self.journal, self.limits, on_rejected, run_size, plans, examiner=examiner
+            models,
+            self.journal,
+            self.run_options.limits,
+            self.options.on_rejected,
+            run_size,
+            corrected_plans(self.records, self.source, todo),
+            examiner=models.examiner(self.records.examination, writer=writer, known_true=truth),
         )
-        self.progress("annotate", 0, len(self.todo))  # planning alone may take minutes
+        self.progress("annotate", 0, len(todo))  # planning alone may take minutes
         with ThreadPoolExecutor(THREADS, "goalreel-finish") as pool:
             under_way: list[tuple[Episode, Future[Storyboard | str | None]]] = []
             try:
@@ -248,15 +253,15 @@ class AnnotationJob:
             log.error("%s", e)
 
     def _plan_first(self) -> None:
-        with closing(prefetch(self._read, self.todo, AHEAD)) as read:
+        with closing(prefetch(self._read, self._todo, AHEAD)) as read:
             tasks = (result[1] for result in read if not isinstance(result, str))
             for done, _ in enumerate(self._guarded.plan_first(tasks), start=1):
-                self.progress("plan", done, len(self.todo))
+                self.progress("plan", done, len(self._todo))
         self.models.prepare(roles=("editor", "critic"))
 
     def _tasks(self) -> Generator[Task]:
-        with closing(prefetch(self._read, self.todo, AHEAD)) as read:
-            for index, result in zip(self.todo, read, strict=True):
+        with closing(prefetch(self._read, self._todo, AHEAD)) as read:
+            for index, result in zip(self._todo, read, strict=True):
                 if isinstance(result, str):
                     self._fail(index, result)
                     continue
@@ -281,7 +286,7 @@ class AnnotationJob:
             return aligned
         aligned = with_details(aligned, episode, self.recorded.layout, self.options.detail_names)
         finished = self._guarded.signed(aligned)
-        keeps = accepted_steps(finished) < (self.todo[episode.index] or 0)
+        keeps = accepted_steps(finished) < (self._todo[episode.index] or 0)
         if keeps:
             log.info("episode %d keeps its earlier record, which has more accepted pictures", episode.index)
         else:
@@ -309,7 +314,7 @@ class AnnotationJob:
                 case board:
                     self._ended += 1
                     self.summary.add_board(board)
-                    self.progress("annotate", self._ended, len(self.todo))
+                    self.progress("annotate", self._ended, len(self._todo))
 
     def _fail(self, index: int, message: str) -> None:
         log.error("episode %d is not annotated: %s", index, message)

@@ -3,6 +3,8 @@
 goalreel-lab adds `make`, training data from the simulated tabletop.
 """
 
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,15 +20,6 @@ if TYPE_CHECKING:
     from goalreel.annotator.corpus.make import CorpusReport
 
 
-PublishedDialect = Annotated[
-    Literal["own", "interleavethinker"],
-    typer.Option(
-        help="In whose words the rows ask: goalreel's, or those of InterleaveThinker's checkpoints."
-    ),
-]
-PublishedPrompts = Annotated[
-    Path | None, typer.Option(help="Clone of InterleaveThinker. [default: $GOALREEL_INTERLEAVETHINKER]")
-]
 IMPORT_EPILOG = (
     "FILE is told by its fields: `evaluation` makes critiques (InterleaveThinker's critic_rl.jsonl), "
     "`messages` or `conversations` make conversations (ShareGPT, as LLaMA-Factory reads it).\n\n"
@@ -48,8 +41,6 @@ def import_published(
 ) -> None:
     """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
-        from functools import partial
-
         from goalreel.cli.console import progress_bars
         from goalreel.datasets.corpora.published import import_corpus
 
@@ -112,8 +103,13 @@ def from_storyboards(
             help="Steps whose scores vary more are for reinforcement. [default: the third that varies most]",
         ),
     ] = None,
-    dialect: PublishedDialect = "own",
-    prompts: PublishedPrompts = None,
+    dialect: Annotated[
+        Literal["own", "interleavethinker"],
+        typer.Option(help="Whose words the rows ask in: goalreel's, or those of InterleaveThinker's models."),
+    ] = "own",
+    prompts: Annotated[
+        Path | None, typer.Option(help="Clone of InterleaveThinker. [default: $GOALREEL_INTERLEAVETHINKER]")
+    ] = None,
     unified: Annotated[
         bool,
         typer.Option(
@@ -129,24 +125,18 @@ def from_storyboards(
 ) -> None:
     """Filter stored storyboards into training rows, by the recipe of InterleaveThinker's paper."""
     with one_line_errors("interrupted; what is scored is kept: run the same command again to resume"):
-        from goalreel.annotator.corpus.boards import find_boards
+        from goalreel.annotator.corpus.boards import find_boards, scorer_of
+        from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
         from goalreel.chat.dialects import whole_dialect
-        from goalreel.cli.console import progress_bars
+        from goalreel.cli.console import print_json, progress_bars
         from goalreel.tabletop.truth import recording_task_ids
 
         boards = find_boards(folders, recording_task_ids)
-        from goalreel.annotator.corpus.boards import scorer_of
-        from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
-
         wording = whole_dialect(dialect, prompts)
         order = RecipeConfig(scorer_of(scorer), seed, rl_variance, wording, unified, filtered)
         with progress_bars() as progress:
             report = make_from_storyboards(boards, order, out, progress=progress)
     if json_output:
-        from dataclasses import asdict
-
-        from goalreel.cli.console import print_json
-
         print_json({"out": str(out), **asdict(report)})
     else:
         _summarize(report, out)

@@ -291,15 +291,10 @@ def run_program(
     command: list[str], timeout: float = 90, environment: Mapping[str, str] | None = None
 ) -> Outcome:
     """Run a program; `environment` is added to ours. Never raises: what went wrong is in the outcome."""
-    options: dict[str, Any] = {"capture_output": True, "text": True, "errors": "replace"}
+    environment = os.environ | dict(environment or {})
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True}
     try:
-        done = subprocess.run(
-            command,
-            timeout=timeout,
-            stdin=subprocess.DEVNULL,
-            env=os.environ | dict(environment or {}),
-            **options,
-        )
+        done = subprocess.run(command, timeout=timeout, env=environment, text=True, errors="replace", **pipes)
     except subprocess.TimeoutExpired:
         return Outcome(False, f"no answer within {timeout:g} s")
     except OSError as e:
