@@ -78,18 +78,14 @@ class RoleTrial:
     load_s: float | None = None
     ask_s: float | None = None
     gave: str = ""
-    """The answer in brief."""
     sight: str = ""
     """Findings of questions with known answers; empty where none were asked."""
     problem: str | None = None
     """Reason why it could not be used; None where it could."""
     question: Question | None = None
-    """The question to a chat model."""
     replies: Sequence[HeardReply] = ()
-    """Replies of a chat model, in order."""
     recording: RecordingChat | None = None
     loaded: Any = None
-    """The model."""
 
     @property
     def model(self) -> str:

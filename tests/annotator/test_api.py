@@ -109,44 +109,35 @@ def test_models_of_ones_own_beside_a_presets(tmp_path):
         goalreel.plan(FRAME, "dim it", preset="api", **models)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "keywords", "message"),
-    [
-        ((3, "dim it"), {}, r"a picture is a path, a NumPy array, a PIL image or a goalreel\.Image, not int"),
-        ((FRAME, "dim it"), {"planner": FRAME}, r"planner is .* with a method plan\(\), not .*Image"),
-        (
-            (FRAME, "dim it"),
-            {"critic": Steady},
-            r"critic is .* with a method judge\(\), not the class Steady",
-        ),
-        ((FRAME, "dim it"), {"models": "nano"}, r"models is a goalreel\.ModelSet, not str"),
-        ((FRAME, "dim it", 7), own(), r"out is a folder's path, not int"),
-        ((FRAME,), {"instruction": 7}, "an instruction is a str, not int"),
-        ((FRAME, "dim it"), {"presett": "nano"}, "unexpected keyword argument 'presett'"),
-    ],
-)
-def test_a_wrong_type(arguments, keywords, message):
-    with pytest.raises(TypeError, match=message):
-        goalreel.plan(*arguments, **keywords)
+WRONG_TYPES = [
+    ((3, "dim it"), {}, r"a picture is a path, a NumPy array, a PIL image or a goalreel\.Image, not int"),
+    ((FRAME, "dim it"), {"planner": FRAME}, r"planner is .* with a method plan\(\), not .*Image"),
+    ((FRAME, "dim it"), {"critic": Steady}, r"critic is .* with a method judge\(\), not the class Steady"),
+    ((FRAME, "dim it"), {"models": "nano"}, r"models is a goalreel\.ModelSet, not str"),
+    ((FRAME, "dim it", 7), own(), r"out is a folder's path, not int"),
+    ((FRAME,), {"instruction": 7}, "an instruction is a str, not int"),
+    ((FRAME, "dim it"), {"presett": "nano"}, "unexpected keyword argument 'presett'"),
+]
+WRONG_VALUES = [
+    ((FRAME,), {}, "there is no instruction"),
+    ((FRAME, "scene.png"), {}, r"scene\.png is a file, and there is no instruction"),
+    ((), {}, "there is no instruction"),
+    ((FRAME, " "), {}, "there is no instruction"),
+    (("nowhere.png", "dim it"), {}, r"nowhere\.png: cannot be read"),
+    ((FRAME.pixels / 255, "dim it"), {}, r"an image is \(height, width, 3\) uint8, got .* float64"),
+    ((FRAME, "dim it"), {"preset": "nano2"}, "no preset 'nano2'"),
+    ((FRAME, "dim it"), {"editor": "crayon"}, "no editor called 'crayon'"),
+    ((FRAME, "dim it", None, ModelSet(**own())), {"preset": "nano"}, "models and preset both say"),
+]
 
 
 @pytest.mark.parametrize(
-    ("arguments", "keywords", "message"),
-    [
-        ((FRAME,), {}, "there is no instruction"),
-        ((FRAME, "scene.png"), {}, r"scene\.png is a file, and there is no instruction"),
-        ((), {}, "there is no instruction"),
-        ((FRAME, " "), {}, "there is no instruction"),
-        (("nowhere.png", "dim it"), {}, r"nowhere\.png: cannot be read"),
-        ((FRAME.pixels / 255, "dim it"), {}, r"an image is \(height, width, 3\) uint8, got .* float64"),
-        ((FRAME, "dim it"), {"preset": "nano2"}, "no preset 'nano2'"),
-        ((FRAME, "dim it"), {"editor": "crayon"}, "no editor called 'crayon'"),
-        ((FRAME, "dim it", None, ModelSet(**own())), {"preset": "nano"}, "models and preset both say"),
-    ],
+    ("error", "arguments", "keywords", "message"),
+    [*((TypeError, *row) for row in WRONG_TYPES), *((InputError, *row) for row in WRONG_VALUES)],
 )
-def test_what_cannot_be_planned(arguments, keywords, message, monkeypatch, tmp_path):
+def test_what_cannot_be_planned(error, arguments, keywords, message, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(error, match=message):
         goalreel.plan(*arguments, **keywords)
 
 

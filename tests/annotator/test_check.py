@@ -125,20 +125,12 @@ def test_real_datasets(name):
     assert set(report["reasons"]) or report["named"] == report["episodes"]
 
 
-def _rename_task(root, text):
-    def change(rows):
-        names = [name for name in rows.column_names if name != "task_index"]
-        return rows.set_column(rows.column_names.index(names[0]), names[0], pa.array([text] * len(rows)))
-
-    table(TASKS, change)(root)
-
-
 def test_each_instruction_is_shown_as_it_is_read_and_its_owner_may_give_its_steps(video_dataset, tmp_path):
     (first, *_) = results("check", video_dataset)["readings"]
     assert first["is_read"]
     assert first["clauses"]
     root = shutil.copytree(video_dataset, tmp_path / "data")
-    _rename_task(root, "grasp_cube")
+    column(TASKS, "task", lambda _: ["grasp_cube"])(root)
     column(EPISODES, "tasks", lambda cells: [["grasp_cube"] for _ in cells])(root)
     report = results("check", root, "--write-steps", tmp_path / "steps.yaml")
     assert report["readings"] == [

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from support.cli import goalreel, invoke
+from support.faults import DATA, TASKS, column
 from support.person import says
 
 from goalreel.annotator.corpus.boards import find_boards
@@ -82,8 +83,7 @@ def renamed(video_dataset, tmp_path) -> tuple[Path, Path]:
     frame = ends(out)[1][0] - 2
     says(out, 1, MoveBoundary(step="0", edge="end", frame=frame), GiveVerdict(verdict="accept"))
     goalreel("build", out)
-    index = pd.Index([NEW], name="task")
-    pd.DataFrame({"task_index": [0]}, index=index).to_parquet(root / "meta/tasks.parquet")
+    column(TASKS, "task", lambda _: [NEW])(root)
     return root, out
 
 
@@ -103,7 +103,7 @@ def test_build_keeps_what_a_person_made_and_says_what_to_annotate(renamed, caplo
     now = words(out)
     assert now[1] == {text.replace(OLD, NEW) for text in before[1]}
     assert now[0] == now[2] == {NEW}
-    frames = pd.read_parquet(out / "data/chunk-000/file-000.parquet")
+    frames = pd.read_parquet(out / DATA)
     pictured = {e: bool(np.any(~rows["subgoal_is_pad"])) for e, rows in frames.groupby("episode_index")}
     assert (pictured[0], pictured[1]) == (False, True)
 

@@ -8,9 +8,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
+from support.faults import column
 from support.provenance import named
 from support.recordings import make_dataset, moving_square
 from support.steady import Steady, contents
@@ -74,11 +73,8 @@ def test_a_dataset_that_grew_is_annotated_where_it_grew(
 
 
 def edit_states(root: Path, episode: int) -> None:
-    path = next((root / "data").glob(f"*/file-{episode:03d}.parquet"))
-    table = pq.read_table(path)
-    at = table.schema.get_field_index("observation.state")
-    states = pa.array([[0.0, 0.0, 0.0, 1.0]] * len(table), table.schema.field(at).type)
-    pq.write_table(table.set_column(at, table.schema.field(at), states), path)
+    file = f"data/chunk-000/file-{episode:03d}.parquet"
+    column(file, "observation.state", lambda old: [[0.0, 0.0, 0.0, 1.0]] * len(old))(root)
 
 
 def test_an_episode_that_was_recorded_again_is_annotated_again(recorded, tmp_path, caplog):

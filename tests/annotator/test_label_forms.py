@@ -237,9 +237,7 @@ def test_labels_that_contradict_each_other_are_refused_in_one_line(label, line, 
         Source.open(data).episode(0).subtasks()
 
 
-@pytest.mark.parametrize(
-    "text", ["USB stick: plug it in", "LED lamp on", "PnPBottleToCabinetClose", "I want tea"]
-)
+@pytest.mark.parametrize("text", ["USB stick: plug it in", "PnPBottleToCabinetClose"])
 def test_the_capitals_of_an_instruction_stay_in_all_that_is_written(data, text):
     named_tasks(text)(data)
     annotate(data, "--task-per-frame", "--task-aug")

@@ -7,6 +7,7 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 from support.cli import fails, goalreel, invoke
+from support.faults import DATA
 from support.person import says
 
 from goalreel.annotator.annotate import open_dataset
@@ -54,8 +55,7 @@ def labelled(video_dataset, tmp_path_factory) -> Path:
 
 
 def language(root: Path) -> list[list[dict]]:
-    (path,) = (root / "data").glob("*/*.parquet")
-    frames = pq.read_table(path, columns=["language_persistent"]).to_pylist()
+    frames = pq.read_table(root / DATA, columns=["language_persistent"]).to_pylist()
     return [
         [{k: row[k] for k in ("style", "content", "timestamp", "role")} for row in f["language_persistent"]]
         for f in frames
@@ -72,8 +72,7 @@ def test_goal_images_are_added_and_the_rows_stay(labelled, tmp_path):
         "2": "episode_000002: it has no sub-task labels: use another --planner for it"
     }
     assert language(out) == language(labelled)
-    (path,) = (out / "data").glob("*/*.parquet")
-    assert not any(pq.read_table(path)[PAD].to_pylist()[:21])
+    assert not any(pq.read_table(out / DATA)[PAD].to_pylist()[:21])
     for index, end in ((0, 12), (1, 9)):
         board = Records(out / FOLDER, source="").outline(index)
         assert [s.step.name for s in board.steps] == [text for _, text in LABELS]
@@ -104,10 +103,9 @@ def rows(root: Path, first: int = 0) -> list[tuple[str, str, int]]:
 
 def told(root: Path) -> list[str]:
     """The task of each frame of the first two episodes."""
-    (path,) = (root / "data").glob("*/*.parquet")
     tasks = pq.read_table(root / "meta/tasks.parquet").to_pylist()
     texts = {row["task_index"]: row["task"] for row in tasks}
-    return [texts[i] for i in pq.read_table(path)["task_index"].to_pylist()[:21]]
+    return [texts[i] for i in pq.read_table(root / DATA)["task_index"].to_pylist()[:21]]
 
 
 THEIRS = [("plan", "their plan", 0), *(("subtask", text, at) for at, text in LABELS)]
@@ -154,8 +152,7 @@ def test_no_row_is_left_of_what_a_person_keeps_from_the_dataset(with_goals, tmp_
     assert rows(out, 12) == left
     assert told(out)[12:17] == [INSTRUCTION] * 5
     assert rows(out) == THEIRS
-    (path,) = (out / "data").glob("*/*.parquet")
-    assert all(pq.read_table(path)[PAD].to_pylist()[12:17])
+    assert all(pq.read_table(out / DATA)[PAD].to_pylist()[12:17])
 
 
 def test_rows_are_never_replaced_unasked(labelled, tmp_path, caplog):

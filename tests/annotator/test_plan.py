@@ -69,7 +69,7 @@ def test_pictures_outside_the_folder_are_refused(name, tmp_path):
 
 def test_a_folder_keeps_the_storyboard_of_its_task_and_no_picture_of_another(tmp_path, caplog):
     def plan(instruction: str = "tidy up", model: Steady | None = None, image: Image = TASK.image, **more):
-        model = model or Steady(3, 128)
+        model = model or Steady(2)
         models = ModelSet(model, model, model)
         return goalreel.plan(image, instruction, out=tmp_path, models=models, **more)
 
@@ -84,7 +84,7 @@ def test_a_folder_keeps_the_storyboard_of_its_task_and_no_picture_of_another(tmp
     with pytest.raises(InputError, match="another picture"):
         plan(image=Image(np.ones((24, 32, 3), np.uint8)))
     assert files() == before
-    assert plan(model=Fails(3, 128), seed=1).degraded
+    assert plan(model=Fails(2), seed=1).degraded
     assert "is kept" in caplog.text
     assert files() == before
     assert plan(seed=1) != made  # the same task once more

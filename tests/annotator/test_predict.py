@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 from support.chat_server import ChatServer, said
 from support.cli import fails, goalreel
+from support.faults import DATA
 from support.serving_models import CriticChat, PlannerChat, serving
 from support.tiny_pipelines import tiny_pipeline
 
@@ -149,8 +150,7 @@ def test_predicted_goals_that_resemble_nothing_are_unaligned(models, video_datas
     assert "<dt>not found in the recording</dt>" in page.read_text()
     assert "Not found in the recording: " in "".join(p.read_text() for p in page.parent.rglob("*.html"))
 
-    (data,) = (out / "data").glob("*/*.parquet")
-    table = pq.read_table(data)
+    table = pq.read_table(out / DATA)
     assert all(table["subgoal_is_pad"].to_pylist())
     assert not table["language_persistent"][0].as_py(), "not in the plan either"
 

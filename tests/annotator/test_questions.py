@@ -10,10 +10,9 @@ import sys
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from support.cli import fails, goalreel
+from support.faults import DATA, column, info
 from support.recordings import make_dataset, renamed
 
 from goalreel.annotator.annotate import annotate
@@ -36,16 +35,12 @@ def _cache(tmp_path, monkeypatch):
 def vague(video_dataset, tmp_path) -> Path:
     """A dataset of which nothing tells the closed end: 0 or 1, one episode of each rest."""
     root = shutil.copytree(video_dataset, tmp_path / "vague")
-    info = root / "meta/info.json"
-    info.write_text(json.dumps(json.loads(info.read_text()) | {"robot_type": None}))
-    for path in root.glob("data/**/*.parquet"):
-        table = pq.read_table(path)
-        for name in ("observation.state", "action"):
-            rows = zip(table[name].to_pylist(), table["episode_index"].to_pylist(), strict=True)
-            turned = [[*row[:3], 1 - row[3] if episode == 1 else row[3]] for row, episode in rows]
-            at = table.column_names.index(name)
-            table = table.set_column(at, table.field(at), pa.array(turned, table.field(at).type))
-        pq.write_table(table, path)
+    info(lambda i: i.update(robot_type=None))(root)
+    turned = [episode == 1 for episode, length in enumerate((12, 9, 15)) for _ in range(length)]
+    for name in ("observation.state", "action"):
+        column(DATA, name, lambda rows: [[*r[:3], abs(t - r[3])] for r, t in zip(rows, turned, strict=True)])(
+            root
+        )
     return root
 
 

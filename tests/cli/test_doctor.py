@@ -193,15 +193,3 @@ def test_the_profile_for_raw_frames_is_looked_for(machine, tmp_path):
     assert (gone.status, gone.fix) == ("warning", unset.fix)
     assert "gone.xml" in gone.found
     assert there.status == "ok"
-
-
-@pytest.mark.process
-def test_the_shipped_checkpoints_are_named_with_their_size(machine, tmp_path):
-    here = f"checkpoints.NANO = Path({str(tmp_path / 'nano')!r})"
-    planner = tmp_path / "nano" / "planner"
-    write = f"p = Path({str(planner)!r}); p.mkdir(parents=True); "
-    looks = machine.look(here, f"{write}(p / 'model.safetensors').write_bytes(bytes(2_100_000))")
-    none, one = (found["checkpoints: nano"] for found in looks)
-    assert (none.status, none.found) == ("missing", "goalreel-nano is not installed")
-    assert none.fix.endswith(" goalreel-nano"), "it lies in no checkout there"
-    assert (one.status, one.found, one.fix) == ("ok", "nano-critic, nano-editor, nano-planner (2 MB)", "")

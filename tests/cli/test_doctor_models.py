@@ -138,15 +138,6 @@ def test_a_model_that_is_not_there_is_one_line_to_change(editor, tmp_path):
     assert other.stdout.count("  failed  ") == 1, "the rules of `difference` need no server"
 
 
-def test_a_server_that_says_nothing(editor, tmp_path, retry_pauses):
-    with ChatServer(lambda request: said("")) as server:
-        mine = preset(tmp_path, f"openai:p@{server.url}", editor, f"openai:c@{server.url}")
-        result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
-    assert result.exit_code == 1
-    assert "Traceback" not in result.output
-    assert trial(tmp_path / "out")["planner"]["problem"].startswith("no usable answer in 3 replies")
-
-
 def test_a_dead_server(tmp_path, retry_pauses):
     dead = "http://127.0.0.1:9"
     mine = preset(tmp_path, f"openai:p@{dead}/v1", "hindsight", f"openai:c@{dead}/v1")

@@ -41,12 +41,6 @@ def test_without_the_laboratory_other_commands_are_listed(no_laboratory):
     assert " metaworld " not in page
 
 
-def test_an_unknown_command_is_refused_as_ever():
-    result = CliRunner().invoke(app, ["eval", "nothing"])
-    assert result.exit_code == 2
-    assert "No such command 'nothing'" in result.output
-
-
 @pytest.mark.process
 def test_no_help_but_a_groups_imports_the_laboratory():
     code = (
