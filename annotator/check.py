@@ -31,11 +31,6 @@ from goalreel.planners.kinematic.signals import hand_signal
 from goalreel.progress import OnProgress
 from goalreel.types import Failure, Plan, Task
 
-_CLOSED = 0.75
-"""A hand that has closed this far, of the range in all episodes, is closed."""
-_NO_NUMBERS = frozenset(("data_file", "columns"))
-"""Kinds of broken datasets whose states and actions cannot be read."""
-
 
 class LabelFinding(BaseModel):
     """A label that may be wrong."""
@@ -173,7 +168,8 @@ def check(
         "fps": source.fps,
         "policy": seen,
     }
-    if not source.cameras or any(i.level == "broken" and i.kind in _NO_NUMBERS for i in issues):
+    is_unread = any(i.level == "broken" and i.kind in ("data_file", "columns") for i in issues)
+    if is_unread or not source.cameras:
         not_audited = Audit(episodes=0, labels=0, unread=("not audited: there is no camera, or no number",))
         return CheckReport(**found, issues=tuple(issues), audit=not_audited if audit else None)
     robot = read_robot(source, hint, camera)
@@ -276,7 +272,7 @@ def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:
         low, high = min(c.min() for c in curves), max(c.max() for c in curves)
         if high > low:
             share = (np.array([np.median(c[:3]) for c in curves]) - low) / (high - low)
-            starts |= (share if hand.closed == "high" else 1 - share) > _CLOSED
+            starts |= (share if hand.closed == "high" else 1 - share) > 0.75  # of its range in all episodes
     return starts.tolist()
 
 

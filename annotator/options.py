@@ -91,7 +91,6 @@ class Options(Settings):
     labels: LabelForm | None = setting(
         None, "Which labels --planner rows reads, where the dataset has several kinds.", panel=PLANNER
     )
-    """One of `goalreel.datasets.labels.LABEL_FORMS`; None takes the first of them that an episode has."""
     seed: int = setting(0, "Seed of the pictures.", ge=0, panel=RUN)
     language: bool = setting(
         True, "Write lerobot's language columns. Data loaders that do not know them fail.", panel=DATASET
@@ -99,7 +98,6 @@ class Options(Settings):
     motion_rows: bool = setting(False, "Also write the phases of motion as language rows.", panel=DATASET)
     task_aug: bool = setting(False, "Also write the instruction in other words.", panel=DATASET)
     task_per_frame: bool = setting(False, "Make each frame's task its sub-task (task_index).", panel=DATASET)
-    """False: it tells the instruction."""
     details: str | None = setting(
         None,
         "More to say of each step, with commas between: motion, pose, "

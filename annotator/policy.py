@@ -46,7 +46,6 @@ class PolicyInputs(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     policy: str
-    """Its type in lerobot."""
     inputs: dict[str, str | None]
     """Input for pictures -> the camera that fills it, with `arguments`; None where none does."""
     unseen: tuple[str, ...] = ()
@@ -54,7 +53,6 @@ class PolicyInputs(BaseModel):
     arguments: str = ""
     """Added to `lerobot-train`, so that the policy sees the sub-goal."""
     words: str = ""
-    """The words that it reads."""
 
 
 def policy_inputs(source: Source, policy: str) -> tuple[PolicyInputs, list[HealthIssue]]:

@@ -77,10 +77,7 @@ class _Board:
 
 @contextmanager
 def live_view() -> Iterator[Observer]:
-    """Show the storyboard on stderr while it grows: pass what is yielded to the driver as `observe`.
-
-    Where stderr is no terminal, it is shown once, when it is done.
-    """
+    """Show the storyboard on stderr while it grows, or once where that is no terminal; yields `observe`."""
     board, console = _Board(), Console(stderr=True)
     if not console.is_terminal:
         yield board.observe
