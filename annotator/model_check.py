@@ -129,7 +129,7 @@ class RoleTrial:
             return None
         finally:
             if self.recording and self.question:
-                self.replies = [HeardReply.of(e.reply, self.question) for e in self.recording.exchanges]
+                self.replies = [HeardReply.of(reply, self.question) for reply in self.recording.replies]
         if isinstance(answer, Failure):
             self.problem = answer.message
             return None

@@ -5,15 +5,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from goalreel.chat.conversation import (
-    Chat,
-    ChatRequest,
-    Conversation,
-    Message,
-    NoReply,
-    TokenReply,
-    plain,
-)
+from goalreel.chat.conversation import Chat, ChatRequest, Conversation, Message, NoReply, TokenReply, plain
 from goalreel.chat.json_reply import MAX_REPLY, Problem, clean, valid
 from goalreel.errors import BackendError
 from goalreel.types import Failure
@@ -46,11 +38,10 @@ def ask[T](
 ) -> list[T | Failure]:
     """Answer i belongs to question i; a question that is already a Failure stays one.
 
-    Only unreadable answers are asked for again, in one batch: each with the question, the last bad reply and
-    its problem; where there was no reply, with the question alone. A conversation that the server refuses is
-    not sent again. A reply that was cut off is unreadable, whatever it holds. After `replies` replies a
-    Failure holds the last one. Only repeats carry the schema, as enforcing it keeps a model from thinking
-    aloud first.
+    Unreadable answers, and those that were cut off, are asked for again, in one batch: each with the question
+    and, if there was one, the last bad reply and its problem. A conversation that the server refuses is not
+    sent again. After `replies` replies a Failure holds the last one. Only repeats carry the schema, as
+    enforcing it keeps a model from thinking aloud first.
 
     Raises:
         BackendError: the model could not be called the first time. A later error costs no readable answer.
@@ -75,19 +66,24 @@ def ask[T](
                 answers[i] = answer
                 del turns[i]
                 continue
-            log.info(
-                "%s: reply %d of at most %d cannot be used: %s", stage, number + 1, replies, answer.message
-            )
+            nth, problem = number + 1, answer.message
+            log.info("%s: reply %d of at most %d cannot be used: %s", stage, nth, replies, problem)
             text = reply.text if isinstance(reply, TokenReply) else reply.cut_off
             if text is not None:
                 raw[i] = valid(text[:MAX_REPLY])
                 echo = _echo(clean(raw[i]))
                 log.info("the reply: %s", echo)
-                turns[i] = unread[i].conversation + _repeat(echo, answer, unread[i].again)
-            refused = isinstance(reply, NoReply) and reply.refused
+                again = f"This answer cannot be used: {problem}.\n\nAnswer again, {unread[i].again}"
+                turns[i] = (
+                    *unread[i].conversation,
+                    Message("assistant", (echo,)),
+                    Message("user", (plain(again),)),
+                )
+            message, refused = clean(problem), isinstance(reply, NoReply) and reply.refused
             if refused:
                 del turns[i]
-            message = clean(answer.message) if refused else _line(answer, number + 1)
+            else:
+                message = f"no usable answer in {nth} {'reply' if nth == 1 else 'replies'}: {message}"
             answers[i] = Failure(stage=stage, message=message, reply=raw.get(i), refused=refused)
     return [answers[i] for i in range(len(questions))]
 
@@ -100,7 +96,7 @@ def _read[T](question: Question[T], reply: TokenReply) -> T | Problem:
 
 
 def _answers(chat: Chat, requests: Sequence[ChatRequest], repeated: bool) -> Sequence[TokenReply | NoReply]:
-    """Send one batch. If a repeat fails as a whole, only the unread questions get no reply."""
+    """Send one batch. A repeat that fails as a whole gives no reply to each question in it."""
     try:
         replies = chat.answer(requests)
     except BackendError as e:
@@ -116,12 +112,3 @@ def _echo(reply: str) -> str:
     if len(reply) > _ECHO:
         reply = f"{reply[: _ECHO // 2]}\n[...]\n{reply[-_ECHO // 2 :]}"
     return plain(reply) if reply.strip() else "(empty)"
-
-
-def _repeat(echo: str, problem: Problem, again: str) -> Conversation:
-    turn = f"This answer cannot be used: {problem.message}.\n\nAnswer again, {again}"
-    return Message("assistant", (echo,)), Message("user", (plain(turn),))
-
-
-def _line(problem: Problem, replies: int) -> str:
-    return f"no usable answer in {replies} {'reply' if replies == 1 else 'replies'}: {clean(problem.message)}"

@@ -32,7 +32,7 @@ type Conversation = tuple[Message, ...]
 
 
 def refuses_system(text: str) -> bool:
-    """Return whether a server or a chat template says that it knows no system role."""
+    """Tell whether a server or a chat template says that it knows no system role."""
     return _SYSTEM_REFUSED.search(text.casefold()) is not None
 
 
@@ -56,10 +56,7 @@ _PICTURE_TOKENS, _TOKEN_PIXELS = 32, 2048
 
 
 def least_tokens(conversation: Conversation) -> int:
-    """Estimate the fewest tokens that the pictures of a conversation take.
-
-    Text does not count: tokenizers of small models have tokens for whole sentences.
-    """
+    """Estimate the fewest tokens that the pictures of a conversation take; text may take hardly any."""
     pictures = (part for message in conversation for part in message.parts if isinstance(part, Image))
     return sum(min(_PICTURE_TOKENS, i.size[0] * i.size[1] // _TOKEN_PIXELS) for i in pictures)
 
@@ -110,7 +107,6 @@ class TokenReply:
     text: str
     tokens: tuple[Token, ...] = ()
     usage: Usage | None = field(default=None, compare=False)
-    """None where the back end does not count tokens."""
 
 
 def token_reply(text: str, tokens: Sequence[Token]) -> TokenReply:
@@ -149,7 +145,7 @@ class ChatRequest:
     tokens: bool = False
     """Ask for the probabilities of the reply's tokens, too."""
     max_tokens: int | None = None
-    """The length at which the reply is cut, if the model's own limit does not cut it before."""
+    """The length at which the reply is cut; the model's own limit may be shorter."""
 
 
 class Chat(ABC):
@@ -178,32 +174,22 @@ class Chat(ABC):
         return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 
 
-@dataclass(frozen=True)
-class Exchange:
-    """One conversation and its reply."""
-
-    conversation: Conversation
-    reply: TokenReply | NoReply
-
-
 class RecordingChat(Chat):
-    """A Chat that answers as `chat` does, and records each exchange."""
+    """A Chat that answers as `chat` does, and keeps all `replies`."""
 
     def __init__(self, chat: Chat) -> None:
         self.chat = chat
-        self.exchanges: list[Exchange] = []
+        self.replies: list[TokenReply | NoReply] = []
 
     def answer(self, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
-        """Answer each request, as `Chat.answer`."""
         replies = self.chat.answer(requests)
         self.blind = self.chat.blind
-        self.exchanges += map(Exchange, (request.conversation for request in requests), replies)
+        self.replies += replies
         return replies
 
 
 MARK = "<image>"
-"""The place of one image in a text that asks for images. All other text, of a model or of a person, passes
-through `plain` first, so that no back end can mistake a mark in it for a picture."""
+"""The place of one image in a text that asks for images. All other text passes through `plain` first."""
 MANY = 5
 MAX_PIXELS = 384 * 384
 """The area that each of `MANY` pictures has at most (the `max_pixels` of InterleaveThinker's code)."""

@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 OUT_OF_MEMORY = NoReply("out of memory for this conversation alone: use smaller or fewer images")
-LIKELIEST = 5
+_LIKELIEST = 5
 """The alternatives that are kept of each token."""
 
 type TokenChances = tuple[list[int], list[float]]
@@ -85,8 +85,8 @@ class HfChat(Chat):
             max_new_tokens: where a reply is cut.
             batch_size: conversations in one call of the model; halved for good when memory runs out.
             temperature: 0 is greedy; "checkpoint" samples as the checkpoint's generation_config.json says,
-                never with beams. Its repetition penalty applies with a batch_size of 1 only: the penalty
-                counts the padding of shorter neighbours, so that answers would depend on the batch.
+                never with beams. Its repetition penalty, which counts padding too, applies with a batch_size
+                of 1 only.
             top_p: when sampling, the probability mass to draw from; None is all, or the checkpoint's.
             top_k: when sampling, how many tokens to draw from; None is all, or the checkpoint's.
 
@@ -101,14 +101,12 @@ class HfChat(Chat):
         if tokenizer.pad_token_id is None:
             tokenizer.pad_token = tokenizer.eos_token
         tokenizer.padding_side = "left"
-        self.model = model
-        self.processor = processor
-        self.batch_size = batch_size
+        self.model, self.processor, self.batch_size = model, processor, batch_size
         self.template = ChatTemplate(model, processor)
         self._generation: dict[str, Any] = {
             "max_new_tokens": max_new_tokens,
             "pad_token_id": tokenizer.pad_token_id,
-            "num_beams": 1,  # a checkpoint that searches with beams would answer in rows of its own
+            "num_beams": 1,
             "num_return_sequences": 1,
             **sampling(temperature, top_p, top_k),
         }
@@ -143,27 +141,32 @@ class HfChat(Chat):
         path = check_folder(Path(repo_or_dir).expanduser())
         on_gpu = device != "cpu" and torch.cuda.is_available()
         dtype = dtype or ("bfloat16" if on_gpu else "float32")
-        more: dict[str, Any] = {}
-        if quantize:
-            more["quantization_config"] = quantization_config(quantize, "transformers", dtype)
         flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
+        arguments: dict[str, Any] = {
+            "dtype": dtype,
+            "device_map": device,
+            "attn_implementation": "flash_attention_2" if flash else "sdpa",
+        }
+        if quantize:
+            arguments["quantization_config"] = quantization_config(quantize, "transformers", dtype)
         try:
-            model, loaded_processor, info = _read(
-                path,
-                processor,
-                dtype=dtype,
-                device_map=device,
-                attn_implementation="flash_attention_2" if flash else "sdpa",
-                **more,
-            )
+            AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
+            loaded_processor = _processor(path, processor)
+            with without_loading_bars(str(path), transformers_logging):
+                model, info = AutoModelForImageTextToText.from_pretrained(
+                    path,
+                    use_safetensors=True,
+                    trust_remote_code=False,
+                    output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
+                    **arguments,
+                )
         except InputError:
             raise
         except torch.OutOfMemoryError as e:
             raise InputError(f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8") from e
         except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
-            raise InputError(
-                f"cannot load {repo_or_dir} as an image-text-to-text model: {first_line(e)[:300]}"
-            ) from e
+            what = f"cannot load {repo_or_dir} as an image-text-to-text model"
+            raise InputError(f"{what}: {first_line(e)[:300]}") from e
         if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
             raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
         tokens = {getattr(part, "image_token_id", None) for part in (loaded_processor, model.config)}
@@ -184,17 +187,12 @@ class HfChat(Chat):
         """
         replies: list[TokenReply | NoReply] = []
         with threads_for([self.model]):
-            while len(replies) < len(requests):
-                # The size is read each time: running out of memory makes it smaller.
+            while len(replies) < len(requests):  # `_attempt` may make the batches smaller
                 replies += self._attempt(requests[len(replies) : len(replies) + self.batch_size])
         return replies
 
     def _attempt(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        """Make one call; if it fails, two calls of half the requests each, down to the one that causes it.
-
-        Raises:
-            BackendError: the device failed.
-        """
+        """Make one call; if it fails, two calls of half the requests each, down to the one that causes it."""
         half = len(requests) // 2
         try:
             return self._write(requests)
@@ -251,8 +249,7 @@ class _RecordChances(LogitsProcessor):
     """Keeps how likely each step's tokens were, by the scores before temperature, top-k and top-p."""
 
     def __init__(self) -> None:
-        self.steps: list[list[TokenChances]] = []
-        """For each step the chances of its token in each row."""
+        self.steps: list[list[TokenChances]] = []  # by step and row
         self._scores: torch.Tensor | None = None
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
@@ -266,7 +263,7 @@ class _RecordChances(LogitsProcessor):
         if self._scores is None:
             return
         tokens, chances = ids[:, -1:].to(self._scores.device), self._scores.softmax(-1)
-        likeliest, others = chances.topk(min(LIKELIEST, chances.shape[-1]))
+        likeliest, others = chances.topk(min(_LIKELIEST, chances.shape[-1]))
         all_ids = torch.cat([tokens, others], -1).tolist()
         all_chances = torch.cat([chances.gather(1, tokens), likeliest], -1).tolist()
         self.steps.append(list(zip(all_ids, all_chances, strict=True)))
@@ -306,23 +303,6 @@ def _pieces(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int]) -> Iterato
             start, at = at, end
 
 
-def _read(
-    path: Path, processor: str | Path | None, **arguments: Any
-) -> "tuple[PreTrainedModel, ProcessorMixin, dict[str, Any]]":
-    """Read a checkpoint by transformers: the model, its processor, and what its weights lack."""
-    AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
-    loaded_processor = _processor(path, processor)
-    with without_loading_bars(str(path), transformers_logging):
-        model, info = AutoModelForImageTextToText.from_pretrained(
-            path,
-            use_safetensors=True,
-            trust_remote_code=False,
-            output_loading_info=True,  # which makes it a pair; its annotation knows the model alone
-            **arguments,
-        )
-    return model, loaded_processor, info
-
-
 def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
     source = checkpoint if other is None else check_folder(Path(other).expanduser())
     try:
@@ -341,7 +321,8 @@ class ChatTemplate:
     def __init__(self, model: "PreTrainedModel", processor: "ProcessorMixin") -> None:
         self.world: World | None = None
         self._model, self._processor, self._folds = model, processor, False
-        self._reserved = _reserved(processor)
+        marks = [getattr(processor, name, None) for name in ("image_token", "video_token")]
+        self._reserved = [t for t in (*processor.tokenizer.all_special_tokens, *marks) if t]
 
     def inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
         """The tokens and pictures of conversations, padded on the left.
@@ -373,9 +354,8 @@ class ChatTemplate:
         length = inputs["input_ids"].shape[1]
         context = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         if context is not None and length >= context:
-            raise ValueError(
-                f"the conversation has {length} tokens and the model reads {context}: use fewer images"
-            )
+            both = f"the conversation has {length} tokens and the model reads {context}"
+            raise ValueError(f"{both}: use fewer images")
         return inputs
 
     def _check(self, conversation: Conversation) -> None:
@@ -409,10 +389,3 @@ def _part(part: str | Image) -> dict[str, Any]:
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "image", "image": PIL.Image.fromarray(part.pixels)}
-
-
-def _reserved(processor: "ProcessorMixin") -> tuple[str, ...]:
-    """The tokenizer's special tokens and the mark the processor replaces by an image."""
-    marks = (getattr(processor, name, None) for name in ("image_token", "video_token"))
-    tokens = dict.fromkeys((*processor.tokenizer.all_special_tokens, *marks))
-    return tuple(t for t in tokens if t)

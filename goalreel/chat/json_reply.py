@@ -28,14 +28,7 @@ class RepeatedKeyError(Exception):
 
 
 def make_dict(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Make a dictionary of pairs, as `json.loads` takes it for `object_pairs_hook`.
-
-    >>> make_dict([("a", 1), ("b", 2)])
-    {'a': 1, 'b': 2}
-
-    Raises:
-        RepeatedKeyError: two pairs have the same key, which is the message.
-    """
+    """Make a dictionary, as `object_pairs_hook` of `json.loads`; RepeatedKeyError names a repeated key."""
     values = dict(pairs)
     if len(values) < len(pairs):
         raise RepeatedKeyError(Counter(key for key, _ in pairs).most_common(1)[0][0])
@@ -45,7 +38,6 @@ def make_dict(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=make_dict, strict=False)
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 _OPENING = re.compile(r"\s*[<\[◁](think|thinking|thought|reasoning)[>\]▷]", re.IGNORECASE)
-"""The beginning of thoughts, in the forms of various models."""
 _LEFT_OVER = re.compile(r'"\s*[}\]]')  # the end of a text that contains a bracket, after an answer
 _AFTER_STRING = re.compile(r"\s*(?:[,:}\]]|\Z)")
 _BEFORE = re.compile(
@@ -54,7 +46,7 @@ _BEFORE = re.compile(
 _AFTER = re.compile(
     r"(?:[\s`*.]|</answer>|</s>|<\|?(?:im_end|end|eot_id|end_of_turn|end_of_box|endoftext)\|?>)*"
 )
-"""Text before and after an answer that has to be alone: a few words, and marks of its beginning and end."""
+"""The text before and after an answer that has to be alone."""
 _ESCAPED = 'write quotes within a text as \\"'
 
 
@@ -80,14 +72,8 @@ def valid(text: str) -> str:
 
 
 def clean(text: str) -> str:
-    """Make a text valid Unicode, with a space for each control character except tabs and line ends.
-
-    Those that turn the direction of writing count, as in `goalreel.terms.check_controls`.
-    """
+    """Make a text valid Unicode, with a space for each control character except tabs and line ends."""
     return _CONTROLS.sub(" ", valid(text))
-
-
-_NOTHING = ("none", "null", "n/a")
 
 
 def _text(value: object) -> object:
@@ -101,7 +87,8 @@ def _text(value: object) -> object:
 def _nullable(value: object) -> object:
     """Clean a text; None for a word such as "none" or "n/a"."""
     value = _text(value)
-    return None if isinstance(value, str) and value.casefold().rstrip(".") in _NOTHING else value
+    is_nothing = isinstance(value, str) and value.casefold().rstrip(".") in ("none", "null", "n/a")
+    return None if is_nothing else value
 
 
 def optional(value: object) -> object:
@@ -122,7 +109,7 @@ def _closed(schema: dict[str, Any]) -> None:
 
 
 class ReplyModel(BaseModel):
-    """The object of a reply; every key is required where an endpoint enforces its schema."""
+    """The object of a reply."""
 
     model_config = ConfigDict(
         strict=True, json_schema_extra=_closed, json_schema_serialization_defaults_required=True
@@ -166,10 +153,7 @@ def read_answer(reply: str, key: str, *, alone: bool = False) -> ParsedReply | P
 def read_model[M: BaseModel](
     kind: type[M], reply: str, key: str, *, faults: int = 1, alone: bool = False
 ) -> tuple[M, ParsedReply] | Problem:
-    """Read a reply's object as a `kind`; a Problem names `faults` faults at most.
-
-    `key` and `alone` are those of `read_answer`.
-    """
+    """Read a reply's object, as `read_answer` does, as a `kind`; a Problem names `faults` faults at most."""
     answer = read_answer(reply, key, alone=alone)
     if isinstance(answer, Problem):
         return answer
@@ -258,11 +242,7 @@ class _JsonNames(ast.NodeTransformer):
 
 
 def _literal(text: str) -> object:
-    """Read a Python literal, as InterleaveThinker's checkpoints write it; a comment may take it back.
-
-    Raises:
-        RepeatedKeyError, RecursionError, ValueError, SyntaxError, MemoryError, TypeError: it is none.
-    """
+    """Read a Python literal, as InterleaveThinker's checkpoints write it; a comment may take it back."""
     with warnings.catch_warnings(action="ignore"):  # of odd escapes
         value = ast.literal_eval(_JsonNames().visit(ast.parse(text, mode="eval")))
     if any(t.type == tokenize.COMMENT for t in tokenize.generate_tokens(io.StringIO(text).readline)):

@@ -1,7 +1,4 @@
-"""A chat back end on any OpenAI-compatible server: vLLM, SGLang, goalreel serve, hosted GPT and Gemini.
-
-`goalreel.http.endpoint` says which key an address gets. A server without keys needs none.
-"""
+"""A chat back end on any OpenAI-compatible server: vLLM, SGLang, goalreel serve, hosted GPT and Gemini."""
 
 import asyncio
 import base64
@@ -20,7 +17,6 @@ from pydantic import BaseModel, Field, ValidationError
 from goalreel.chat.conversation import (
     Chat,
     ChatRequest,
-    Conversation,
     Message,
     NoReply,
     Token,
@@ -34,35 +30,22 @@ from goalreel.chat.conversation import (
 )
 from goalreel.chat.json_reply import RepeatedKeyError, make_dict
 from goalreel.errors import BackendError
-from goalreel.http.client import (
-    REFUSED,
-    HttpClient,
-    HttpError,
-    error_text,
-    refusal_words,
-    refused_field,
-    run,
-)
-from goalreel.http.client import (
-    Reply as HttpReply,
-)
+from goalreel.http import client as http
 from goalreel.http.endpoint import Endpoint, openai_endpoint
 from goalreel.http.probe import probe_openai
 from goalreel.image import Image
 
 log = logging.getLogger(__name__)
 
-TOP = 5
+_TOP = 5
 """Alternatives requested for each token."""
 _NATURAL_ENDS = ("stop", "eos", "eos_token", "stop_sequence", "end_turn", "completed")
 """Other words of servers for `finish_reason: stop`."""
 LIMITS = ("max_tokens", "max_completion_tokens")
 """Two names of one argument: OpenAI's newer models know the second only."""
-SYSTEM = "the system role"
-"""Stands among the arguments that a server refused."""
+SYSTEM = "the system role"  # among the arguments that a server refused
 _OPTIONAL = (*LIMITS, "temperature", "top_p", "top_k", "response_format", "logprobs")
-_TOO_LONG = re.compile(r"\d+ (tokens )?in the completion")
-"""A conversation and a limit that are together longer than the model's context."""
+_TOO_LONG = re.compile(r"\d+ (tokens )?in the completion")  # with the conversation: for the model's context
 _PARAMETER_WORDS = re.compile(
     r"schema|json|format|grammar|guided|structured|log_?prob|probab|param|argument|field|extra|unknown"
     r"|unrecognized|(not|un)[ -]?(supported|allowed|available|permitted|enabled)"
@@ -78,7 +61,7 @@ class _Health:
     answered: bool = False
     failed: int = 0
 
-    def dead(self, error: HttpError) -> bool:
+    def dead(self, error: http.HttpError) -> bool:
         self.failed += 1
         certain = error.is_out_of_reach or error.status in (401, 404)
         return not self.answered and (certain or self.failed >= self.wave)
@@ -88,11 +71,10 @@ class _Health:
 class OpenAIChat(Chat):
     """A model behind an OpenAI-compatible `/v1/chat/completions`; conversations are sent concurrently.
 
-    Connection errors, 408, 409, 429 and 5xx are tried again, after `Retry-After` or with growing pauses. An
-    optional argument that a server refuses (a JSON schema, a limit of tokens, settings of
-    sampling, log-probabilities) is not sent again. Where it refuses `max_tokens`,
-    `max_completion_tokens` is tried, and the other way round; where it refuses the system role, system text
-    goes into the user's turn.
+    Requests are tried again as `HttpClient` says. An optional argument that a server refuses (a JSON schema,
+    a limit of tokens, settings of sampling, log-probabilities) is not sent again. Where it refuses
+    `max_tokens`, `max_completion_tokens` is tried; where it refuses the system role, system text goes into
+    the user's turn.
 
     Raises:
         InputError: the address is wrong or holds a key, or a key is missing.
@@ -118,22 +100,20 @@ class OpenAIChat(Chat):
     jpeg_quality: int | None = None
     """1-100 sends images as JPEG; None as PNG, without loss."""
     key_variables: tuple[str, ...] | None = None
-    """The environment variables that may hold the key, of which the first that is set counts; None: as
-    above."""
+    """As `Endpoint.variables`; None: as `openai_endpoint` says."""
     spent: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
     """Answered `calls`, and their `prompt` and `reply` tokens where the server counts them."""
     blind: str | None = field(default=None, init=False, repr=False, compare=False)
-    """Evidence of the server that the model was not given a picture that was sent; None: there is none."""
     _refused: set[str] = field(default_factory=set, init=False, repr=False)
     _free: asyncio.Semaphore = field(init=False, repr=False, compare=False)
-    _client: HttpClient = field(init=False, repr=False, compare=False)
+    _client: http.HttpClient = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.key_variables is None:
             endpoint = openai_endpoint(self.base_url, self.extra)
         else:
             endpoint = Endpoint(self.base_url or "", self.key_variables, extra=self.extra)
-        self._client = HttpClient(endpoint, timeout_s=self.timeout_s, retries=self.retries)
+        self._client = http.HttpClient(endpoint, timeout_s=self.timeout_s, retries=self.retries)
         self._free = asyncio.Semaphore(self.concurrency)
 
     def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
@@ -142,14 +122,10 @@ class OpenAIChat(Chat):
         Raises:
             BackendError: the server is out of reach, refuses the key, lacks the model, or fails every call.
         """
-        return run(self._answer(requests))
+        return http.run(self._answer(requests))
 
     def probe(self) -> str:
-        """Ask the server whether it is there, takes the key and lists the model.
-
-        Raises:
-            InputError, BackendError: as `goalreel.http.probe.probe_openai`.
-        """
+        """Ask the server for the model, as `goalreel.http.probe.probe_openai`."""
         return probe_openai(self._client.endpoint, self.model, "/chat/completions")
 
     async def _answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
@@ -161,14 +137,18 @@ class OpenAIChat(Chat):
                     reply = await self._ask(request)
                 except UnicodeEncodeError as e:
                     return NoReply(f"the text cannot be sent: {e}")
-                except HttpError as e:
-                    reply = NoReply(self._client.explain(e), refused=e.status in REFUSED)
+                except http.HttpError as e:
+                    reply = NoReply(self._client.explain(e), refused=e.status in http.REFUSED)
                     if e.is_of_server:
                         if health.dead(e):
                             raise BackendError(reply.reason) from None
                         return reply
                 health.answered = True
-                self._check_sight(request.conversation, reply)
+                counted, least = reply.usage.prompt if reply.usage else 0, least_tokens(request.conversation)
+                if self.blind is None and 0 < counted < least:
+                    why = f"{counted} tokens cannot hold a question and its pictures"
+                    self.blind = f"{self.model} is blind: {why}"
+                    log.warning("%s. Its answers are not about the pictures", self.blind)
                 return reply
 
         try:
@@ -180,44 +160,27 @@ class OpenAIChat(Chat):
             return [task.result() for task in tasks]
         raise dead
 
-    def _check_sight(self, conversation: Conversation, reply: TokenReply | NoReply) -> None:
-        """Say once that a prompt, as the server counts its tokens, cannot hold the pictures."""
-        counted, least = reply.usage.prompt if reply.usage else 0, least_tokens(conversation)
-        if self.blind is None and 0 < counted < least:
-            self.blind = f"{self.model} is blind: {counted} tokens cannot hold a question and its pictures"
-            log.warning("%s. Its answers are not about the pictures", self.blind)
-
     async def _ask(self, asked: ChatRequest) -> TokenReply | NoReply:
         conversation, refused = asked.conversation, set(self._refused)
 
         def build() -> httpx2.Request:
             turns = fold_system(conversation) if SYSTEM in refused else conversation
             messages = [message_json(m, jpeg_quality=self.jpeg_quality) for m in turns]
-            body = {
-                "model": self.model,
-                "messages": messages,
-                **self._arguments(asked, refused),
-                **self.extra,
-            }
-            return self._client.request("POST", "/chat/completions", json=body)
+            body = {"model": self.model, "messages": messages} | self._arguments(asked, refused)
+            return self._client.request("POST", "/chat/completions", json={**body, **self.extra})
 
-        def find(reply: HttpReply) -> str | None:
+        def find(reply: http.Reply) -> str | None:
             sent = list(self._arguments(asked, refused))
             if SYSTEM not in refused and any(m.role == "system" for m in conversation):
                 sent.append(SYSTEM)
             return refused_argument(reply, sent, self.extra)
 
         reply = await self._client.send_accepted(build, refused, find)
-        self._remember(refused)
-        return self._read(reply.body, self._limit(asked))
-
-    def _remember(self, refused: set[str]) -> None:
-        """Send no more what the server refused, and say so of what somebody asked for."""
         for name in sorted(refused - self._refused):
-            is_sampling = name in ("top_p", "top_k")
-            level = logging.WARNING if is_sampling else logging.INFO
+            level = logging.WARNING if name in ("top_p", "top_k") else logging.INFO
             log.log(level, "%s refuses %s: it goes without from now on", self._client.endpoint.shown, name)
         self._refused |= refused
+        return self._read(reply.body, self._limit(asked))
 
     def _limit(self, asked: ChatRequest) -> int:
         return min(self.max_tokens, asked.max_tokens or self.max_tokens)
@@ -225,19 +188,17 @@ class OpenAIChat(Chat):
     def _arguments(self, asked: ChatRequest, refused: set[str]) -> dict[str, Any]:
         """The arguments that a server may refuse, without those that it does."""
         schema = {"name": "answer", "schema": dict(asked.schema or {})}
+        form = {"type": "json_schema", "json_schema": schema}
+        limit = next((name for name in LIMITS if name not in refused), LIMITS[0])
         arguments = {
-            **dict.fromkeys(LIMITS, self._limit(asked)),
+            limit: self._limit(asked),
             "temperature": None if self.temperature == "checkpoint" else self.temperature,
             "top_p": self.top_p,
             "top_k": self.top_k,
-            "response_format": None
-            if asked.schema is None
-            else {"type": "json_schema", "json_schema": schema},
+            "response_format": None if asked.schema is None else form,
             "logprobs": asked.tokens or None,
-            "top_logprobs": TOP if asked.tokens and "logprobs" not in refused else None,
+            "top_logprobs": _TOP if asked.tokens and "logprobs" not in refused else None,
         }
-        if LIMITS[0] not in refused:
-            del arguments[LIMITS[1]]  # one of the two at a time
         return {name: value for name, value in arguments.items() if value is not None and name not in refused}
 
     def _read(self, body: bytes, limit: int) -> TokenReply | NoReply:
@@ -260,7 +221,7 @@ class _Message(BaseModel):
     function_call: Any = None
 
     def parts(self, *kinds: str) -> str:
-        """Join the texts of a content in typed parts, which some servers send, thoughts among them."""
+        """Join the texts of a content in typed parts."""
         parts = [p for p in self.content or () if isinstance(p, dict) and p.get("type") in kinds]
         texts = [part.get("refusal") or part.get("text") for part in parts]
         return "".join(text for text in texts if isinstance(text, str))
@@ -270,11 +231,6 @@ class _Message(BaseModel):
         """The text without thoughts."""
         text = self.content if isinstance(self.content, str) else self.parts("text", "output_text")
         return text.strip()
-
-    @property
-    def refused(self) -> str:
-        """The words of a refusal; empty without one."""
-        return self.refusal or self.parts("refusal")
 
 
 class _Choice(BaseModel):
@@ -326,23 +282,22 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
     """Read the answer in the body of a reply, with its tokens where the server gave readable ones.
 
     A reply that did not end by itself is a NoReply: its text may be a draft. So is one that calls a tool or
-    refuses, whatever else it says, and one of several that differ, where one was asked for. Where a server
-    does not say why a reply ended, one of `max_tokens` or more was cut off.
+    refuses, and one of several that differ. Where a server does not say why a reply ended, one of
+    `max_tokens` or more was cut off.
 
     Raises:
-        ValueError: the body is no chat completion, tells an error, or has no text; the message quotes the
-            server.
+        ValueError: the body is no chat completion, tells an error, or has no text.
     """
     try:
         completion = _Completion.model_validate(json.loads(body, object_pairs_hook=make_dict))
     except RepeatedKeyError as e:
         raise ValueError(f"not a chat completion: it has the key {str(e)[:40]!r} twice") from None
     except (ValueError, RecursionError):
-        message = error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
+        message = http.error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
         raise ValueError(f"not a chat completion: {message}") from None
     choice, usage = completion.choices[0], completion.usage or _Usage()
     if error := completion.error or choice.error:
-        raise ValueError(f"an error came with it: {error_text(json.dumps({'error': error}).encode())}")
+        raise ValueError(f"an error came with it: {http.error_text(json.dumps({'error': error}).encode())}")
     counted = Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
     if len({(c.message.text, c.finish_reason) for c in completion.choices}) > 1:
         differ = f"{len(completion.choices)} replies came where one was asked for, and they differ"
@@ -354,14 +309,13 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
 
 def _reply_of(choice: _Choice, reason: str) -> TokenReply | NoReply:
     message, text = choice.message, choice.message.text
-    refusal = " ".join(message.refused.split())[:200]
+    refusal = " ".join((message.refusal or message.parts("refusal")).split())[:200]
     match reason.casefold():
         case "length" | "max_tokens":
             return cut_off(text)
         case "content_filter":
-            return NoReply(
-                f"the server's content filter stopped it: {refusal or 'no reason given'}", refused=True
-            )
+            why = refusal or "no reason given"
+            return NoReply(f"the server's content filter stopped it: {why}", refused=True)
         case other if other not in _NATURAL_ENDS:
             return NoReply(f"it did not end by itself (finish_reason {reason[:40]!r})", cut_off=text)
     if refusal and text:
@@ -369,9 +323,8 @@ def _reply_of(choice: _Choice, reason: str) -> TokenReply | NoReply:
     if message.tool_calls or message.function_call:
         return NoReply("the model called a tool, and there is none: ask another model", cut_off=text or None)
     if not text and not refusal and (message.reasoning or message.reasoning_content):
-        raise ValueError(
-            "the model wrote thoughts alone: turn thinking off (?extra=), or the server's parser on"
-        )
+        mend = "turn thinking off (?extra=), or the server's parser on"
+        raise ValueError(f"the model wrote thoughts alone: {mend}")
     if not text:
         raise ValueError(f"the model said nothing: {refusal or reason}")
     return token_reply(text, _tokens(choice.logprobs))
@@ -382,14 +335,11 @@ def _tokens(logprobs: object) -> list[Token]:
         tokens = _Logprobs.model_validate(logprobs).content
     except ValidationError:
         return []
-    return [
-        Token(text, _others(token) | {text: token.probability})
-        for text, token in zip(_texts(tokens), tokens, strict=True)
-    ]
-
-
-def _others(token: _ChosenToken) -> dict[str, float]:
-    return {a.token: a.probability for a in token.top_logprobs if a.token != token.token}
+    read = []
+    for text, token in zip(_texts(tokens), tokens, strict=True):
+        others = {a.token: a.probability for a in token.top_logprobs if a.token != token.token}
+        read.append(Token(text, others | {text: token.probability}))
+    return read
 
 
 def _texts(tokens: Sequence[_ChosenToken]) -> Iterator[str]:
@@ -407,22 +357,21 @@ def _texts(tokens: Sequence[_ChosenToken]) -> Iterator[str]:
         yield text
 
 
-def refused_argument(reply: HttpReply, sent: Collection[str], extra: Collection[str] = ()) -> str | None:
+def refused_argument(reply: http.Reply, sent: Collection[str], extra: Collection[str] = ()) -> str | None:
     """Return the argument, of those that were `sent`, that a 400, 403 or 422 is about; None without one.
 
-    Servers name a schema or log-probabilities in many ways, so these two are the guess where the message
-    speaks of arguments and names none, nor one of the `extra` fields. A 403 may be about the key:
-    there is no guess.
+    Where the message speaks of arguments and names none, nor an `extra` field, the guess is a schema or
+    log-probabilities, except for a 403, which may be about the key.
     """
-    message = refusal_words(reply.body)
+    message = http.refusal_words(reply.body)
     optional = [name for name in _OPTIONAL if name in sent]
-    if name := refused_field(message, optional):
+    if name := http.refused_field(message, optional):
         return name
     if SYSTEM in sent and refuses_system(message):
         return SYSTEM
     if _TOO_LONG.search(message) and optional and optional[0] in LIMITS:
         return optional[0]
-    is_guess = _PARAMETER_WORDS.search(message) and not refused_field(message, extra)
+    is_guess = _PARAMETER_WORDS.search(message) and not http.refused_field(message, extra)
     if reply.status == 403 or not is_guess:
         return None
     return next((name for name in ("response_format", "logprobs") if name in optional), None)

@@ -1,11 +1,7 @@
 """The form of a plan in a Planner's reply: its schema, how it is read, and how it is written.
 
-The reader never guesses a meaning:
-
-- A reply cut off by its length limit is a Problem, never a shorter plan.
-- Steps keep their order and get new numbers, wherever they start. A number may occur twice; a gap or a step
-  backwards is a Problem, for a step may be missing.
-- A step may be words alone: no prompt, but an auxiliary text. Its first words replace a missing name.
+The numbers of steps may start anywhere and occur twice. A gap or a step backwards is a Problem, for a step
+may be missing. A step may be words alone: no prompt, but an auxiliary text. Its first words name it.
 """
 
 import re
@@ -61,22 +57,20 @@ def plan_example(first: int) -> str:
 
 
 def parse_plan(reply: str, *, max_steps: int = MAX_STEPS) -> Plan | Problem:
-    """Read a Planner's reply. Its steps may be numbered from anywhere, or not at all."""
+    """Read a Planner's reply."""
     answer = read_model(_Plan, reply, "execution_plan", faults=FAULTS)
     if isinstance(answer, Problem):
         return answer
-    steps = answer[0].execution_plan
-    if len(steps) > max_steps:
-        return Problem(f"it has {len(steps)} steps: give at most {max_steps}")
-    if gap := _missing_step([s.step_number for s in steps]):
+    read, parsed = answer
+    if len(read.execution_plan) > max_steps:
+        return Problem(f"it has {len(read.execution_plan)} steps: give at most {max_steps}")
+    if gap := _missing_step([s.step_number for s in read.execution_plan]):
         return Problem(gap)
-    plan: list[Step] = []
-    for place, reply_step in enumerate(steps):
-        step = _plan_step(reply_step)
+    steps = [_plan_step(step) for step in read.execution_plan]
+    for place, step in enumerate(steps):
         if isinstance(step, Problem):
             return Problem(f"execution_plan.{place}.{step.message}")
-        plan.append(step)
-    return Plan(steps=tuple(plan), reasoning=answer[1].thinking)
+    return Plan(steps=tuple(s for s in steps if isinstance(s, Step)), reasoning=parsed.thinking)
 
 
 def _plan_step(reply: _Step) -> Step | Problem:
@@ -98,25 +92,20 @@ def _missing_step(numbers: Sequence[int | None]) -> str | None:
     """The sign that a step may be missing; None without one. A step without a number is the next one."""
     last: int | None = None
     for number in numbers:
-        if number is not None:
-            if last is not None and number not in (last, last + 1):
-                return f"step {number} follows step {last}: give every step, counted up by one"
-            last = number
-        elif last is not None:
-            last += 1
+        if number is None:
+            last = None if last is None else last + 1
+            continue
+        if last is not None and number not in (last, last + 1):
+            return f"step {number} follows step {last}: give every step, counted up by one"
+        last = number
     return None
 
 
 def plan_reply(plan: Plan, thinking: str, first: int = 1) -> str:
     """A Planner's reply, its steps counted from `first`; `parse_plan` reads them back, without segments."""
+    fields = {"instruction", "prompt", "auxiliary_text"}
     steps = [
-        {
-            "step_number": number,
-            "step_name": step.name,
-            "instruction": step.instruction,
-            "prompt": step.prompt,
-            "auxiliary_text": step.auxiliary_text,
-        }
+        {"step_number": number, "step_name": step.name, **step.model_dump(include=fields)}
         for number, step in enumerate(plan.steps, first)
     ]
     return tagged_reply(thinking, {"execution_plan": steps})

@@ -1,9 +1,8 @@
 """The form of a verdict in a Critic's reply: asked, read, written, and decided by its probability.
 
-- A reply is thoughts in one known form, a few words at most, and one object with the keys that were asked for
-  and no other. What stands after it, or in other tags, may take it back: the reply is a Problem.
-- An acceptance is a Problem after words that are not plain, with another prompt than the one that was judged,
-  a low score, or a probability that says no. So is a reply that repeats the form, as small models do.
+A reply is thoughts in one known form, a few words at most, and one object with the keys that were asked for.
+An acceptance is a Problem after words that are not plain, with another prompt than the one that was judged, a
+low score, or a probability that says no. So is a reply that repeats the form, as small models do.
 """
 
 import re
@@ -23,9 +22,7 @@ PASSING = 5
 FORM_PROMPT = "the whole prompt anew, or null"
 """Stands for the prompt in the form that a Critic is shown."""
 _FORM_PROMPTS = (FORM_PROMPT, "the whole prompt anew, or the present one")
-"""The same, and that of the dialect `interleavethinker`."""
-DECIMALS = 3
-"""The decimals of a probability: beyond them lies a model's rounding, which another batch size changes."""
+"""In all dialects."""
 _VERDICT = f'{{"previous_step_success": false, "refine_prompt": "{FORM_PROMPT}"%s}}'
 _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 _YES, _NO = ("true", "yes"), ("false", "no")
@@ -92,7 +89,7 @@ class _ScoredVerdict(_Verdict):
 
 
 def verdict_example(scores: bool) -> str:
-    """Return the form of a verdict, as a model is shown it."""
+    """The form of a verdict, as a model is shown it."""
     return _VERDICT % (_SCORES if scores else "")
 
 
@@ -104,8 +101,7 @@ def verdict_schema(*, scores: bool) -> dict[str, Any]:
 def parse_verdict(reply: str, prompt: str | None = None) -> Verdict | Problem:
     """Read a Critic's reply about a picture that was drawn by `prompt`, which an acceptance may repeat.
 
-    A rejection may lack `refine_prompt`, and any verdict its scores. Semantics and quality are each the
-    lower of two sub-scores, as in VIEScore (arXiv 2312.14867): `Verdict.score` is the root of their product.
+    Semantics and quality are each the lower of two sub-scores, as in VIEScore (arXiv 2312.14867).
     """
     answer = read_model(_ScoredVerdict, reply, "previous_step_success", faults=FAULTS, alone=True)
     if isinstance(answer, Problem):
@@ -171,14 +167,9 @@ def probability_of_yes(reply: TokenReply, key: str, *, value: bool) -> float | N
 
     All alternatives count that begin a yes or a no there; a token may also contain the key, or much more.
 
-    Args:
-        reply: its text is JSON, or close to it.
-        key: the key of a yes or no.
-        value: the value as the parser read it.
-
     Returns:
-        0-1; None without tokens, where the text seems to give another value, where the token has no
-        alternatives, or where no alternative begins a yes or a no.
+        0-1; None without tokens, where the text seems to give another value than `value`, which the parser
+        read, where the token has no alternatives, or where no alternative begins a yes or a no.
     """
     place = re.compile(rf"""[{{,]\s*["']?{re.escape(key)}["']?\s*:[\s"']*(\w+)""")
     matches = list(place.finditer(reply.text))
@@ -219,7 +210,8 @@ def _with_probability(verdict: Verdict, reply: TokenReply) -> Verdict | Problem:
         return verdict
     if verdict.success != (probability >= 0.5):
         return Problem(f"it says {verdict.success}, but its probability of True is {probability:.3f}")
-    return verdict.model_copy(update={"probability": round(probability, DECIMALS)})
+    # Beyond three decimals lies a model's rounding, which another batch size changes.
+    return verdict.model_copy(update={"probability": round(probability, 3)})
 
 
 PUBLISHED_FORMAT = VerdictFormat(

@@ -33,9 +33,9 @@ class World:
     views: tuple[Mapping[str, NDArray[np.floating]], ...]
     """For each camera the `mean` of `features`, their `ways` to vary with a `spread`, and other `noise`."""
     limit: float
-    """The most that a picture may differ from the nearest view; see `distance`."""
+    """The most that a picture's `distance` may be."""
     colour: float
-    """The least colour of its strongest cells."""
+    """The least `colour` of a picture."""
 
     @classmethod
     def of(cls, folder: Path) -> Self | None:

@@ -1,17 +1,14 @@
-"""The Critic agent: accepts a candidate or rewrites its prompt, by a chat model that sees before and after.
-
-InterleaveThinker (arXiv 2606.13679): the reply has the keys of its published checkpoints. How the model is
-asked is the dialect's matter (`goalreel.chat.dialects`).
-"""
+"""The Critic agent accepts a candidate or rewrites its prompt, by a chat model that sees before and after."""
 
 from collections.abc import Sequence
 
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat, plain
-from goalreel.chat.dialects import OWN, Dialect, Mode
+from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.verdict import decided
 from goalreel.errors import InputError
 from goalreel.http.probe import probe
+from goalreel.terms import Mode
 from goalreel.types import Candidate, Failure, Verdict
 
 
@@ -20,11 +17,9 @@ class ChatCritic:
 
     `strict` goes through every fault before it decides and rejects in doubt (the RL checkpoint); `fast`
     looks whether the step's goal is reached (the SFT checkpoint). With `scores`, four sub-scores come in the
-    same reply, as a second call would read both images again; a model that gives none still gives verdicts.
-    In the dialect `interleavethinker` there are no scores, and the checkpoint has the mode, not the prompt.
-    In the dialect `observed` there are no scores, no mode, no refined prompt and no probability.
-    With `threshold`, a picture is accepted where the probability of success is at least that; where the model
-    tells no probability, its word counts.
+    same reply; a model that gives none still gives verdicts. The dialects `interleavethinker` and `observed`
+    have neither scores nor modes, and `observed` no refined prompt and no probability. With `threshold`, a
+    picture is accepted where the probability of success is at least that, if the model tells one.
 
     Raises:
         InputError: there is no such mode, the dialect has no scores or no probability, or `threshold` is
@@ -44,21 +39,16 @@ class ChatCritic:
         if mode not in ("strict", "fast"):
             raise InputError(f"no mode {mode!r}: use strict or fast")
         if scores and not dialect.scored:
-            raise InputError(
-                "the published Critic gives no scores: give --no-critic-scores, or ?dialect=own with its name"
-            )
+            mend = "give --no-critic-scores, or ?dialect=own with its name"
+            raise InputError(f"the published Critic gives no scores: {mend}")
         if threshold is not None and dialect.verdict_format.with_probability is None:
-            raise InputError(
-                "a critic of recorded frames says yes, no or cannot tell: leave the critic's threshold out"
-            )
+            mend = "leave the critic's threshold out"
+            raise InputError(f"a critic of recorded frames says yes, no or cannot tell: {mend}")
         if threshold is not None and not 0 <= threshold <= 1:
             raise InputError(f"the critic's threshold is a probability, between 0 and 1; got {threshold}")
-        self._chat = chat
-        self._replies = replies
+        self._chat, self._replies, self._threshold, self._dialect = chat, replies, threshold, dialect
         self._mode: Mode = mode
         self._scores = scores
-        self._dialect = dialect
-        self._threshold = threshold
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
         """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
@@ -72,9 +62,7 @@ class ChatCritic:
         schema = self._dialect.verdict_format.schema(self._scores)
         answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
         decisions = [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
-        if not self._chat.blind:
-            return decisions
-        unseen = {"unseen": True}
+        unseen = {"unseen": True} if self._chat.blind else {}
         return [a if isinstance(a, Failure) else a.model_copy(update=unseen) for a in decisions]
 
     def probe(self) -> str | None:

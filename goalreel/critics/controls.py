@@ -21,28 +21,17 @@ from goalreel.terms import ControlKind
 from goalreel.types import Candidate, Step
 
 type Mask = NDArray[np.bool_]
-_SIDE = 256
-"""Longer side at which pictures are compared."""
-_GREY = 127
-_LACKS = 0.8
-"""Share of a changed region that must look unlike the goal for a picture to lack the change."""
-_LARGEST = 0.5
-"""Share of the picture that changes from which on the camera has moved, and regions say nothing."""
+_SIDE = 256  # the longer side at which pictures are compared
+_LACKS = 0.8  # share of a changed region that looks unlike the goal where a picture lacks the change
+_LARGEST = 0.5  # share of the picture that changes from which on the camera has moved
 _PLACED = re.compile(r"\b(in|into|inside|on|onto|at|to|beside|behind|between|under|next to|front of)\b", re.I)
 _REMOVED = re.compile(r"\b(out|off|away|empty|clear\w*|remov\w*|wip\w*|clean\w*|from|gone|no)\b", re.I)
 _OPPOSITES: Sequence[tuple[str, str]] = (
-    ("open", "closed"),
-    ("opened", "closed"),
-    ("left", "right"),
-    ("in front of", "behind"),
-    ("inside", "outside"),
-    ("above", "below"),
-    ("upright", "upside down"),
-    ("switched on", "switched off"),
+    ("open", "closed"), ("opened", "closed"), ("left", "right"), ("in front of", "behind"), ("full", "empty"),
+    ("inside", "outside"), ("above", "below"), ("upright", "upside down"), ("switched on", "switched off"),
     ("turned on", "turned off"),
-    ("full", "empty"),
-)
-_VERBS: Sequence[tuple[str, str]] = (("open", "close"), ("push", "pull"), ("switch on", "switch off"))
+)  # fmt: skip
+_VERBS = (("open", "close"), ("push", "pull"), ("switch on", "switch off"))
 
 
 @dataclass(frozen=True)
@@ -72,18 +61,15 @@ def key_of(candidate: Candidate, *more: str) -> str:
 
 @dataclass(frozen=True)
 class Story:
-    """An accepted candidate, and what is known of its task."""
+    """An accepted candidate, those of the task's other steps by step, and the plan if anybody saw it."""
 
     candidate: Candidate
     accepted: Mapping[int, Candidate]
-    """The accepted candidates of the task's other steps so far, by step."""
     steps: Sequence[Step] = ()
-    """The task's plan; empty if nobody saw it."""
 
     def controls(self, kind: ControlKind) -> Iterator[Control]:
         """Make the questions of a kind that are certain; mostly none or one."""
-        for candidate in _MAKERS[kind](self):
-            yield Control(kind, candidate)
+        return (Control(kind, candidate) for candidate in _MAKERS[kind](self))
 
 
 def _with(candidate: Candidate, **changes: Any) -> Candidate:
@@ -91,8 +77,7 @@ def _with(candidate: Candidate, **changes: Any) -> Candidate:
 
 
 def _blank(story: Story) -> Iterator[Candidate]:
-    pixels = np.full_like(story.candidate.image.pixels, _GREY)
-    yield _with(story.candidate, image=Image(pixels))
+    yield _with(story.candidate, image=Image(np.full_like(story.candidate.image.pixels, 127)))
 
 
 def _unchanged(story: Story) -> Iterator[Candidate]:
@@ -102,12 +87,9 @@ def _unchanged(story: Story) -> Iterator[Candidate]:
 
 
 def _earlier_goal(story: Story) -> Iterator[Candidate]:
-    step = story.candidate.step
-    if step < 2:
-        return
     for earlier in sorted(story.accepted, reverse=True):
         image = story.accepted[earlier].image
-        if earlier <= step - 2 and _lacks(image, story.candidate):
+        if earlier <= story.candidate.step - 2 and _lacks(image, story.candidate):
             yield _with(story.candidate, image=image)
 
 
@@ -175,11 +157,8 @@ def _damaged(story: Story) -> Iterator[Candidate]:
     text, region = candidate.instruction, _region(candidate)
     if candidate.source is None or region is None or candidate.image.recorded:
         return
-    if (
-        _PLACED.search(text)
-        and not _REMOVED.search(text)
-        and (new := _appeared(candidate, region)) is not None
-    ):
+    is_put = _PLACED.search(text) and not _REMOVED.search(text)
+    if is_put and (new := _appeared(candidate, region)) is not None:
         pictures.append(partial(_blend, candidate.image, candidate.source, new))
     pictures += [partial(_changed_as, c.image, c, other) for c, other in _pairs(story) if c is candidate]
     if pictures:
@@ -238,9 +217,8 @@ def _region(candidate: Candidate) -> Mask | None:
     source = _small(candidate.source, image.size)
     critic = DifferenceCritic()
     region = critic.changed(source.pixels, image.pixels)
-    if not critic.shows_change(source.pixels, image.pixels) or region.mean() > _LARGEST:
-        return None
-    return region
+    shows = critic.shows_change(source.pixels, image.pixels)
+    return region if shows and region.mean() <= _LARGEST else None
 
 
 def _lacks(image: Image, candidate: Candidate) -> bool:

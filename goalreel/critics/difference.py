@@ -1,8 +1,4 @@
-"""A Critic that checks pixels by rules, without a model.
-
-It recognises a picture that is unusable or shows no change. It cannot tell whether the change is the right
-one.
-"""
+"""A Critic that checks pixels by rules, without a model: it cannot tell whether a change is the right one."""
 
 from collections.abc import Sequence
 
@@ -19,14 +15,12 @@ THREADS = 2
 _SMALLEST = 12  # a smaller region, in pixels, may be noise
 _COVERED = 0.8  # share of a region from which on it is covered
 
-
 # Thresholds, for a camera that stands still: a moving one always shows change.
 _MIN_CHANGED = 0.002  # share of the picture that must differ; a quarter is enough in one place
 _LEVEL = 20.0  # grey levels (of 255) by which a smoothed pixel must differ: above video noise
 _MIN_SHARPNESS = 0.2  # variance of the Laplacian, as a share of the source's
 _MOVED = 0.6  # share of the picture that differs from which on the camera has moved, and sees other edges
-_SMEARED = 0.6
-"""Share of its sharpness that a blurred picture keeps if it is blurred again: 0.7; a sharp one keeps 0.42."""
+_SMEARED = 0.6  # share of sharpness kept if blurred again: 0.7 by a blurred picture, 0.42 by a sharp one
 _MIN_BRIGHTNESS = 10.0  # mean grey level below which a picture is black
 _MAX_SATURATED = 0.6  # share of pixels at 250 or above from which a picture is washed out
 _MIN_CONTRAST = 3.0  # standard deviation of grey below which a picture is flat
@@ -48,7 +42,9 @@ class DifferenceCritic:
             reasoning = "The picture is well exposed; there is no source to compare."
             return Verdict(success=True, reasoning=reasoning, pictures_only=True)
         source, image = _alike(candidate.source.pixels, image)
-        mask, sharp = self.changed(source, image), _relative_sharpness(source, image)
+        of_source = edges(source)
+        sharp = edges(image) / of_source if of_source > 1.0 else 1.0  # else there is nothing to compare
+        mask = self.changed(source, image)
         changed = float(mask.mean())
         success = False
         if not self._is_change(mask):
@@ -61,14 +57,11 @@ class DifferenceCritic:
         return Verdict(success=success, reasoning=reasoning, pictures_only=True)
 
     def shows_change(self, source: Pixels, image: Pixels) -> bool:
-        """Return whether enough of the picture differs; both have one size."""
+        """Tell whether enough of the picture differs; both have one size."""
         return self._is_change(self.changed(source, image))
 
     def covers(self, first: Pixels, image: Pixels, last: Pixels) -> bool:
-        """Return whether `image` covers a region that differs between `first` and `last`, unlike both there.
-
-        So it is where something covers what has changed. All have one size.
-        """
+        """Tell whether `image` covers what differs between `first` and `last`; all have one size."""
         covered = self.changed(first, image) & self.changed(image, last)
         labels, sizes = _regions(self.changed(first, last))
         hidden = np.bincount(labels[covered], minlength=len(sizes))
@@ -101,13 +94,9 @@ class DifferenceCritic:
 
 
 class AcceptCritic:
-    """Accepts every picture unseen, as in the paper's base rows.
-
-    A step whose picture was drawn stays `unjudged`, since nobody compared it with the words.
-    """
+    """Accepts every picture unseen, as in the paper's base rows; a step with a drawn one stays `unjudged`."""
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
-        """Accept all candidates."""
         return [Verdict(success=True, reasoning="Nobody looked.", pictures_only=True)] * len(candidates)
 
 
@@ -150,12 +139,5 @@ def _alike(source: Pixels, image: Pixels) -> tuple[Pixels, Pixels]:
 
 
 def _is_smeared(image: Pixels) -> bool:
-    """Tell by the picture alone whether it is blurred: then it loses little where it is blurred once more."""
     again = np.asarray(cv2.GaussianBlur(image, (0, 0), 1.0), np.uint8)
     return edges(again) > _SMEARED * edges(image)
-
-
-def _relative_sharpness(source: Pixels, image: Pixels) -> float:
-    """Variance of the Laplacian as a share of the source's; 1 where the source has no edges to compare."""
-    of_source, of_image = edges(source), edges(image)
-    return of_image / of_source if of_source > 1.0 else 1.0

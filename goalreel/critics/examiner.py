@@ -1,7 +1,7 @@
 """The examination of a Critic: control questions, mixed into its work on a run's own pictures.
 
-A control costs a call. It is asked after the run's own questions, so it changes no answer to them. What was
-asked and answered is kept in a log that is only ever appended to: a run that goes on asks nothing twice.
+They are asked after the run's own questions, so they change no answer to them. What was asked and answered is
+kept in a log that is only ever appended to: a run that goes on asks nothing twice.
 """
 
 import json
@@ -50,18 +50,15 @@ type Interval = tuple[float, float]
 
 LIMIT = 0.1
 """The most that may be untrue of what a Critic accepted, by the upper end of the interval, for its yes to be
-called verified. Policies trained on demonstrations bear about one wrong in ten; a stricter limit could not be
-shown with the control questions of a hundred steps."""
-ENOUGH = 20
-"""Control questions whose answer is no, at least."""
-KINDS_ENOUGH = 3
-"""Kinds of them, at least: one easy kind examines nothing."""
+called verified. Policies bear about one wrong demonstration in ten, and a hundred steps' questions show no
+stricter limit."""
+ENOUGH, KINDS_ENOUGH = 20, 3
+"""Control questions whose answer is no, and kinds of them, at least: one easy kind examines nothing."""
 HARDER = 1.5
-"""Factor of the yes-rate on what is false: an editor's own errors are harder to see than controls.
+"""Factor of the yes-rate on what is false, by judgement: an editor's own errors are harder to see.
 
-Chosen by judgement, and alone too small: of 374 pictures of the tabletop's validation split nano's Critic
-accepted 15 of its editor's 30 wrong ones, and 2 of 27 controls. The interval holds the truth there since it
-takes all rejected pictures for wrong, of which 12 of 27 were right."""
+Alone it is too small: nano's Critic accepted 15 of its editor's 30 wrong pictures and 2 of 27 controls. The
+interval holds the truth there, as it takes all rejected pictures for wrong, of which 12 of 27 were right."""
 _DRAWS = 4_000
 BLIND_AT = 3
 """Answers after which one that is always yes is blind."""
@@ -75,10 +72,8 @@ _SHARES: dict[ControlKind, float] = dict.fromkeys(KINDS[:-1], 1.0) | {
     "damaged": 2.0,
 }
 """Shares of the kinds among the questions whose answer is no: editors err in pictures more than in words."""
-_TASKS = 16
-"""Tasks whose accepted pictures are remembered: those that were asked about last."""
-_WAITING = 64
-"""Judged candidates that wait to become a question; the newest do first, whose tasks are under way."""
+_TASKS, _WAITING = 16, 64
+"""Tasks whose accepted pictures are remembered, and judged candidates that wait to become a question."""
 
 
 class Answers(Frozen):
@@ -94,6 +89,11 @@ class Answers(Frozen):
         """Number of questions."""
         return self.yes + self.no + self.none
 
+    @property
+    def answered(self) -> int:
+        """Number of questions with a yes or a no."""
+        return self.yes + self.no
+
 
 class Examination(Frozen):
     """A Critic's answers to control questions, beside its verdicts on the run's own pictures."""
@@ -102,11 +102,11 @@ class Examination(Frozen):
     """Its name, as `Claim.checked` has it."""
     kinds: Mapping[ControlKind, Answers] = {}
     judged: int = 0
-    """Pictures of the run that it gave a verdict on, compared with the words."""
+    """Pictures of the run that it compared with the words."""
     accepted: int = 0
     """Those of them that it accepted."""
     unseen: bool = False
-    """True if its server showed that it was not given the pictures (`Verdict.unseen`)."""
+    """Its server showed that it was not given the pictures (`Verdict.unseen`)."""
 
     @property
     def shown(self) -> str:
@@ -117,9 +117,8 @@ class Examination(Frozen):
     def on_false(self) -> Answers:
         """Answers to questions whose true answer is no."""
         each = [answers for kind, answers in self.kinds.items() if kind != "true"]
-        return Answers(
-            yes=sum(a.yes for a in each), no=sum(a.no for a in each), none=sum(a.none for a in each)
-        )
+        total = {name: sum(getattr(answers, name) for answers in each) for name in Answers.model_fields}
+        return Answers(**total)
 
     @cached_property
     def on_true(self) -> Answers:
@@ -134,12 +133,12 @@ class Examination(Frozen):
     @cached_property
     def yes_on_false(self) -> Interval:
         """95 % interval of the yes-rate on what is false."""
-        return binomial_interval(self.on_false.yes, self.on_false.yes + self.on_false.no)
+        return binomial_interval(self.on_false.yes, self.on_false.answered)
 
     @cached_property
     def no_on_true(self) -> Interval:
         """95 % interval of the no-rate on what is true."""
-        return binomial_interval(self.on_true.no, self.on_true.yes + self.on_true.no)
+        return binomial_interval(self.on_true.no, self.on_true.answered)
 
     @cached_property
     def untrue(self) -> Interval:
@@ -151,7 +150,7 @@ class Examination(Frozen):
         nothing is known from below, so all of the 5 % are left out above.
         """
         false, true, rejected = self.on_false, self.on_true, self.judged - self.accepted
-        if not self.accepted or not false.yes + false.no:
+        if not self.accepted or not false.answered:
             return 0.0, 1.0
         rng = np.random.default_rng(0)
         f = np.minimum(HARDER * _draws(rng, false.yes + 1, false.no), 1 - 1e-6)
@@ -188,16 +187,16 @@ class Examination(Frozen):
     @property
     def too_few(self) -> str:
         """Say what is missing from an examination; empty where enough was asked."""
-        answered = {kind: a.yes + a.no for kind, a in self.kinds.items() if kind != "true" and a.yes + a.no}
-        if (number := sum(answered.values())) < ENOUGH:
+        number = self.on_false.answered
+        if number < ENOUGH:
             return f"it answered {number} of at least {ENOUGH} control questions"
-        if len(answered) < KINDS_ENOUGH:
+        if sum(kind != "true" and a.answered > 0 for kind, a in self.kinds.items()) < KINDS_ENOUGH:
             return f"its {number} control questions are of fewer than {KINDS_ENOUGH} kinds"
         return ""
 
     @property
     def passed(self) -> bool:
-        """True if what the Critic accepted may be called verified."""
+        """What the Critic accepted may be called verified."""
         return not self.open
 
     @property
@@ -206,17 +205,15 @@ class Examination(Frozen):
         false, true, low, high = self.on_false, self.on_true, *self.untrue
         if self.too_few and not self.blind:
             return f"{self.shown} was not examined: {self.too_few}."
-        rate = f"It said yes to {false.yes} of {false.yes + false.no} false"
-        if said := true.yes + true.no:
-            rate += f" and no to {true.no} of {said} true"
+        rate = f"It said yes to {false.yes} of {false.answered} false"
+        if true.answered:
+            rate += f" and no to {true.no} of {true.answered} true"
         rate += " control questions"
         if unread := false.none + true.none:
             rate += f" ({unread} without an answer)"
         result = f"did not pass its examination: {self.open}" if self.open else "passed its examination"
-        return (
-            f"{self.shown} {result}. {rate}; of {self.accepted} accepted pictures, {100 * low:.0f} to "
-            f"{100 * high:.0f} % are untrue."
-        )
+        untrue = f"of {self.accepted} accepted pictures, {100 * low:.0f} to {100 * high:.0f} % are untrue"
+        return f"{self.shown} {result}. {rate}; {untrue}."
 
     def summary(self) -> dict[str, Any]:
         """Everything as JSON values, with what is derived."""
@@ -227,10 +224,7 @@ class Examination(Frozen):
 
 
 def verifies(looks: Claim | None, examination: Examination | None) -> bool:
-    """Return whether the checker of an accepted goal image makes it verified.
-
-    That is a person who looked, or the Critic whose `examination` has passed.
-    """
+    """Tell whether a person checked an accepted goal image, or the Critic that passed `examination`."""
     checked = looks.checked if looks else None
     passed = examination is not None and examination.passed and examination.critic == checked
     return passed or checked == PERSON
@@ -302,9 +296,9 @@ class _TaskMemory:
 class Examiner:
     """Asks a Critic control questions, and counts its answers.
 
-    It is middleware (`goalreel.middleware`): `Examiner(...)(ask)`. Without one seam, `note` what is asked
-    and answered, ask what is `due`, and `record` the answers. Critics that look at pictures alone
-    (`Verdict.pictures_only`) are asked nothing. It may be used from several threads.
+    It is middleware (`goalreel.middleware`): `Examiner(...)(ask)`. Elsewhere, `note` what is asked and
+    answered, and `ask_due`. Critics that look at pictures alone (`Verdict.pictures_only`) are asked nothing.
+    It may be used from several threads.
     """
 
     def __init__(
@@ -316,19 +310,17 @@ class Examiner:
         known_true: "KnownTrue" = lambda candidate, plan: (),
         control_count: Callable[[int], int] = quota,
     ) -> None:
-        """Examine the critic of this name (as `Claim.checked` has it).
-
+        """
         Args:
-            critic: the name.
+            critic: its name, as `Claim.checked` has it.
             folder: keeps the logs; None keeps nothing.
             writer: name of this process's log; each of several processes has its own.
             known_true: gives candidates that show what they say. Of those it asks at most one for each ten
                 other questions, and `BLIND_AT` before that.
             control_count: verdicts -> control questions whose answer is no, both counted from the start.
         """
-        self.critic = critic
+        self.critic, self._control_count, self._known_true = critic, control_count, known_true
         self._path = None if folder is None else folder / f"{writer}.jsonl"
-        self._control_count, self._known_true = control_count, known_true
         self._answers: dict[str, tuple[str, str]] = {} if folder is None else _read(folder).get(critic, {})
         """Key of a question -> kind (`judged` for the run's own) and answer."""
         kinds = Counter(kind for kind, _ in self._answers.values())
@@ -379,11 +371,11 @@ class Examiner:
         """Ask the control questions that are due, and keep the answers; what goes wrong costs nothing."""
         if not (controls := self.due()):
             return
-        answers: Sequence[Answer] = ()
         try:
             answers = ask("judge", [control.candidate for control in controls])
         except Exception as e:  # noqa: BLE001  (a control is no part of the run)
             log.info("control questions were not answered: %s: %s", type(e).__name__, e)
+            answers = ()
         self.record(controls, answers)
 
     def due(self) -> list["Control"]:
@@ -399,10 +391,7 @@ class Examiner:
         return [*controls, *iter(self._next_true, None)]
 
     def record(self, controls: Sequence["Control"], answers: Sequence[Answer]) -> None:
-        """Keep the answers to control questions; an unreadable one is neither yes nor no.
-
-        So are all where there is not one to each question: nobody knows which is whose.
-        """
+        """Keep the answers to control questions; all are unreadable where there is not one to each."""
         words = [("yes" if a.success else "no") if isinstance(a, Verdict) else "none" for a in answers]
         if len(words) != len(controls):
             words = ["none"] * len(controls)
@@ -467,12 +456,10 @@ class Examiner:
         self._answers |= answers
         if self._path is not None:
             self._path.parent.mkdir(parents=True, exist_ok=True)
-            lines = (
-                {"critic": self.critic, "of": k, "kind": kind, "answer": a}
-                for k, (kind, a) in answers.items()
-            )
             with self._path.open("a", encoding="utf-8") as file:
-                file.write("".join("\n" + json.dumps(line) for line in lines))  # a kill may have cut the last
+                for key, (kind, answer) in answers.items():  # a new line first: a kill may have cut the last
+                    line = {"critic": self.critic, "of": key, "kind": kind, "answer": answer}
+                    file.write("\n" + json.dumps(line))
 
 
 def examine(critic: Critic, name: str, candidates: Sequence[Candidate]) -> Examination:
@@ -524,11 +511,10 @@ def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
             for line in lines:
                 try:
                     entry = json.loads(line)
-                    critic, key, kind, answer = (
-                        str(entry[name]) for name in ("critic", "of", "kind", "answer")
-                    )
+                    fields = [str(entry[name]) for name in ("critic", "of", "kind", "answer")]
                 except (ValueError, KeyError, TypeError, RecursionError):
                     continue
+                critic, key, kind, answer = fields
                 if kind in ("judged", *KINDS) and answer in ("yes", "no", "none", "unseen"):
                     found[critic] = found.pop(critic, {})  # the last one that was asked is the last
                     found[critic][key] = kind, answer

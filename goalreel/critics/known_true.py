@@ -31,8 +31,7 @@ def accepted_by_people(board: Storyboard) -> Iterator[Candidate]:
 def observed(recordings: Recordings, camera: str) -> KnownTrue:
     """Offer the real frames of the step that a candidate is about, at its start and at its end.
 
-    The plan must have been read off the recording, without a doubt about the step. A candidate that shows a
-    real frame itself is no control question.
+    The plan must have been read off the recording, without a doubt about the step.
     """
     from goalreel.editors.hindsight import HindsightEditor
 
@@ -46,18 +45,11 @@ def observed(recordings: Recordings, camera: str) -> KnownTrue:
         if step.doubts or step.outcome != "done":
             return
         prompt = candidate.first_prompt or candidate.prompt
-        edit = Edit(
-            task_id=candidate.task_id,
-            step=candidate.step,
-            attempt=0,
-            image=None,
-            prompt=prompt,
-            seed=0,
-            segment=segment,
-        )
+        task, number = candidate.task_id, candidate.step
+        edit = Edit(task_id=task, step=number, attempt=0, image=None, prompt=prompt, seed=0, segment=segment)
         (goal,) = frames.edit([edit])
         if isinstance(goal, Image):
-            (start,) = open_recording(candidate.task_id).frames(camera, [segment.start])
+            (start,) = open_recording(task).frames(camera, [segment.start])
             size = candidate.image.size
             pictures = {"source": start.resized(size), "image": goal.resized(size)}
             yield candidate.model_copy(update={**pictures, "prompt": prompt, "first_prompt": None})

@@ -1,7 +1,6 @@
 """The Critic of the `hindsight` preset: it checks frames of a recording by pixels and by the arm's motion.
 
-A few rules of physics, without a model, recognise a frame that cannot show what the step claims. They cannot
-tell whether it shows the right thing: a block beside its target is accepted.
+It recognises a frame that cannot show what the step claims. A block beside its target is accepted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,12 +24,8 @@ FAST = 80
 """Percentile of the arm's speed above which it moves at full speed."""
 SHORT_S = 2.0
 """Seconds that are too short for an arm to go somewhere and come back."""
-BLURRED = 0.5
-"""Share of the recording's usual sharpness below which a picture of a fast object is blurred."""
-SAMPLES = 9
-"""Frames, evenly spread, that give the usual sharpness."""
-CACHE_SIZE = 32
-"""Recordings whose motion is cached."""
+BLURRED, SAMPLES = 0.5, 9
+"""A picture of a fast object is blurred below this share of the usual sharpness, that of so many frames."""
 
 
 class MotionCritic:
@@ -40,10 +35,8 @@ class MotionCritic:
     - The hand is still where it let go and covers what changed, by a later frame in which it is away.
     - The arm is back at a place of the step's first half, and nothing else differs: the step changed nothing.
 
-    A hand in the picture is no fault by itself. What no other frame tells is accepted.
-
-    Only DifferenceCritic judges a picture that is no frame of a recording with motion, or where it is not
-    known which end of a gripper is closed.
+    What no other frame tells is accepted, and any picture that is no frame of a recording with motion, or
+    where it is not known which end of a gripper is closed.
     """
 
     def __init__(self, recordings: Recordings, layout: Layout | None = None) -> None:
@@ -51,7 +44,7 @@ class MotionCritic:
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
         self._layout = layout
         self._pixels = DifferenceCritic()
-        self._motion = lru_cache(CACHE_SIZE)(self._read_motion)
+        self._motion = lru_cache(32)(self._read_motion)
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict]:
         """Answer i judges candidate i."""
@@ -67,9 +60,7 @@ class MotionCritic:
             reason = self._fault(recording, goal[0], source[1], goal[1])
         except (KeyError, DatasetError):
             return verdict
-        if reason is None:
-            return verdict
-        return verdict.model_copy(update={"success": False, "reasoning": reason})
+        return verdict.model_copy(update={"success": False, "reasoning": reason} if reason else {})
 
     def _fault(self, recording: Recording, camera: str, start: int, goal: int) -> str | None:
         motion = self._motion(recording.id)

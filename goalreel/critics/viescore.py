@@ -2,8 +2,7 @@
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import ConfigDict
 
@@ -42,8 +41,7 @@ class VieScore:
     """Scores pictures with any chat model, with two questions on each: on the prompt, then on the look."""
 
     def __init__(self, chat: Chat, *, replies: int = 3) -> None:
-        self._chat = chat
-        self._replies = replies
+        self._chat, self._replies = chat, replies
 
     def score(self, candidates: Sequence[Candidate]) -> list[PictureScores | None]:
         """Score each candidate's picture by the plan's prompt; None where `replies` replies gave no score.
@@ -57,10 +55,13 @@ class VieScore:
             marks = self._ask([_semantics(candidates[i], kind) for i in indices], kind)
             for i, mark in zip(indices, marks, strict=True):
                 semantics[i] = mark
-        indices = [i for i, mark in enumerate(semantics) if mark is not None]
-        marks = self._ask([_question("quality", {}, [candidates[i].image], _Look) for i in indices], _Look)
-        quality = dict(zip(indices, marks, strict=True))
-        return [_scores(mark, quality.get(i)) for i, mark in enumerate(semantics)]
+        scores: list[PictureScores | None] = [None] * len(candidates)
+        looked = [(i, mark) for i, mark in enumerate(semantics) if mark is not None]
+        questions = [_question("quality", {}, [candidates[i].image], _Look) for i, _ in looked]
+        for (i, mark), quality in zip(looked, self._ask(questions, _Look), strict=True):
+            if quality is not None:
+                scores[i] = PictureScores(mark.lowest, quality.lowest, mark.reason, quality.reason)
+        return scores
 
     def _ask(self, questions: Sequence[Question["_Mark"]], kind: type[_Marks]) -> list["_Mark | None"]:
         schema = kind.model_json_schema(mode="serialization")
@@ -68,24 +69,15 @@ class VieScore:
         return [None if isinstance(answer, Failure) else answer for answer in answers]
 
 
-@dataclass(frozen=True)
-class _Mark:
+class _Mark(NamedTuple):
     lowest: float
     reason: str
 
 
-def _scores(semantics: _Mark | None, quality: _Mark | None) -> PictureScores | None:
-    if semantics is None or quality is None:
-        return None
-    return PictureScores(semantics.lowest, quality.lowest, semantics.reason, quality.reason)
-
-
 def _semantics(candidate: Candidate, kind: type[_Marks]) -> Question[_Mark]:
     images = [i for i in (candidate.source, candidate.image) if i is not None]
-    values = {
-        "has_source": candidate.source is not None,
-        "prompt": plain(candidate.first_prompt or candidate.prompt),
-    }
+    prompt = plain(candidate.first_prompt or candidate.prompt)
+    values = {"has_source": candidate.source is not None, "prompt": prompt}
     return _question("semantics", values, images, kind)
 
 

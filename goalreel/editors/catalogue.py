@@ -24,8 +24,6 @@ REFERENCE_PIPELINES = frozenset(
 Positive = Annotated[int, Field(gt=0)]
 type EditorKind = Literal["text-to-image", "edit"]
 BOTH: tuple[EditorKind, ...] = ("text-to-image", "edit")
-ALL_WORKS = frozenset((*BOTH, "references"))
-
 
 LORA_FILE = "pytorch_lora_weights.safetensors"
 """The name that diffusers gives to the file of a LoRA."""
@@ -85,10 +83,8 @@ def find(name: str) -> Entry:
     name, _, folder = name.partition("@")
     entry = catalogue().get(name)
     if entry is None:
-        entries = ", ".join(catalogue())
-        raise InputError(
-            f"no editor called {name!r}: use diffusers:DIR, openai:MODEL@URL, server:URL or one of {entries}"
-        )
+        others = f"diffusers:DIR, openai:MODEL@URL, server:URL or one of {', '.join(catalogue())}"
+        raise InputError(f"no editor called {name!r}: use {others}")
     return entry.model_copy(update={"repository": folder}) if folder else entry
 
 
@@ -105,11 +101,10 @@ def works_of(model: str, *, by_name: bool) -> frozenset[str]:
         index = {} if by_name else json.loads(read_file(Path(model).expanduser() / "model_index.json"))
         name = str(entry.pipeline if by_name and entry else index["_class_name"])
     except (OSError, ValueError, KeyError, TypeError):
-        return ALL_WORKS  # whoever loads it says what is wrong
+        return frozenset((*BOTH, "references"))  # whoever loads it says what is wrong
     entry = entry or like(name)
-    return frozenset(entry.kinds if entry else BOTH) | (
-        {"references"} if name in REFERENCE_PIPELINES else set()
-    )
+    references = ["references"] if name in REFERENCE_PIPELINES else []
+    return frozenset((*(entry.kinds if entry else BOTH), *references))
 
 
 def stored(folder: Path) -> Entry | None:
@@ -131,7 +126,4 @@ def stored(folder: Path) -> Entry | None:
 
 def like(pipeline: str) -> Entry | None:
     """The first entry of that pipeline class without a LoRA; None without one."""
-    for entry in catalogue().values():
-        if entry.pipeline == pipeline and entry.lora is None:
-            return entry
-    return None
+    return next((e for e in catalogue().values() if e.pipeline == pipeline and e.lora is None), None)

@@ -1,13 +1,10 @@
-"""Any diffusers pipeline with a prompt, and perhaps an image, as an Editor: batched, and safe from bad items.
-
-torch and diffusers are imported when a model is loaded.
-"""
+"""Any diffusers pipeline with a prompt, and perhaps an image, as an Editor: batched, safe from bad items."""
 
 import inspect
 import logging
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import Any, Self
 
 import numpy as np
 import PIL.Image
@@ -19,9 +16,6 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
-if TYPE_CHECKING:
-    from torch import nn
-
 log = logging.getLogger(__name__)
 
 
@@ -30,9 +24,7 @@ class DiffusersEditor:
 
     def __init__(self, pipeline: Any, entry: Entry, *, batch_size: int = 8) -> None:
         """`batch_size`: the most edits in one call of the pipeline; halved for good when memory runs out."""
-        self.entry = entry
-        self.pipeline = pipeline
-        self._batch_size = batch_size
+        self.entry, self.pipeline, self._batch_size = entry, pipeline, batch_size
         self._parameters = inspect.signature(type(pipeline).__call__).parameters
         self._class_names = {base.__name__ for base in type(pipeline).__mro__}
 
@@ -62,10 +54,7 @@ class DiffusersEditor:
     def from_catalogue(cls, name: str, **options: Any) -> Self:
         """Load an editor by its name in the catalogue; `NAME@FOLDER` loads it from a local folder.
 
-        `options` are those of `load`.
-
-        Raises:
-            InputError: no such name, or it cannot be loaded.
+        `options` are those of `load`, which it raises as.
         """
         entry = find(name)
         return cls.load(entry.repository, entry=entry, **options)
@@ -107,8 +96,7 @@ class DiffusersEditor:
 
     def _render(self, edits: Sequence[Edit], place: Placement | None) -> list[Image | Failure]:
         pictures: list[Image | Failure] = []
-        while len(pictures) < len(edits):
-            # Read each time: running out of memory makes it smaller.
+        while len(pictures) < len(edits):  # `_attempt` may make the batches smaller
             room = self._batch_size if self._batches(edits[0]) else 1
             pictures += self._attempt(edits[len(pictures) : len(pictures) + room], place)
         return pictures
@@ -129,7 +117,8 @@ class DiffusersEditor:
 
         half, refused = len(edits) // 2, False
         try:
-            with threads_for(self._modules()):
+            modules = [part for part in vars(self.pipeline).values() if isinstance(part, torch.nn.Module)]
+            with threads_for(modules):
                 drawn = [_checked(pixels) for pixels in self._call(edits, place)]
             return [d if place is None or isinstance(d, Failure) else place.cut(d) for d in drawn]
         except torch.OutOfMemoryError:
@@ -145,11 +134,6 @@ class DiffusersEditor:
             return [_failure(reason, refused)]
         log.warning("a batch of %d edits failed, so it is tried in smaller parts: %s", len(edits), reason)
         return self._attempt(edits[:half], place) + self._attempt(edits[half:], place)
-
-    def _modules(self) -> "list[nn.Module]":
-        from torch import nn
-
-        return [part for part in vars(self.pipeline).values() if isinstance(part, nn.Module)]
 
     def _call(self, edits: Sequence[Edit], place: Placement | None) -> NDArray[np.floating]:
         """Canvases (n, height, width, 3), 0 to 1, of edits that have one placement."""
@@ -180,9 +164,8 @@ class DiffusersEditor:
         if entry.steps is not None:
             arguments["num_inference_steps"] = entry.steps
         if size is not None:
-            width, height = size
-            fitting = {"width": width, "height": height, "max_area": width * height}
-            arguments.update({k: v for k, v in fitting.items() if k in self._parameters})
+            fitting = {"width": size[0], "height": size[1], "max_area": size[0] * size[1]}
+            arguments |= {k: v for k, v in fitting.items() if k in self._parameters}
         return arguments
 
 

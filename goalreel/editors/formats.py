@@ -40,7 +40,7 @@ class ImageFormat:
     optional: tuple[str, ...] = ()
     """The fields of a request that a server may refuse."""
     references: bool = False
-    """True if a request takes more pictures beside the one to edit."""
+    """A request takes more pictures beside the one to edit."""
 
     def probe(self, endpoint: Endpoint) -> str:
         """Ask the server whether it is there, takes the key and has the model."""
@@ -84,16 +84,12 @@ class ImageFormat:
 
 @dataclass(frozen=True)
 class OpenAIImages(ImageFormat):
-    """An OpenAI-compatible API: `/images/edits` (multipart) and, without a picture, `/images/generations`.
-
-    A server draws certain sizes: a picture goes out on a canvas, and is cut from the answer. goalreel's own
-    takes any size, and a seed, which OpenAI's API lacks.
-    """
+    """An OpenAI-compatible API: `/images/edits` (multipart) and, without a picture, `/images/generations`."""
 
     model: str
     _: KW_ONLY
     is_own: bool = False
-    """The server is goalreel's."""
+    """The server is goalreel's: it takes any size, and a seed."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """More fields of each request, such as `{"quality": "low"}`."""
 
@@ -101,11 +97,9 @@ class OpenAIImages(ImageFormat):
     references = True
 
     def probe(self, endpoint: Endpoint) -> str:
-        """Read the server's list of models."""
         return probe_openai(endpoint, self.model, "/images/edits")
 
     def request(self, edit: Edit, refused: Collection[str]) -> ImageRequest:
-        """Build the request."""
         fields = {"model": self.model, "prompt": edit.prompt, "n": "1"}
         # OpenAI's own models answer with b64_json anyway, and refuse to be told so.
         if "gpt-image" not in self.model:
@@ -124,7 +118,6 @@ class OpenAIImages(ImageFormat):
         return "/images/edits", {"data": {**fields, **texts}, "files": files}
 
     def canvas(self, edit: Edit, refused: Collection[str]) -> Size | None:
-        """Return the size to ask for."""
         if self.is_own:
             return None
         if edit.image is None or "size" in refused:
@@ -147,22 +140,18 @@ class OpenAIImages(ImageFormat):
 class InterleaveThinkerImages(ImageFormat):
     """InterleaveThinker's edit server (its `inference/server/apis/klein_api.py`, read 2026-11).
 
-    `POST /edit` takes JSON `{"image": base64 or null, "prompt", "seed"}` and answers
-    `{"success", "edited_image": base64, "error", ...}`, refusals as `{"detail"}`; it always draws
-    1024 x 1024.
+    `POST /edit` takes JSON `{"image": base64 or null, "prompt", "seed"}`, draws 1024 x 1024 and answers
+    `{"success", "edited_image": base64, "error", ...}`, refusals as `{"detail"}`.
     """
 
     def request(self, edit: Edit, refused: Collection[str]) -> ImageRequest:
-        """Build the request."""
         image = None if edit.image is None else _base64(on_canvas(edit.image, SIZES[0]))
         return "/edit", {"json": {"image": image, "prompt": edit.prompt, "seed": edit.seed}}
 
     def canvas(self, edit: Edit, refused: Collection[str]) -> Size | None:
-        """Return the square that the server draws."""
         return None if edit.image is None else SIZES[0]
 
     def picture(self, body: bytes) -> Image:
-        """Read a reply's `edited_image`."""
         reply = _read_object(body)
         if reply.get("success", True) is not True or reply.get("error"):
             raise ValueError(str(reply.get("error") or "it does not say that it succeeded"))
@@ -171,26 +160,20 @@ class InterleaveThinkerImages(ImageFormat):
 
 @dataclass(frozen=True)
 class GeminiImages(ImageFormat):
-    """Gemini's `POST /models/MODEL:generateContent` (read 2026-11): pictures, the one to edit last, a prompt.
-
-    A picture goes out on a canvas of the aspect ratio that is asked for.
-    """
+    """Gemini's `POST /models/MODEL:generateContent` (read 2026-11): the picture to edit comes last."""
 
     model: str
     _: KW_ONLY
     extra: Mapping[str, Any] = field(default_factory=dict)
-    """More fields of each request, such as `{"safetySettings": [...]}`. Those of `generationConfig` are added
-    to it."""
+    """More fields of each request, such as `{"safetySettings": [...]}`, and of its `generationConfig`."""
 
     optional = ("seed", "imageconfig", "aspect ratio")
     references = True
 
     def probe(self, endpoint: Endpoint) -> str:
-        """Read about the model."""
         return probe_gemini(endpoint, self.model)
 
     def request(self, edit: Edit, refused: Collection[str]) -> ImageRequest:
-        """Build the request."""
         pictures, config = list(edit.references), dict[str, Any](responseModalities=["TEXT", "IMAGE"])
         if edit.image is not None:
             aspect = nearest_aspect(edit.image.size, ASPECTS)
@@ -208,7 +191,6 @@ class GeminiImages(ImageFormat):
         return f"/models/{self.model.removeprefix('models/')}:generateContent", {"json": body}
 
     def canvas(self, edit: Edit, refused: Collection[str]) -> Size | None:
-        """Return the aspect ratio to ask for; from text the model chooses."""
         return nearest_aspect(edit.image.size, ASPECTS) if edit.image else None
 
     def picture(self, body: bytes) -> Image:

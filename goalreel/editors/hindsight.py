@@ -14,8 +14,6 @@ from goalreel.types import Edit, Failure, Recordings, Segment
 
 CANDIDATES = 6
 """Frames of a segment to choose from, evenly spread."""
-CACHED_SEGMENTS = 32
-"""Segments whose candidates stay in memory for retries."""
 THREADS = 2
 """Edits answered at once: decoding and measuring a picture leave Python's lock to others."""
 
@@ -24,7 +22,7 @@ class HindsightEditor:
     """Answers an edit of a recorded segment with a real frame of its end: attempt k gets the k-th best.
 
     A good frame is sharp (variance of the Laplacian), without moving objects (close to the window's median
-    picture) and, among equals, late. There is no model and no chance; each frame is decoded once a segment.
+    picture) and, among equals, late.
     """
 
     def __init__(self, recordings: Recordings, camera: str, window: float = 0.5) -> None:
@@ -35,38 +33,34 @@ class HindsightEditor:
             window: seconds before the segment's end to choose from, at least 3 frames; see `Segment.goal`.
         """
         self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
-        self._camera = camera
-        self._window = window
-        self._rank = lru_cache(CACHED_SEGMENTS)(self._read_ranked)
+        self._camera, self._window = camera, window
+        self._rank = lru_cache(32)(self._read_ranked)  # for retries
 
     def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i is a frame of recording `edits[i].task_id`, named `CAMERA#INDEX`, or a Failure."""
         return map_threaded(self._edit, edits, THREADS)
 
     def _edit(self, edit: Edit) -> Image | Failure:
-        if edit.segment is None:
-            return _failure(
-                f"{edit.task_id} step {edit.step} has no segment: hindsight needs a plan read off a recording"
-            )
+        step = f"{edit.task_id} step {edit.step}"
         try:
+            if edit.segment is None:
+                raise DatasetError(f"{step} has no segment: hindsight needs a plan read off a recording")
             ranked = self._rank(edit.task_id, edit.segment)
+            if edit.attempt >= len(ranked):
+                raise DatasetError(f"{step}: all {len(ranked)} frames have been tried")
+            return ranked[edit.attempt]
         except KeyError:
-            return _failure(f"no recording {edit.task_id!r}")
+            return Failure(stage="edit", message=f"no recording {edit.task_id!r}")
         except (DatasetError, IndexError) as e:
-            return _failure(str(e))
-        if edit.attempt >= len(ranked):
-            return _failure(f"{edit.task_id} step {edit.step}: all {len(ranked)} frames have been tried")
-        return ranked[edit.attempt]
+            return Failure(stage="edit", message=str(e))
 
     def _read_ranked(self, task_id: str, segment: Segment) -> list[Image]:
+        """Rank frames that are evenly spread over `segment.goal`, or over the segment's end."""
         recording = self._open(task_id)
-        return rank(recording.frames(self._camera, self._goal_frames(segment, recording.fps)))
-
-    def _goal_frames(self, segment: Segment, fps: float) -> list[int]:
-        """List frames of the recording in order, evenly spread over `segment.goal`, or over its last ones."""
-        last = segment.end - max(3, round(self._window * fps))
+        last = segment.end - max(3, round(self._window * recording.fps))
         first, end = segment.goal or (max(segment.start, last), segment.end)
-        return sorted({round(i) for i in np.linspace(end - 1, first, min(CANDIDATES, end - first))})
+        spread = np.linspace(end - 1, first, min(CANDIDATES, end - first))
+        return rank(recording.frames(self._camera, sorted({round(i) for i in spread})))
 
 
 def rank(images: Sequence[Image]) -> list[Image]:
@@ -77,15 +71,11 @@ def rank(images: Sequence[Image]) -> list[Image]:
     """
     small = np.stack([_grey(image) for image in images])
     distance = np.abs(small - np.median(small, axis=0)).mean(axis=(1, 2)) / 25.5
-    sharp = np.array([sharpness(image) for image in images])
+    greys = (cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY) for image in images)
+    sharp = np.array([cv2.Laplacian(grey, cv2.CV_64F).var() for grey in greys])
     late = np.linspace(0, 0.1, len(images)) if len(images) > 1 else np.zeros(1)
     score = sharp / max(float(sharp.max()), 1e-9) - np.minimum(distance, 1) + late
     return [images[i] for i in sorted(range(len(images)), key=lambda i: (-score[i], -i))]
-
-
-def sharpness(image: Image) -> float:
-    """Variance of the Laplacian of the grey picture; falls with blur, 0 for a flat picture."""
-    return float(cv2.Laplacian(cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY), cv2.CV_64F).var())
 
 
 def _grey(image: Image) -> NDArray[np.float32]:
@@ -94,7 +84,3 @@ def _grey(image: Image) -> NDArray[np.float32]:
     size = (min(32, width), max(1, round(height * min(32, width) / width)))
     grey = cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY)
     return cv2.resize(grey, size, interpolation=cv2.INTER_AREA).astype(np.float32)
-
-
-def _failure(message: str) -> Failure:
-    return Failure(stage="edit", message=message)

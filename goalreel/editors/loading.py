@@ -62,16 +62,11 @@ class Flux2KleinPairs(Flux2KleinPipeline):
 PAIRED: dict[str, type[DiffusionPipeline]] = {"Flux2KleinPipeline": Flux2KleinPairs}
 """Stock class -> the class that it is loaded as."""
 
-
 type Offload = Literal["model"]
 
 
 def model_index(source: str) -> dict[str, Any]:
-    """Read `model_index.json` of a folder, or of a repository (fetched unless it is cached).
-
-    Raises:
-        InputError: there is none.
-    """
+    """Read `model_index.json` of a folder, or of a repository; InputError where there is none."""
     folder = Path(source)
     if folder.is_dir():
         check_folder(folder)
@@ -80,16 +75,14 @@ def model_index(source: str) -> dict[str, Any]:
         except (OSError, ValueError, TypeError) as e:
             raise InputError(f"{source} is not a diffusers pipeline: no readable model_index.json") from e
     if source.count("/") != 1 or source.startswith((".", "/", "~")):
-        raise InputError(
-            f"no folder {source!r}: give a folder made by save_pretrained or a repository OWNER/NAME"
-        )
+        mend = "give a folder made by save_pretrained or a repository OWNER/NAME"
+        raise InputError(f"no folder {source!r}: {mend}")
     try:
         # A pair only with return_unused_kwargs.
         return DiffusionPipeline.load_config(source)  # pyrefly: ignore[bad-return]
     except OSError as e:
-        raise InputError(
-            f"cannot fetch {source}: download it once with `hf download {source}`, or give a local folder"
-        ) from e
+        mend = f"download it once with `hf download {source}`, or give a local folder"
+        raise InputError(f"cannot fetch {source}: {mend}") from e
 
 
 def entry_of(folder: Path, index: dict[str, Any]) -> Entry:
@@ -109,9 +102,8 @@ def pipeline_class(source: str, index: dict[str, Any], entry: Entry) -> type[Dif
     """
     name = entry.pipeline or index.get("_class_name")
     parts = [v[0] for k, v in index.items() if not k.startswith("_") and isinstance(v, list)]
-    foreign = {library for library in parts if library not in (None, "diffusers", "transformers")}
     # A safety checker's module is one of diffusers' own pipelines, named without its package.
-    foreign -= set(dir(diffusers.pipelines))
+    foreign = set(parts) - {None, "diffusers", "transformers", *dir(diffusers.pipelines)}
     if not isinstance(name, str) or foreign:
         raise InputError(f"{source} brings its own code, which goalreel does not run")
     stock = getattr(diffusers, name, None)
@@ -134,8 +126,7 @@ def load_pipeline(
     """Load a pipeline and put it on its device, ready to be called.
 
     `device`: by default the GPU if there is one. `dtype`: a torch name, by default bfloat16 on a GPU and
-    float32 on the CPU. `offload`: "model". `quantize`: "fp8" or "nf4". `lora`: a folder with LoRA weights
-    of diffusers.
+    float32 on the CPU. `lora`: a folder with LoRA weights of diffusers.
 
     Raises:
         InputError: weights are missing or not safetensors, or an option cannot be had here.
@@ -164,21 +155,29 @@ def load_pipeline(
     except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
         raise InputError(f"cannot load {source} (safetensors only): {first_line(e)}") from e
     if entry.scheduler:
-        pipeline.scheduler = type(pipeline.scheduler).from_config(
-            pipeline.scheduler.config, **entry.scheduler
-        )
-    _mark_image_tokens(pipeline)
+        scheduler = pipeline.scheduler
+        pipeline.scheduler = type(scheduler).from_config(scheduler.config, **entry.scheduler)
+    # transformers 5 gives pictures two-dimensional positions only where it is told which tokens are pictures,
+    # and diffusers 0.42 does not tell it: the encoder would see a picture as a line of text.
+    encoder = getattr(pipeline, "text_encoder", None)
+    if isinstance(encoder, transformers.Qwen2_5_VLForConditionalGeneration):
+        encoder.register_forward_pre_hook(_mark_image_tokens, with_kwargs=True)
     pipeline.set_progress_bar_config(disable=True)
-    _place(pipeline, device, offload)
+    try:
+        if offload == "model":
+            pipeline.enable_model_cpu_offload(device=device)
+        else:
+            pipeline.to(device)
+    except torch.OutOfMemoryError as e:
+        mend = "use offload='model' or quantize='fp8'"
+        raise InputError(f"the model does not fit on {device}: {mend}") from e
+    except RuntimeError as e:
+        raise InputError(f"cannot use the device {device!r}: {first_line(e)}") from e
     return pipeline
 
 
 def quantization(index: dict[str, Any], kind: str, dtype: str) -> PipelineQuantizationConfig:
-    """Configure the quantisation of the denoiser's weights and the text encoders'.
-
-    Raises:
-        InputError: as `quantization_config`.
-    """
+    """Configure the quantisation of the denoiser's weights and the text encoders'; raises as each part's."""
     mapping: dict[str, Any] = {}
     for part, value in index.items():
         if part in ("transformer", "unet"):
@@ -196,32 +195,7 @@ def _own_lora(folder: str | None) -> LoraWeights | None:
     return LoraWeights(repository=folder, weight=LORA_FILE)
 
 
-def _place(pipeline: Any, device: str, offload: Offload | None) -> None:
-    if offload == "model":
-        pipeline.enable_model_cpu_offload(device=device)
-    else:
-        try:
-            pipeline.to(device)
-        except torch.OutOfMemoryError as e:
-            raise InputError(
-                f"the model does not fit on {device}: use offload='model' or quantize='fp8'"
-            ) from e
-        except RuntimeError as e:
-            raise InputError(f"cannot use the device {device!r}: {first_line(e)}") from e
-
-
-def _mark_image_tokens(pipeline: Any) -> None:
-    """Tell a Qwen2.5-VL text encoder which tokens are pictures.
-
-    transformers 5 gives pictures their two-dimensional positions only if it is told, and the pipelines of
-    diffusers 0.42 do not tell it: the encoder would see a picture as a line of text.
-    """
-    encoder = getattr(pipeline, "text_encoder", None)
-    if isinstance(encoder, transformers.Qwen2_5_VLForConditionalGeneration):
-        encoder.register_forward_pre_hook(_token_types, with_kwargs=True)
-
-
-def _token_types(
+def _mark_image_tokens(
     encoder: transformers.Qwen2_5_VLForConditionalGeneration, args: tuple[Any, ...], options: dict[str, Any]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
     if options.get("pixel_values") is not None and "mm_token_type_ids" not in options:

@@ -6,30 +6,20 @@ from typing import Any
 
 import httpx2
 
-from goalreel.editors.formats import (
-    GeminiImages,
-    ImageFormat,
-    InterleaveThinkerImages,
-    OpenAIImages,
-    Refusal,
-)
+from goalreel.editors.formats import GeminiImages, ImageFormat, InterleaveThinkerImages, OpenAIImages, Refusal
 from goalreel.errors import InputError
 from goalreel.http.client import REFUSED, HttpClient, HttpError, Reply, refusal_words, refused_field, run
 from goalreel.http.endpoint import SERVER_KEYS, Endpoint, gemini_endpoint, openai_endpoint, split_model
 from goalreel.image import Image
 from goalreel.types import Edit, Failure
 
-CONCURRENCY = 8
-"""Edits in progress at once, over all calls."""
-RETRIES, TIMEOUT_S = 4, 300.0
-"""The time limit is that of one try, from sending to the last byte."""
-
 
 class RemoteEditor:
-    """Sends edits concurrently; each has its own tries, so that one bad edit costs only itself.
+    """Sends edits concurrently, over all calls at most `concurrency`; one bad edit costs only itself.
 
     An optional field that a server refuses (`ImageFormat.optional`) is not sent again. A late reply is not
-    asked for again: it may have cost money. The pictures follow no redirect to another server.
+    asked for again: it may have cost money. The pictures follow no redirect to another server. `timeout_s` is
+    for one try, from sending to the last byte.
     """
 
     def __init__(
@@ -37,9 +27,9 @@ class RemoteEditor:
         form: ImageFormat,
         endpoint: Endpoint,
         *,
-        concurrency: int = CONCURRENCY,
-        retries: int = RETRIES,
-        timeout_s: float = TIMEOUT_S,
+        concurrency: int = 8,
+        retries: int = 4,
+        timeout_s: float = 300.0,
     ) -> None:
         self._format = form
         self._client = HttpClient(
@@ -53,11 +43,7 @@ class RemoteEditor:
         return run(self._edit_all(edits))
 
     def probe(self) -> str:
-        """Ask the server whether it is there, takes the key and has the model.
-
-        Raises:
-            InputError, BackendError: as `goalreel.http.probe.probe_openai`.
-        """
+        """Ask the server for the model, as `goalreel.http.probe.probe_openai`."""
         return self._format.probe(self._client.endpoint)
 
     async def _edit_all(self, edits: Sequence[Edit]) -> list[Image | Failure]:
@@ -138,8 +124,6 @@ def remote_editor(
         case "interleavethinker":
             form, endpoint = InterleaveThinkerImages(), Endpoint(address, ("GOALREEL_API_KEY",))
         case _:
-            raise InputError(
-                f"no remote editor of kind {kind!r}: use openai:MODEL@URL, gemini:MODEL@URL, server:URL or "
-                "interleavethinker:URL"
-            )
+            known = "openai:MODEL@URL, gemini:MODEL@URL, server:URL or interleavethinker:URL"
+            raise InputError(f"no remote editor of kind {kind!r}: use {known}")
     return RemoteEditor(form, endpoint, **options)

@@ -77,10 +77,7 @@ def placement(source: Size, size: Size | None, multiple: int, square: bool = Fal
 
 
 def _canvases(area: int, multiple: int, square: bool) -> Iterator[Size]:
-    """The canvases of at most an area: by each shorter side, the longest.
-
-    The pipelines of Qwen-Image-Edit bring such a source to its own size again, and so to that of the answer.
-    """
+    """The canvases of at most an area: by each shorter side, the longest."""
     side = max(multiple, math.isqrt(area) // multiple * multiple)
     if square:
         yield side, side

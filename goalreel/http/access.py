@@ -23,7 +23,7 @@ TOKEN_VARIABLE = "GOALREEL_TOKEN"
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether `host` can be reached from this machine only."""
+    """Tell whether `host` can be reached from this machine only."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -54,7 +54,7 @@ def check_token(token: str | None, host: str, subject: str) -> None:
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Open the socket of a server, before anything slow is loaded; port 0 takes a free one.
+    """Open the socket of a server; port 0 takes a free one.
 
     Raises:
         InputError: the port is taken or kept for root, or the address is not this machine's.
@@ -82,28 +82,23 @@ def address_of(host: str, port: int) -> str:
 
 
 def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:
-    """Return whether a request has the token or, if the server has none, is for a name of this machine."""
+    """Tell whether a request has the token or, if the server has none, is for a name of this machine."""
     if not token:
         return is_loopback(hostname(headers.get("host", "localhost")))
     scheme, _, credentials = headers.get("authorization", "").partition(" ")
-    # RFC 9110, 11.1: the case of the scheme does not matter.
-    is_bearer = scheme.lower() == "bearer"
-    return is_bearer and hmac.compare_digest(credentials.strip().encode("latin-1"), token.encode())
+    is_token = hmac.compare_digest(credentials.strip().encode("latin-1"), token.encode())
+    return scheme.lower() == "bearer" and is_token
 
 
 def is_foreign(headers: Mapping[str, str]) -> bool:
-    """Return whether a browser sends this request for the page of another site.
-
-    A page may send a form or plain text to any address without asking. A client that is no browser sends
-    neither of these headers.
-    """
+    """Tell whether a browser sends this request for the page of another site."""
     origin = headers.get("origin")
     elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host")
     return elsewhere or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
 
 
 def is_too_long(headers: Mapping[str, str], limit: int) -> bool:
-    """Return whether a request's Content-Length is above `limit` bytes, or no number."""
+    """Tell whether a request's Content-Length is above `limit` bytes, or no number."""
     length = headers.get("content-length", "0")
     return not length.isdecimal() or len(length) > 15 or int(length) > limit
 
@@ -114,10 +109,7 @@ def limit_body(
     on_excess: "Callable[[], Message]",
     on_end: Callable[[], None] = lambda: None,
 ) -> "Receive":
-    """Count a body that does not say its length; beyond `limit` bytes `on_excess` gives the message.
-
-    `on_end` is called when the body is whole.
-    """
+    """Count a body: beyond `limit` bytes `on_excess` gives the message; `on_end` is for its end."""
     size = 0
 
     async def receive_counted() -> "Message":

@@ -41,11 +41,7 @@ class Abort:
 
     @contextmanager
     def closing(self, close: Callable[[], object]) -> Iterator[None]:
-        """While in here, `close` ends a request; it may be called late.
-
-        Raises:
-            CallAbortedError: nobody waits any more.
-        """
+        """While in here, `close` ends a request; raises CallAbortedError where nobody waits any more."""
         with self._lock:
             self._closers.append(close)
             requested = self._requested

@@ -15,7 +15,7 @@ import weakref
 from asyncio import sleep
 from collections.abc import Callable, Collection, Coroutine, Mapping
 from concurrent.futures import CancelledError
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -37,17 +37,13 @@ _REFUSALS = frozenset({400, 403, 422})
 """The statuses with which servers refuse a field of a request."""
 MAX_REPLY_BYTES = 64 * 2**20
 """The longest body of a reply, after it is decompressed."""
-REDIRECTS = 5
-"""The most redirects of one request that are followed."""
 CONNECT_S, IDLE_S, SILENT_S = 10.0, 30.0, 20.0
 """Seconds that a connection may take, that one in nobody's use is kept, and after which silence is told."""
 _LONGEST_ASKED_S = 120.0
 """The longest pause that a server may ask for. If it asks for more, there is no retry."""
-_LOST = (httpx2.RequestError, ssl.SSLError, anyio.EndOfStream)
-"""Errors without a whole reply. httpx lets the last two of some broken TLS connections through."""
+_LOST = (httpx2.RequestError, ssl.SSLError, anyio.EndOfStream)  # the last two: of broken TLS connections
 _PAUSE = tenacity.wait_exponential(multiplier=0.5, max=8) + tenacity.wait_random(0, 0.25)
 _MESSAGES = ("error", "errors", "message", "msg", "detail", "fault", "faultstring", "title")
-"""The fields that say what is wrong, the likeliest first."""
 _TITLE = re.compile(r"<title>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _REFUSAL_500 = re.compile(rb"jinja|template|image input|mmproj", re.IGNORECASE)
 """Words of llama.cpp and Ollama about what their model cannot take, with the status of a server's fault."""
@@ -78,7 +74,7 @@ class HttpError(Exception):
 
     @property
     def is_out_of_reach(self) -> bool:
-        """True if no connection was made."""
+        """No connection was made."""
         return isinstance(self.__cause__, httpx2.ConnectError | httpx2.ConnectTimeout | httpx2.ProxyError)
 
     @property
@@ -94,7 +90,7 @@ class HttpError(Exception):
 
     @property
     def is_of_server(self) -> bool:
-        """True if the server is at fault, or the way to it, rather than the request."""
+        """The server is at fault, or the way to it, rather than the request."""
         return self.status is None or self.status in (401, 403, 404, 429) or self.status >= 500
 
 
@@ -138,22 +134,18 @@ class HttpClient:
                 # Less than for the whole: a host that does not even connect is told from one that is late.
                 timeout=httpx2.Timeout(timeout_s, connect=min(0.9 * timeout_s, CONNECT_S)),
                 headers={"User-Agent": f"goalreel/{__version__}"},
-                limits=httpx2.Limits(
-                    max_connections=None, max_keepalive_connections=None, keepalive_expiry=IDLE_S
-                ),
+                limits=httpx2.Limits(keepalive_expiry=IDLE_S),
                 trust_env=not endpoint.is_local,
                 follow_redirects=True,
-                max_redirects=REDIRECTS,
+                max_redirects=5,
                 event_hooks={"request": [guard]},
             )
         except ImportError as e:
-            raise InputError(
-                "the proxy of the environment needs a package: pip install 'goalreel[socks]', or unset it"
-            ) from e
+            needs = "needs a package: pip install 'goalreel[socks]'"
+            raise InputError(f"the proxy of the environment {needs}, or unset it") from e
         except (httpx2.InvalidURL, ValueError) as e:
-            raise InputError(
-                "the proxy of the environment is not an address: write http://HOST:PORT, or unset it"
-            ) from e
+            needs = "is not an address: write http://HOST:PORT"
+            raise InputError(f"the proxy of the environment {needs}, or unset it") from e
         weakref.finalize(self, _close, self._client).atexit = False
 
     def request(self, method: str, route: str, **content: Any) -> httpx2.Request:
@@ -231,12 +223,11 @@ class HttpClient:
         waits = f"no answer from {self.endpoint.shown} for {SILENT_S:g} s: waiting up to {self.timeout_s:g} s"
         notice = asyncio.get_running_loop().call_later(SILENT_S, self._say, "silent", waits)
         try:
-            async with asyncio.timeout(self.timeout_s):
-                response = await self._client.send(request, stream=True)
-                try:
-                    body = await read_body(response)
-                finally:
-                    await response.aclose()
+            async with (
+                asyncio.timeout(self.timeout_s),
+                aclosing(await self._client.send(request, stream=True)) as response,
+            ):
+                body = await _read_body(response)
         except (TimeoutError, *_LOST) as e:
             late = isinstance(e, TimeoutError)
             raise HttpError from (httpx2.ReadTimeout("no whole reply in time") if late else e)
@@ -254,13 +245,10 @@ class HttpClient:
         if (reply := error.reply) is not None:
             place, advice = address, self.endpoint.advice(reply.status)
             if reply.redirected:
-                place, advice = (
-                    f"{public_address(str(reply.url))}, to which {address} redirects",
-                    "; give that address",
-                )
-            return self.endpoint.hide_key(
-                f"HTTP {reply.status} from {place}: {error_text(reply.body)}{advice}"
-            )
+                place = f"{public_address(str(reply.url))}, to which {address} redirects"
+                advice = "; give that address"
+            said = error_text(reply.body)
+            return self.endpoint.hide_key(f"HTTP {reply.status} from {place}: {said}{advice}")
         if error.is_out_of_reach:
             return self.endpoint.out_of_reach(cause)
         if isinstance(cause, httpx2.TimeoutException):
@@ -311,12 +299,7 @@ def _certificates() -> ssl.SSLContext:
     return httpx2.create_ssl_context()
 
 
-async def read_body(response: httpx2.Response) -> bytes:
-    """Read the body of a reply.
-
-    Raises:
-        httpx2.TransportError: the body is broken, or longer than a reply may be.
-    """
+async def _read_body(response: httpx2.Response) -> bytes:
     body = bytearray()
     async for part in response.aiter_bytes():
         body += part
@@ -326,21 +309,16 @@ async def read_body(response: httpx2.Response) -> bytes:
 
 
 def is_transient(status: int) -> bool:
-    """Return whether the same request may be answered soon: 408, 409, 429 and any 5xx but 501."""
+    """Tell whether the same request may be answered soon: 408, 409, 429 and any 5xx but 501."""
     return status in (408, 409, 429) or (status >= 500 and status != 501)
 
 
 def _error(state: tenacity.RetryCallState) -> HttpError:
-    """The error of a try that is worth another."""
     return cast(HttpError, state.outcome and state.outcome.exception())
 
 
 def true_status(status: int, body: bytes) -> int:
-    """Return the status that a reply means.
-
-    Some gateways send 200 with an error, and its status as `code`. Some servers send 500 for what their model
-    will never take.
-    """
+    """Return the status that a reply means: gateways send 200 with an error, servers 500 for a refusal."""
     if status == 500 and _REFUSAL_500.search(body[:5000]):
         return 400
     if status != 200 or b'"error"' not in body[:1000]:

@@ -42,9 +42,8 @@ class Endpoint:
     variables: tuple[str, ...]
     """The environment variables that may hold the key; the first that is set counts."""
     example: str = "http://HOST:PORT"
-    """An address, as messages show it."""
     key_header: str | None = None
-    """The header of the key, where it is not the usual one."""
+    """The header of the key; None is that of a bearer token."""
     extra: object = field(default=None, repr=False)
     """JSON that goes along with each request, whose longer texts may be keys."""
 
@@ -66,11 +65,7 @@ class Endpoint:
 
     @property
     def key(self) -> str | None:
-        """The key, read when it is needed and kept nowhere.
-
-        Raises:
-            InputError: it holds a character that no HTTP header can carry.
-        """
+        """The key, read when needed and kept nowhere; raises InputError where no header can carry it."""
         for name in self.variables:
             if key := os.environ.get(name, "").strip():
                 if not key.isascii() or not key.isprintable() or " " in key:
@@ -80,7 +75,7 @@ class Endpoint:
 
     @property
     def headers(self) -> dict[str, str]:
-        """The header of the key, with it; none without a key. Raises as `key`."""
+        """The header with the key; none without one. Raises as `key`."""
         if not (key := self.key):
             return {}
         return {self.key_header: key} if self.key_header else {"Authorization": f"Bearer {key}"}
@@ -97,7 +92,7 @@ class Endpoint:
         return public_address(self.address)
 
     def is_home(self, url: "httpx2.URL") -> bool:
-        """Return whether an address has this endpoint's host and port, or the same host's over TLS."""
+        """Tell whether an address has this endpoint's host and port, or the same host's over TLS."""
         home, other = _origin(self.address), _origin(str(url))
         return other == home or bool(home and home[2] == 80 and other == ("https", home[1], 443))
 
@@ -114,7 +109,7 @@ class Endpoint:
 
     def out_of_reach(self, error: BaseException | None = None) -> str:
         """Say that no connection could be made, and where to look."""
-        from urllib.request import getproxies  # brings http.client and email, which a command may not need
+        from urllib.request import getproxies  # slow to import
 
         message = str(error or "")
         if "CERTIFICATE_VERIFY_FAILED" in message:
@@ -180,10 +175,7 @@ def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[st
 
 
 def _long_texts(value: object, name: str = "") -> Iterator[str]:
-    """Yield the texts in JSON that may be keys, as they are and as JSON writes them.
-
-    They are long; plain words are none, unless the name that they stand under says so.
-    """
+    """Yield the long texts in JSON that may be keys: no plain words, unless their name says so."""
     if isinstance(value, Mapping):
         for key, more in value.items():
             yield from _long_texts(more, f"{name} {key}")

@@ -1,7 +1,4 @@
-"""Ask a model server, before any task, whether it is there, takes the key and serves the model.
-
-No token is spent on it: lists are read, and no model is asked.
-"""
+"""Ask a model server, before any task, whether it is there, takes the key and has the model."""
 
 import json
 from typing import TYPE_CHECKING, Any
@@ -12,19 +9,14 @@ if TYPE_CHECKING:
     from goalreel.http.client import Reply
     from goalreel.http.endpoint import Endpoint
 
-PROBE_S = 3.0
-"""Seconds for a probe."""
 _NO_ROUTE = (404, 405)
 
 
 def probe(model: Any) -> str | None:
-    """Ask the server of a model whether it is there and has the model. Gives a remark, or "".
-
-    None where the model is known to ask no server: it has no method `probe`, which does the same.
+    """Ask the server of a model by the model's own `probe`; None where it has none, and so no server.
 
     Raises:
-        InputError: the address, the key or the model's name is wrong.
-        BackendError: the server does not answer now.
+        InputError, BackendError: as `probe_openai`.
     """
     return model.probe() if hasattr(model, "probe") else None
 
@@ -32,11 +24,8 @@ def probe(model: Any) -> str | None:
 def probe_openai(endpoint: "Endpoint", model: str, route: str) -> str:
     """Check that an OpenAI-compatible server answers and serves a model. Gives a remark, or "".
 
-    Args:
-        endpoint: where it is.
-        model: the name that requests have.
-        route: what requests are sent to, such as `/chat/completions`. A server that lists no models gets an
-            empty request there, which it refuses if there is such a route.
+    A server that lists no models gets an empty request at `route`, such as `/chat/completions`, which it
+    refuses if there is such a route.
 
     Raises:
         InputError: it is no such server, refuses the key, or is goalreel's and does not serve the model.
@@ -89,7 +78,7 @@ def _send(endpoint: "Endpoint", method: str, route: str, **content: Any) -> "tup
     """Return the reply to a request, and the explanation of one that is no success."""
     from goalreel.http.client import HttpClient, HttpError
 
-    client = HttpClient(endpoint, timeout_s=PROBE_S, retries=0)
+    client = HttpClient(endpoint, timeout_s=3.0, retries=0)
     try:
         return client.call(method, route, **content), ""
     except HttpError as e:

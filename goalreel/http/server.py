@@ -13,14 +13,10 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 MAX_HEADER_BYTES = 64 * 1024
-KEEP_ALIVE_S = 10
 HEADER_S = 10.0
 """A connection ends where no whole header came for so long after it began, or after its last answer."""
 BODY_S, BODY_RATE = 20.0, 16_384.0
 """A body may take `BODY_S` seconds, and one more for each `BODY_RATE` bytes that came."""
-
-STREAMS_SHARE = 0.5
-"""The share of the connections that streams of events may have."""
 _streams: list[asyncio.Timeout] = []
 
 
@@ -65,15 +61,12 @@ class BodyTimeout:
 
 
 async def one_of_many(stream: "AsyncIterator[bytes]") -> "AsyncIterator[bytes]":
-    """Pass a stream of events on, until too many are open: then the oldest ends.
-
-    A browser asks for its stream again, and every other request finds room.
-    """
+    """Pass a stream of events on; where streams have half of the connections, the oldest ends."""
     limit = asyncio.timeout(None)
     try:
         async with limit:
             _streams.append(limit)
-            if len(_streams) > STREAMS_SHARE * max_connections():
+            if len(_streams) > max_connections() / 2:
                 _streams.pop(0).reschedule(0)
             async for message in stream:
                 yield message
@@ -99,10 +92,7 @@ class BoundedServer(uvicorn.Server):
         self._header_s = header_s
         self._idle: dict[tuple[Any, Any, int], float] = {}
         """Time at which a connection was first seen without a request, after which one, with what to send."""
-        defaults: dict[str, Any] = {
-            "limit_concurrency": max_connections(),
-            "timeout_keep_alive": KEEP_ALIVE_S,
-        }
+        defaults: dict[str, Any] = {"limit_concurrency": max_connections(), "timeout_keep_alive": 10}
         config = uvicorn.Config(
             BodyTimeout(app, body_s),
             http="h11",  # the other protocol does not bound the header
@@ -115,10 +105,7 @@ class BoundedServer(uvicorn.Server):
         super().__init__(config)
 
     async def on_tick(self, counter: int) -> bool:
-        """End connections whose header is late, or whose last answer is not taken.
-
-        uvicorn asks ten times a second whether to go on.
-        """
+        """End connections whose header is late, or whose last answer is not taken, ten times a second."""
         now = time.monotonic()
         connections = ((c, c.cycle, c.transport) for c in cast(set[Any], self.server_state.connections))
         idle = [

@@ -39,8 +39,7 @@ class Gate:
     def __init__(
         self, app: ASGIApp, service: Service, admits: Callable[[Headers], bool] | None = None
     ) -> None:
-        self._app = app
-        self._service = service
+        self._app, self._service = app, service
         self._admits = admits or partial(is_authorized, token=service.settings.token)
         self._limit = service.settings.max_body_bytes
         self._too_long = f"the body may have at most {self._limit} bytes"
@@ -49,8 +48,7 @@ class Gate:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        refusal = self._refusal(scope)
-        if refusal is not None:
+        if refusal := self._refusal(scope):
             status, message = refusal
             headers = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503) else {}
             if status == 401:
@@ -63,9 +61,8 @@ class Gate:
         headers = Headers(scope=scope)
         if scope["path"] in OPEN:
             return None
-        token = self._service.settings.token
         if not self._admits(headers):
-            if token:
+            if self._service.settings.token:
                 return 401, "send the server's token as Authorization: Bearer TOKEN"
             return 403, "this server has no token and answers to localhost only"
         if scope["method"] not in ("GET", "HEAD") and is_foreign(headers):
@@ -151,10 +148,7 @@ def create_app(
     """Build the application and start one worker thread a model; they stop when the application does.
 
     `keep` makes what has the storyboards, if there are any: it tells whether it is `busy`, and has `close()`.
-    `routers` are their routes. `admits` says which requests are authorized, as `Gate` has it.
-
-    Raises:
-        DatasetError: as `keep`.
+    `routers` are their routes. `admits` says which requests are authorized, as `Gate` has it. Raises as `keep`.
     """
     service = Service(models, settings)
     try:

@@ -15,18 +15,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from goalreel.chat.conversation import ChatRequest, Message, NoReply, Token, TokenReply
 from goalreel.image import Image
-from goalreel.serving.errors import Stream, Utf8, Wording, responses, unanswered, unknown_model
+from goalreel.serving.errors import Stream, UnknownModel, Utf8, Wording, responses, unanswered
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here, Service, ask_while_connected, client_of, while_connected
 from goalreel.serving.steering import STEER, SteeringQuestion
 
-_SAMPLING = {"temperature", "top_p", "top_k", "min_p", "seed"}
-_PENALTIES = {"frequency_penalty", "presence_penalty", "repetition_penalty"}
-_ACCOUNT = {"user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"}
-MODEL_OWN = _SAMPLING | _PENALTIES | _ACCOUNT | {"parallel_tool_calls"}
+MODEL_OWN = {
+    "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty",
+    "repetition_penalty", "user", "metadata", "store", "service_tier", "safety_identifier",
+    "prompt_cache_key", "parallel_tool_calls",
+}  # fmt: skip
 """Fields of a chat's body that are the served model's own: taken, and not used."""
-NEVER = -9999.0
-"""The logarithm of a chance of 0, as OpenAI gives it."""
 
 
 class TextPart(BaseModel):
@@ -103,7 +102,7 @@ class ChatBody(BaseModel):
     stream: Stream = False
     """Refused: a reply is sent when it is whole."""
     max_tokens: Annotated[int, Field(ge=1)] | None = None
-    """The number of tokens at which the reply is cut, if the model's own limit does not cut it before."""
+    """The number of tokens at which the reply is cut; the model's own limit may be lower."""
     max_completion_tokens: Annotated[int, Field(ge=1)] | None = None
     """The newer name of `max_tokens`; it counts where both are there."""
     stop: Annotated[
@@ -134,26 +133,24 @@ def answer(body: ChatBody, reply: TokenReply | NoReply) -> dict[str, Any]:
         HTTPException: 422 or 424, there is none.
     """
     text, tokens, reason = _ended(reply, body.stop or ())
-    usage, logprobs = reply.usage, [_logprobs(token, body.top_logprobs or 0) for token in tokens]
+    logprobs = [_logprobs(token, body.top_logprobs or 0) for token in tokens]
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": text},
+        "logprobs": {"content": logprobs} if logprobs else None,
+        "finish_reason": reason,
+    }
+    usage = None
+    if reply.usage:
+        prompt, written = reply.usage.prompt, reply.usage.reply
+        usage = {"prompt_tokens": prompt, "completion_tokens": written, "total_tokens": prompt + written}
     return {
         "id": f"chatcmpl-{uuid.uuid4().hex}",
         "created": int(time.time()),
         "model": body.model,
         "object": "chat.completion",
-        "choices": [
-            {
-                "index": 0,
-                "message": {"role": "assistant", "content": text},
-                "logprobs": {"content": logprobs} if logprobs else None,
-                "finish_reason": reason,
-            }
-        ],
-        "usage": usage
-        and {
-            "prompt_tokens": usage.prompt,
-            "completion_tokens": usage.reply,
-            "total_tokens": usage.prompt + usage.reply,
-        },
+        "choices": [choice],
+        "usage": usage,
     }
 
 
@@ -176,7 +173,7 @@ def _logprobs(token: Token, top: int) -> dict[str, Any]:
     """Tell how likely a token was, and the likeliest of those in its place (natural logarithms)."""
 
     def entry(text: str, chance: float) -> dict[str, Any]:
-        logprob = math.log(chance) if chance > 0 else NEVER
+        logprob = math.log(chance) if chance > 0 else -9999.0  # as OpenAI gives it
         return {"token": text, "logprob": logprob, "bytes": list(text.encode())}
 
     ranked = sorted(token.alternatives.items(), key=lambda item: -item[1])[:top]
@@ -217,15 +214,16 @@ def models(service: Here) -> ModelList:
 def model(model: str, service: Here) -> ModelCard:
     """One name that `model` may take."""
     if model not in service.names():
-        raise unknown_model(f"no model of that name here: this server has {', '.join(service.names())}")
+        raise UnknownModel(f"no model of that name here: this server has {', '.join(service.names())}")
     return _card(model, service)
 
 
 def _card(name: str, service: Service) -> ModelCard:
     models, role = service.models, service.names()[name]
-    if role == "planner":
-        return ModelCard(id=name, trained_steps=models.planner_dialect.trained_steps)
-    return ModelCard(id=name, confirm_steps=models.critic_steps() if role == "critic" else None)
+    trained = models.planner_dialect.trained_steps if role == "planner" else None
+    return ModelCard(
+        id=name, trained_steps=trained, confirm_steps=models.critic_steps() if role == "critic" else None
+    )
 
 
 @router.post("/chat/completions", responses=responses(404, 424))

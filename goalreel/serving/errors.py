@@ -1,7 +1,4 @@
-"""Every refusal as one line of JSON, in the shape OpenAI's clients read: `{"error": {"message": ...}}`.
-
-Also the headers and the description of streams of server-sent events.
-"""
+"""Every refusal as one line of JSON, in the shape OpenAI's clients read: `{"error": {"message": ...}}`."""
 
 import json
 from collections.abc import Sequence
@@ -23,7 +20,7 @@ RETRY_SECONDS = 1
 _CODES = {401: "invalid_api_key", 429: "rate_limit_exceeded"}
 _INVALID = {"missing": "missing_required_parameter", "extra_forbidden": "unknown_parameter"}
 
-HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}
+HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no", "Connection": "close"}  # of streams
 
 
 def _encodable(text: str) -> str:
@@ -71,17 +68,11 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-class ApiError(HTTPException):
-    """A refusal that names the field to blame, and OpenAI's word for what is wrong."""
+class UnknownModel(HTTPException):
+    """The refusal of a model's name."""
 
-    def __init__(self, status: int, message: str, *, param: str, code: str) -> None:
-        super().__init__(status, message)
-        self.param, self.code = param, code
-
-
-def unknown_model(message: str) -> ApiError:
-    """Make the refusal of a model's name."""
-    return ApiError(404, message, param="model", code="model_not_found")
+    def __init__(self, message: str) -> None:
+        super().__init__(404, message)
 
 
 def responses(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -115,12 +106,12 @@ def add_handlers(app: FastAPI) -> None:
     """Give every expected error its status and one line."""
     app.exception_handler(HTTPException)(_http)
     app.exception_handler(RequestValidationError)(_invalid)
-    app.exception_handler(QueueFull)(_full)
-    app.exception_handler(BackendError)(_unavailable)
+    app.exception_handler(QueueFull)(_later)
+    app.exception_handler(BackendError)(_later)
 
 
 async def _http(_: Request, error: HTTPException) -> Response:
-    param, code = (error.param, error.code) if isinstance(error, ApiError) else (None, None)
+    param, code = ("model", "model_not_found") if isinstance(error, UnknownModel) else (None, None)
     headers = dict(error.headers or {})
     return error_response(error.status_code, str(error.detail), headers, param=param, code=code)
 
@@ -147,13 +138,10 @@ def _field(place: Sequence[str | int]) -> str | None:
     return ".".join(names) or None
 
 
-async def _full(_: Request, error: QueueFull) -> Response:
-    return error_response(429, str(error), {"Retry-After": str(RETRY_SECONDS)})
-
-
-async def _unavailable(_: Request, error: BackendError) -> Response:
+async def _later(_: Request, error: QueueFull | BackendError) -> Response:
     line = (str(error).splitlines() or ["the model could not be called"])[0]
-    return error_response(503, line, {"Retry-After": str(RETRY_SECONDS)})
+    status = 429 if isinstance(error, QueueFull) else 503
+    return error_response(status, line, {"Retry-After": str(RETRY_SECONDS)})
 
 
 _EVENT = {"type": "object", "properties": {k: {"type": "string"} for k in ("id", "event", "data")}}

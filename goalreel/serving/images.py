@@ -22,18 +22,8 @@ from goalreel.serving.errors import ModelOwn, Stream, Wording, responses, unansw
 from goalreel.serving.service import Here, Service, ask_while_connected
 from goalreel.types import Edit, Failure
 
-FORMATS = ("PNG", "JPEG", "WEBP")
 ANSWERS = responses(404, 424)
 Seed = Annotated[int, Field(ge=0, lt=2**32)]
-
-
-async def decode_all(pictures: Sequence[bytes], max_pixels: int) -> list[Image]:
-    """Decode the pictures of one request, off the event loop.
-
-    Raises:
-        HTTPException: 413, together more than `max_pixels`; 400, too thin, not PNG, JPEG or WebP, or broken.
-    """
-    return await asyncio.to_thread(_decode_all, pictures, max_pixels)
 
 
 def from_base64(text: str) -> bytes:
@@ -59,15 +49,24 @@ def to_base64(image: Image) -> str:
     return base64.b64encode(image.png()).decode()
 
 
-def _decode_all(pictures: Sequence[bytes], max_pixels: int) -> list[Image]:
-    total = 0
-    try:
+async def decode_all(pictures: Sequence[bytes], max_pixels: int) -> list[Image]:
+    """Decode the pictures of one request, off the event loop.
+
+    Raises:
+        HTTPException: 413, together more than `max_pixels`; 400, too thin, not PNG, JPEG or WebP, or broken.
+    """
+
+    def decode() -> list[Image]:
+        total = 0
         for data in pictures:
-            with open_picture(data, FORMATS) as picture:
+            with open_picture(data, ("PNG", "JPEG", "WEBP")) as picture:
                 total += picture.width * picture.height
         if total > max_pixels:
             raise HTTPException(413, f"{total} pixels in one request; at most {max_pixels} are allowed")
         return [Image.decode(data) for data in pictures]
+
+    try:
+        return await asyncio.to_thread(decode)
     except InputError as e:
         raise HTTPException(413 if "too large" in str(e) else 400, str(e)) from e
 
@@ -187,11 +186,11 @@ async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> 
     started = time.monotonic()
     sent = [] if body.image is None else [from_base64(body.image)]
     sources = await decode_all(sent, service.settings.max_pixels)
-    picture, seed = await _edit(request, service, sources, body.prompt, body.seed)
+    encoded, seed = await _edit(request, service, sources, body.prompt, body.seed)
     return {
         "success": True,
         "task_id": uuid.uuid4().hex,
-        "edited_image": await asyncio.to_thread(to_base64, picture),
+        "edited_image": encoded,
         "seed": seed,
         "original_prompt": body.prompt,
         "processing_time": time.monotonic() - started,
@@ -202,14 +201,14 @@ async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> 
 async def _answer(
     request: Request, service: Service, sources: Sequence[Image], options: ImageOptions
 ) -> ImagesAnswer:
-    picture, seed = await _edit(request, service, sources, options.prompt, options.seed)
-    encoded, created = await asyncio.to_thread(to_base64, picture), int(time.time())
-    return {"created": created, "data": [{"b64_json": encoded}], "seed": seed}
+    encoded, seed = await _edit(request, service, sources, options.prompt, options.seed)
+    return {"created": int(time.time()), "data": [{"b64_json": encoded}], "seed": seed}
 
 
 async def _edit(
     request: Request, service: Service, sources: Sequence[Image], prompt: str, seed: int | None
-) -> tuple[Image, int]:
+) -> tuple[str, int]:
+    """Give the picture, in base64, and its seed."""
     seed = secrets.randbelow(2**31) if seed is None else seed
     question = Edit(
         task_id=uuid.uuid4().hex,
@@ -223,4 +222,4 @@ async def _edit(
     answer = await ask_while_connected(request, service.editor(), question)
     if isinstance(answer, Failure):
         raise unanswered(f"the editor gave no image: {answer.message}", refused=answer.refused)
-    return answer, seed
+    return await asyncio.to_thread(to_base64, answer), seed

@@ -1,7 +1,4 @@
-"""The models of a server by their names (see `goalreel.models.load`).
-
-Those of this process may be loaded while the server already answers.
-"""
+"""The models of a server by their names; those of this process may be loaded while it already answers."""
 
 import logging
 import threading
@@ -14,16 +11,8 @@ from goalreel.chat.dialects import OWN
 from goalreel.errors import BackendError, InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.image import Image
-from goalreel.models.load import (
-    ChatRole,
-    build_chat,
-    build_editor,
-    check_name,
-    confirm_steps,
-    dialect_of,
-    local_chat,
-    works_of,
-)
+from goalreel.models import load
+from goalreel.models.load import build_chat, build_editor
 from goalreel.models.model_set import no_limit
 from goalreel.models.names import ModelName
 from goalreel.models.registry import is_remote
@@ -38,18 +27,14 @@ that are loaded at once may lack weights."""
 
 
 def build_models(
-    planner: str | None,
-    critic: str | None,
-    editor: str | None,
-    *,
-    loading: bool = False,
+    planner: str | None, critic: str | None, editor: str | None, *, loading: bool = False
 ) -> Models:
     """Load what is named. A local chat model that is named for both roles is loaded once.
 
     `loading`: those of this process are loaded when they are first asked (`LoadingModel`).
 
     Raises:
-        InputError: nothing is named, or no such kind of name.
+        InputError: as `check_names`.
     """
     names = check_names(planner, critic, editor)
     for name in names.values():
@@ -65,10 +50,10 @@ def build_models(
         critic_name=names["critic"].brief() if critic else "",
         editor_name=names["editor"].brief() if editor else "",
         remote=frozenset(role for role, name in names.items() if is_remote(role, name)),
-        references=editor is not None and "references" in works_of(names["editor"]),
-        planner_dialect=(dialect_of(planner, "planner") if planner else None) or OWN,
-        critic_dialect=(dialect_of(critic, "critic") if critic else None) or OWN,
-        critic_steps=confirm_steps(critic) if critic else no_limit,
+        references=editor is not None and "references" in load.works_of(names["editor"]),
+        planner_dialect=(load.dialect_of(planner, "planner") if planner else None) or OWN,
+        critic_dialect=(load.dialect_of(critic, "critic") if critic else None) or OWN,
+        critic_steps=load.confirm_steps(critic) if critic else no_limit,
     )
 
 
@@ -83,13 +68,13 @@ def check_names(planner: str | None, critic: str | None, editor: str | None) -> 
     if not names:
         raise InputError("nothing to serve: name --planner, --critic or --editor")
     for role, name in names.items():
-        check_name(role, name, recordings=False)
+        load.check_name(role, name, recordings=False)
     return names
 
 
-def _loading_chat(chats: "dict[str, LoadingModel]", name: str, *, role: ChatRole) -> Chat:
+def _loading_chat(chats: "dict[str, LoadingModel]", name: str, *, role: load.ChatRole) -> Chat:
     """A chat model that is loaded when it is first asked; `chats` are those that there are already."""
-    key = local_chat(name, role)
+    key = load.local_chat(name, role)
     if key is None or ModelName.parse(name).kind != "hf":
         return build_chat(name, role=role)
     if key not in chats:
@@ -134,11 +119,9 @@ class LoadingModel(Chat):
             raise BackendError(f"{self.name} cannot be loaded: {missing or first_line(e)}") from e
 
     def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        """Draw pictures."""
         return cast(Editor, self.load()).edit(edits)
 
     def answer(self, requests: Sequence[ChatRequest]) -> Sequence[TokenReply | NoReply]:
-        """Answer each request."""
         return cast(Chat, self.load()).answer(requests)
 
 
@@ -150,7 +133,7 @@ def is_loaded(model: object) -> bool:
 def load_in_background(models: Sequence[object]) -> None:
     """Load models one after the other in a thread; one that cannot be is tried again when it is asked."""
 
-    def load() -> None:
+    def load_all() -> None:
         for model in models:
             if isinstance(model, LoadingModel):
                 try:
@@ -158,4 +141,4 @@ def load_in_background(models: Sequence[object]) -> None:
                 except BackendError as e:
                     log.warning("%s", e)
 
-    threading.Thread(target=load, name="goalreel-loading", daemon=True).start()
+    threading.Thread(target=load_all, name="goalreel-loading", daemon=True).start()

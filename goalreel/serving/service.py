@@ -5,7 +5,6 @@ import contextlib
 import functools
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import replace
 from typing import Annotated, Any
 
 from fastapi import Depends, Request
@@ -21,7 +20,7 @@ from goalreel.image import Image
 from goalreel.loop import LoopArguments
 from goalreel.middleware import ask_model
 from goalreel.planners.chat import ChatPlanner
-from goalreel.serving.errors import CLIENT_GONE, unknown_model
+from goalreel.serving.errors import CLIENT_GONE, UnknownModel
 from goalreel.serving.queues import BatchBounds, Batcher
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Answer, Candidate, Edit, Failure, Role, Task, stage_of
@@ -35,8 +34,7 @@ class Service:
     """One application's state. Planner and Critic share a batcher where they are the same model."""
 
     def __init__(self, models: Models, settings: ServeSettings) -> None:
-        self.models = models
-        self.settings = settings
+        self.models, self.settings = models, settings
         self.draining = False
         self.under_way = 0
         """The number of POST requests that are being answered now."""
@@ -46,7 +44,6 @@ class Service:
         """The examiner of a critic, by its name in claims."""
         self.examining = ThreadPoolExecutor(1, thread_name_prefix="goalreel-examiner")
         """Asks control questions, in the background."""
-        self._bounds = BatchBounds(settings.batch_size, settings.batch_wait_ms / 1000, settings.queue_size)
         for role in models.names():
             model = getattr(models, role)
             if role == "critic" and model is not None and model is models.planner:
@@ -56,15 +53,15 @@ class Service:
 
     def _batcher(self, role: Role, model: Any) -> Batcher:
         """Queue the requests of a model. One behind a server gets each request in a call of its own."""
-        lanes, bounds = 1, self._bounds
-        if role in self.models.remote:
-            lanes, bounds = bounds.size, replace(bounds, size=1)
+        limits = self.settings
+        size, lanes = (1, limits.batch_size) if role in self.models.remote else (limits.batch_size, 1)
         call = model.edit if role == "editor" else model.answer
+        bounds = BatchBounds(size, limits.batch_wait_ms / 1000, limits.queue_size)
         return Batcher(role, call, bounds, lanes=lanes)
 
     @property
     def healthy(self) -> bool:
-        """True if every model's worker is alive and at work."""
+        """Every model's worker is alive and at work."""
         return all(batcher.alive for batcher in self.batchers.values()) and not self.stuck
 
     @property
@@ -79,24 +76,15 @@ class Service:
         return named | {role: role for role in self.batchers}
 
     def chat(self, model: str) -> ChatBatcher:
-        """The batcher of a chat model.
-
-        Raises:
-            HTTPException: 404, no such model here.
-        """
+        """The batcher of a chat model; HTTPException 404 where it is none here."""
         role = self.names().get(model)
         if role not in ("planner", "critic"):
             chat_models = ", ".join(n for n, r in self.names().items() if r != "editor") or "no chat model"
-            message = f"no chat model of that name here: this server has {chat_models}"
-            raise unknown_model(message)
+            raise UnknownModel(f"no chat model of that name here: this server has {chat_models}")
         return self.batchers[role]
 
     def editor(self) -> EditBatcher:
-        """The batcher of the editor.
-
-        Raises:
-            HTTPException: 404, no editor here.
-        """
+        """The batcher of the editor; HTTPException 404 without one."""
         if "editor" not in self.batchers:
             raise HTTPException(404, "this server has no editor")
         return self.batchers["editor"]
@@ -146,19 +134,15 @@ async def _disconnected(request: Request) -> None:
         pass
 
 
-def service_of(request: Request) -> Service:
-    """The service of the application that got the request."""
+def _service_of(request: Request) -> Service:
     return request.app.state.service
 
 
-Here = Annotated[Service, Depends(service_of)]
+Here = Annotated[Service, Depends(_service_of)]
 
 
 class QueuedChat(Chat):
-    """A Chat for a job's agents that sends conversations to the server's batches. It blocks its thread.
-
-    The queue's limit does not apply: a job has one request at a time, and the number of jobs is limited.
-    """
+    """A Chat for a job's agents, by the server's batches."""
 
     def __init__(self, batcher: ChatBatcher, client: str) -> None:
         self._batcher, self._client = batcher, client
@@ -185,10 +169,7 @@ class QueuedChat(Chat):
 
 
 class ServedModels:
-    """Planner, Editor and Critic of a server, for the storyboard `client`, whose agents wait in `threads`.
-
-    A server needs no Editor where nothing `draws`.
-    """
+    """Planner, Critic and, where something `draws`, Editor of a server, for the storyboard `client`."""
 
     def __init__(
         self, service: Service, threads: ThreadPoolExecutor | None, client: str, *, draws: bool = True

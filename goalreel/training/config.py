@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 import goalreel.training.presets as presets_package
-from goalreel.chat.dialects import DialectName, Mode
+from goalreel.chat.dialects import DialectName
 from goalreel.errors import InputError
 from goalreel.extras import install_beside
 from goalreel.files import read_mapping
 from goalreel.settings import Frozen, SettingError
+from goalreel.terms import Mode
 
 if TYPE_CHECKING:
     from goalreel.training.sft import RowTrainer

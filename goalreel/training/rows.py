@@ -22,13 +22,14 @@ import torch
 from torch.utils.data import Sampler
 
 from goalreel.chat.conversation import MARK, interleave
-from goalreel.chat.dialects import Dialect, Mode
+from goalreel.chat.dialects import Dialect
 from goalreel.critics.chat import question
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.datasets.corpora.rows import StoredRows, shards_of
 from goalreel.errors import InputError
 from goalreel.files import read_file
 from goalreel.image import Image
+from goalreel.terms import Mode
 from goalreel.training.config import LongRows
 
 if TYPE_CHECKING:

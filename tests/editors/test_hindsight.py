@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from goalreel.critics.difference import DifferenceCritic
-from goalreel.editors.hindsight import HindsightEditor, rank, sharpness
+from goalreel.editors.hindsight import HindsightEditor, rank
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.types import Candidate, Edit, Segment
@@ -175,5 +175,4 @@ def test_real_episodes_their_ends_are_accepted_their_beginnings_are_not(real_dat
 def test_ranking_one_picture_and_black_ones():
     black = Image(np.zeros((8, 8, 3), np.uint8), "c#0")
     assert rank([black]) == [black]
-    assert sharpness(black) == 0
     assert [i.frame for i in rank([black, Image(black.pixels.copy(), "c#1")])] == ["c#1", "c#0"]

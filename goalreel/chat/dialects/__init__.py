@@ -16,7 +16,7 @@ from goalreel.chat.dialects.interleavethinker import (
     InterleaveThinkerDialect,
     interleavethinker,
 )
-from goalreel.chat.dialects.own import OWN, DialectName, Mode, OwnDialect
+from goalreel.chat.dialects.own import OWN, DialectName, OwnDialect
 from goalreel.errors import InputError
 from goalreel.files import check_file
 
@@ -29,20 +29,16 @@ _PUBLISHED = re.compile(r"interleavethinker[-_].*|critic-sft-8b|planner_sft|crit
 """Names of the published repositories, and of the folders that the reference code trains into."""
 _HUB_FOLDER = "models--interleavethinker--"
 _INNER = re.compile(r"checkpoint-\d+|global_step_\d+|actor|huggingface|snapshots|[0-9a-f]{40}")
-"""Folders within a model's own: those of trainers, and of the hub's cache."""
+"""Folders within a model's own."""
 _MENTION = re.compile(r"interleave_?thinker|2606\.13679|\b(sft_planner|sft_critic|planner_sft|critic_sft)\b")
 """In a model card. LLaMA-Factory names the data set that it trained on."""
 _AGENT = re.compile(r"interleave|planner.|critic.|.planner|.critic")
 """A model's name that may be an agent's; a goalreel server calls its own models planner and critic."""
-_PUBLISHED_WIDTH = 4096  # `hidden_size` of Qwen3-VL-8B
-_MAX_BYTES = 1_000_000
 _SETTINGS = "goalreel.json"
 
 
 def default_dialect(model: str) -> DialectName:
-    """Choose the dialect of a repository, a folder or a served model, and warn where it may be another.
-
-    A folder's model card and config.json come before its name.
+    """Choose the dialect by model card, config.json and name, and warn where it may be another.
 
     >>> default_dialect("InterleaveThinker/InterleaveThinker-Planner-8B")
     'interleavethinker'
@@ -104,7 +100,7 @@ def _is_published(name: str) -> bool:
 
 def _may_be_published(name: str, config: dict[str, Any]) -> bool:
     width = _mapping(config.get("text_config")).get("hidden_size")
-    alike = config.get("model_type") == "qwen3_vl" and width == _PUBLISHED_WIDTH
+    alike = config.get("model_type") == "qwen3_vl" and width == 4096  # Qwen3-VL-8B's
     return (alike and not name.startswith("qwen")) or _AGENT.search(name) is not None
 
 
@@ -120,7 +116,7 @@ def _warn(model: str) -> None:
 def _text(path: Path) -> str:
     try:
         with check_file(path).open(encoding="utf-8", errors="replace") as file:
-            return file.read(_MAX_BYTES)
+            return file.read(1_000_000)
     except OSError:
         return ""
 
@@ -132,21 +128,6 @@ def _mapping(value: object) -> dict[str, Any]:
     except ValueError:
         return {}
     return value if isinstance(value, dict) else {}
-
-
-__all__ = [
-    "OWN",
-    "Dialect",
-    "DialectName",
-    "InterleaveThinkerDialect",
-    "Mode",
-    "OwnDialect",
-    "default_dialect",
-    "dialect",
-    "interleavethinker",
-    "number_of",
-    "whole_dialect",
-]
 
 
 def dialect(
@@ -162,11 +143,10 @@ def dialect(
     Raises:
         InputError: there is no such dialect, or no prompts in that folder.
     """
-    match name:
-        case "own":
-            return OwnDialect(trained_steps=trained_steps) if trained_steps else OWN
-        case "interleavethinker":
-            return interleavethinker(prompts)
+    if name == "own":
+        return OwnDialect(trained_steps=trained_steps) if trained_steps else OWN
+    if name == "interleavethinker":
+        return interleavethinker(prompts)
     raise InputError(f"no dialect {name!r}: use own or interleavethinker")
 
 
@@ -178,8 +158,6 @@ def whole_dialect(name: DialectName, prompts: Path | None = None) -> Dialect:
     """
     wording = dialect(name, prompts)
     if wording.note is not None:
-        raise InputError(
-            f"the prompts of InterleaveThinker's checkpoints are needed: {CLONE}, and set {VARIABLE} to its "
-            "folder, or give --prompts"
-        )
+        mend = f"{CLONE}, and set {VARIABLE} to its folder, or give --prompts"
+        raise InputError(f"the prompts of InterleaveThinker's checkpoints are needed: {mend}")
     return wording

@@ -1,8 +1,7 @@
 """The questions that InterleaveThinker's published checkpoints were trained on (arXiv 2606.13679).
 
-A question is one user turn without a system turn. The published prompts have no licence, so we do not ship
-them: they are read, as data, from a clone of the reference repository (`UEval/system.py`). Without a clone,
-our own prompts take the same form.
+The published prompts have no licence, so we do not ship them: they are read, as data, from a clone of the
+reference repository (`UEval/system.py`). Without a clone, our own prompts take the same form.
 """
 
 import ast
@@ -11,7 +10,6 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -31,9 +29,8 @@ VARIABLE = "GOALREEL_INTERLEAVETHINKER"
 CLONE = "git clone https://github.com/zhengdian1/InterleaveThinker"
 FILE = "UEval/system.py"
 MAX_BYTES = 4096 * 1024
-WHITE_SIDE = 1024
-"""Pixels; the source of a picture that was made from text is a white square."""
-
+WHITE = 1024
+"""The side, in pixels, of the white square that is the source of a picture made from text."""
 _TASK, _FIRST, _PRESENT = "{text_input}", "{original_instruction}", "{rewritten_prompt}"
 _NOTE = (
     "the published prompts are not at hand: InterleaveThinker's checkpoints are asked in other words than "
@@ -80,7 +77,7 @@ class InterleaveThinkerDialect:
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
         texts = {_FIRST: plain(candidate.first_prompt or candidate.prompt), _PRESENT: plain(candidate.prompt)}
-        source = candidate.source or _white()
+        source = candidate.source or Image(np.full((WHITE, WHITE, 3), 255, np.uint8))
         text = "\n" + _filled(self._prompts(1).critic, texts)
         return (Message("user", (source, candidate.image, text)),)
 
@@ -104,7 +101,14 @@ class InterleaveThinkerDialect:
         return (Message("user", interleave(text, pictures)),)
 
     def _prompts(self, max_steps: int) -> _Prompts:
-        return self._published or _own_prompts(max_steps)
+        if self._published:
+            return self._published
+        values = {"max_steps": max_steps, "task": _TASK}
+        narrative, guidance = (
+            render("interleavethinker/planner", values | {"guided": guided}) for guided in (False, True)
+        )
+        critic = render("interleavethinker/critic", {"first": _FIRST, "present": _PRESENT})
+        return _Prompts(narrative, guidance, critic)
 
 
 def interleavethinker(folder: Path | None = None) -> InterleaveThinkerDialect:
@@ -142,15 +146,6 @@ def _read(folder: Path) -> _Prompts:
     )
 
 
-def _own_prompts(max_steps: int) -> _Prompts:
-    values = {"max_steps": max_steps, "task": _TASK}
-    narrative, guidance = (
-        render("interleavethinker/planner", values | {"guided": guided}) for guided in (False, True)
-    )
-    critic = render("interleavethinker/critic", {"first": _FIRST, "present": _PRESENT})
-    return _Prompts(narrative, guidance, critic)
-
-
 def _line(number: int, step: DoneStep) -> str:
     return f"Step {number}: {plain(step.instruction)}{'' if step.image is None else f' {MARK}'}"
 
@@ -158,11 +153,6 @@ def _line(number: int, step: DoneStep) -> str:
 def _filled(prompt: str, texts: Mapping[str, str]) -> str:
     """Replace every mark by its text, at once: a mark within a text stays as it is."""
     return re.sub("|".join(map(re.escape, texts)), lambda mark: texts[mark[0]], prompt)
-
-
-@cache
-def _white() -> Image:
-    return Image(np.full((WHITE_SIDE, WHITE_SIDE, 3), 255, np.uint8))
 
 
 # -- strings in the Python source of others, read as data: nothing of it is imported or run

@@ -30,11 +30,10 @@ class OwnDialect:
     note: str | None = None
     """The part of the published prompts that is missing, and how to get it; None if complete."""
     scored = True
-    """True if it can ask a Critic for scores."""
+    """It can ask a Critic for scores."""
     repeats = False
-    """True if a Critic that accepts repeats the prompt that it was asked about."""
+    """A Critic that accepts repeats the prompt that it was asked about."""
     verdict_format = PUBLISHED_FORMAT
-    """The form of a Critic's reply."""
 
     def __init__(self, *, trained_steps: int | Callable[[], int | None] | None = None) -> None:
         self._trained_steps = trained_steps
@@ -57,7 +56,6 @@ class OwnDialect:
         return self._planner(render("planner/plan", values), [scene, *images], max_steps)
 
     def replan(self, progress: ReplanContext, max_steps: int) -> Conversation:
-        """Ask for a plan of the remaining steps."""
         task, steps = progress.storyboard.task, [_planned(step) for step in progress.storyboard.steps]
         done = [*map(_done, task.done), *steps[: progress.done]]
         scene, _ = task_images(task)
@@ -91,7 +89,6 @@ class OwnDialect:
         return Message("system", (system,)), Message("user", interleave(text, images))
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
-        """Ask for a verdict."""
         rules = {"mode": mode, "scores": scores, "passing": PASSING, "example": verdict_example(scores)}
         case = {
             "has_source": candidate.source is not None,

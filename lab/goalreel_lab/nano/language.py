@@ -20,11 +20,11 @@ from transformers import (
 )
 
 from goalreel.chat.conversation import MARK, Chat, ChatRequest, Conversation, NoReply
-from goalreel.chat.dialects import Mode
 from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.tabletop.scene import COLOURS
+from goalreel.terms import Mode
 from goalreel.types import Candidate, ReplanContext, Step, Storyboard, StoryboardStep, Task
 from goalreel_lab.corpora.grounding import COLUMNS, ROWS
 from goalreel_lab.corpora.prompts import UNMOVED
