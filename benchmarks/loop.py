@@ -18,7 +18,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NoReturn, Protocol
 
 import numpy as np
 import torch
@@ -32,10 +31,9 @@ from goalreel.editors.catalogue import Entry
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.image import Image
 from goalreel.loop import LoopArguments, attempt_seed
-from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Request, Stage, Task
+from goalreel.types import Candidate, Edit, Editor, Request, Stage, Task
 
 MAX_ATTEMPTS = 3
-SIDE = 96
 TINY_CALL = Entry(
     pipeline="Flux2KleinPipeline",
     kinds=("edit",),
@@ -57,10 +55,8 @@ class TimedModels(ScriptedModels):
     """Real model calls, timed; their answers are replaced by the scripted plans and verdicts."""
 
     def __init__(self, chat: Chat, editor: Editor) -> None:
-        self._chat, self._editor = chat, editor
-        self.seconds: defaultdict[Stage, float] = defaultdict(float)
-        """Wall time inside model calls."""
-        self.edits = 0
+        self._chat, self._editor, self.edits = chat, editor, 0
+        self.seconds: defaultdict[Stage, float] = defaultdict(float)  # wall time inside model calls
 
     def work(self, stage: Stage, requests: Sequence[Request]) -> None:
         """Let the chat model reply to every request."""
@@ -70,9 +66,11 @@ class TimedModels(ScriptedModels):
     def edit(self, edits: Sequence[Edit]) -> list[Image]:
         """Draw with the real editor; a failed edit ends the benchmark."""
         with self._call("edit"):
-            pictures = self._editor.edit(edits)
+            drawn = self._editor.edit(edits)
         self.edits += len(edits)
-        return [p if isinstance(p, Image) else _stop(p.message) for p in pictures]
+        pictures = [picture for picture in drawn if isinstance(picture, Image)]
+        assert len(pictures) == len(edits), drawn
+        return pictures
 
     @contextmanager
     def _call(self, stage: Stage) -> Iterator[None]:
@@ -84,31 +82,17 @@ class TimedModels(ScriptedModels):
 
 
 def _message(request: Request) -> Message:
-    match request:
-        case Task():
-            text, images = request.instruction, (request.image,)
-        case Candidate():
-            text, images = str(request.prompt), (request.source, request.image)
-        case Edit():
-            raise TypeError("an edit is no question to a chat model")
+    images = (request.source, request.image) if isinstance(request, Candidate) else (request.image,)
+    text = request.instruction if isinstance(request, Task) else request.prompt
     return Message("user", (*(image for image in images if image is not None), text))
 
 
-def _stop(message: str) -> NoReturn:
-    raise RuntimeError(f"a model failed: {message}")
-
-
-class Models(Planner, Editor, Critic, Protocol):
-    """Planner, editor and critic in one."""
-
-
-def seeds_way(models: Models, tasks: Sequence[Task], folder: Path) -> None:
+def seeds_way(models: TimedModels, tasks: Sequence[Task], folder: Path) -> None:
     """Run the published loop: a trajectory at a time, a call at a time, pictures through files."""
     for task in tasks:
         source = folder / f"{task.id}.png"
         source.write_bytes(task.image.png() if task.image else b"")
-        plan = models.plan([task])[0]
-        for index, step in enumerate(plan.steps if isinstance(plan, Plan) else _stop(plan.message)):
+        for index, step in enumerate(models.plan([task])[0].steps):
             prompt, target = str(step.prompt), source
             for attempt in range(MAX_ATTEMPTS):
                 image = Image.decode(source.read_bytes())
@@ -117,8 +101,7 @@ def seeds_way(models: Models, tasks: Sequence[Task], folder: Path) -> None:
                     task_id=task.id, step=index, attempt=attempt, image=image, prompt=prompt, seed=seed
                 )
                 target = folder / f"{task.id}_{index}_{attempt}.png"
-                picture = models.edit([edit])[0]
-                target.write_bytes(picture.png() if isinstance(picture, Image) else _stop(picture.message))
+                target.write_bytes(models.edit([edit])[0].png())
                 candidate = Candidate(
                     task_id=task.id,
                     step=index,
@@ -128,8 +111,6 @@ def seeds_way(models: Models, tasks: Sequence[Task], folder: Path) -> None:
                     prompt=prompt,
                 )
                 verdict = models.judge([candidate])[0]
-                if isinstance(verdict, Failure):
-                    _stop(verdict.message)
                 if verdict.success:
                     break
                 prompt = verdict.refined_prompt or prompt
@@ -150,15 +131,9 @@ def measure(options: argparse.Namespace) -> dict[str, object]:
     with tempfile.TemporaryDirectory() as folder:
         chat, editor = build(Path(folder), options.batch, options.tokens)
         rng = np.random.default_rng(0)
-        tasks = [
-            Task(
-                id=f"task-{i}",
-                instruction="put the blocks in the bowls",
-                image=Image(rng.integers(0, 256, (SIDE, SIDE, 3), np.uint8)),
-                seed=i,
-            )
-            for i in range(options.tasks)
-        ]
+        pictures = [Image(rng.integers(0, 256, (96, 96, 3), np.uint8)) for _ in range(options.tasks)]
+        words = "put the blocks in the bowls"
+        tasks = [Task(id=f"task-{i}", instruction=words, image=p, seed=i) for i, p in enumerate(pictures)]
         for size in (1, options.batch):  # warm up
             our_way(TimedModels(chat, editor), tasks[:size], size)
         runs = {}

@@ -21,7 +21,7 @@ from pathlib import Path
 from statistics import median
 
 from common import argument_parser, parse, report
-from parts.pages import chromium, review_server
+from parts.pages import chromium, page_server
 from parts.scale_data import BLOCK, fill, make
 from selenium import webdriver
 
@@ -64,8 +64,6 @@ if (field) {
   else requestAnimationFrame(() => done(performance.now() - began));
 })();
 """
-
-
 EMPTY = """
 const done = arguments[0];
 const began = performance.now();
@@ -142,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory(prefix="goalreel-review-") as name:
         out = annotate_all(Path(name), options.episodes, options.block, options.corrections)
         start = time.perf_counter()
-        with review_server(out) as url:
+        with page_server("review", out, "/api/dataset") as url:
             result: dict[str, object] = {"episodes": options.episodes}
             result["read_s"] = round(time.perf_counter() - start, 1)
             with chromium(Path(name) / "profile") as driver:

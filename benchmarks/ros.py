@@ -39,11 +39,9 @@ from goalreel_interfaces.srv import StartExecuteTask
 
 PROCESSES = Path(__file__).with_name("parts") / "ros.py"
 RATE = 30.0
-BUSY = (1, 2, 4, 5)
-"""States of a task under way: PLANNING, RENDERING, EXECUTING, PAUSED."""
-PLANNED = {2, 4}
+BUSY, PLANNED = {1, 2, 4, 5}, {2, 4}
+"""States of a task under way: PLANNING, RENDERING, EXECUTING, PAUSED; and of one with a plan."""
 PATIENCE = 60.0
-RESAMPLES = 2000
 
 
 class CpuClock:
@@ -164,7 +162,7 @@ def stop(process: subprocess.Popen[bytes]) -> None:
 def summary(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Compute the keys of a size from those of its rounds."""
     logs = np.log([r["p99_ms"] / r["bare_p99_ms"] for r in rounds])
-    sampled = np.random.default_rng(0).choice(logs, (RESAMPLES, len(logs))).mean(axis=1)
+    sampled = np.random.default_rng(0).choice(logs, (2000, len(logs))).mean(axis=1)
     return {
         "p99_ratio": round(float(np.exp(logs.mean())), 3),
         "p99_ratio_interval": [round(float(np.exp(end)), 3) for end in np.percentile(sampled, (2.5, 97.5))],
@@ -203,13 +201,8 @@ def main(argv: Sequence[str] | None = None) -> None:
                 stop(camera)
             sizes[size] = summary(rounds)
     worst = max(sizes.values(), key=lambda size: size["p99_ratio_interval"][1])
-    top = {
-        "p99_ratio": worst["p99_ratio"],
-        "p99_ratio_interval": worst["p99_ratio_interval"],
-        "seconds": options.seconds,
-        "rounds": options.rounds,
-    }
-    report(top | {"sizes": sizes}, options.json)
+    top = {key: worst[key] for key in ("p99_ratio", "p99_ratio_interval")}
+    report(top | {"seconds": options.seconds, "rounds": options.rounds, "sizes": sizes}, options.json)
 
 
 if __name__ == "__main__":

@@ -44,11 +44,8 @@ from goalreel.models.load import load
 from goalreel.progress import OnProgress
 
 SAMPLE, WARM, REPEATS = 200, 20, 3
-SMALL, FULL = (
-    ((1000, 1), (1000, 5), (4000, 1)),
-    ((1000, 1), (100_000, 1), (100_000, 20), (20_000, 1), (20_000, 20)),
-)
-
+SMALL = ((1000, 1), (1000, 5), (4000, 1))
+FULL = ((1000, 1), (100_000, 1), (100_000, 20), (20_000, 1), (20_000, 20))
 
 type Size = tuple[int, int]
 """Episodes, and the data files that they are in."""
@@ -113,11 +110,13 @@ def measure(
     chosen = samples(Source.open(root).indices, number, sample, repeats)
     once, each = _annotate(root, out.with_name("samples"), chosen)
     build = _build(root, folder / "records", out)
+    # `ru_maxrss` would be the peak of the parent process, if that is larger.
+    status = Path("/proc/self/status").read_text(encoding="utf-8")
     return {
         "annotate_ms": 1000 * each,
         "once_ms": 1000 * once / episodes,
         "build_ms": 1000 * build / episodes,
-        "peak_rss_mb": _peak_mb(),
+        "peak_rss_mb": int(status.partition("VmHWM:")[2].split()[0]) // 1024,
     }
 
 
@@ -135,12 +134,6 @@ def summary(size: Size, runs: Sequence[dict[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _peak_mb() -> int:
-    """Read the peak of this program alone: `ru_maxrss` would be that of its parent process, if larger."""
-    status = Path("/proc/self/status").read_text(encoding="utf-8")
-    return int(status.partition("VmHWM:")[2].split()[0]) // 1024
-
-
 def measured(size: Size, work: Path) -> dict[str, Any]:
     """Measure a dataset REPEATS times, each run in a process of its own."""
     prepare(work, *size)
@@ -151,16 +144,6 @@ def measured(size: Size, work: Path) -> dict[str, Any]:
         runs.append(json.loads(child.stdout.splitlines()[-1]))
         print(f"{size[0]} episodes, {size[1]} files, run {number}: {runs[-1]}", flush=True)
     return summary(size, runs)
-
-
-def smallest_row() -> dict[str, Any]:
-    """Measure a row in this process, one import for all."""
-    episodes = 6
-    with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
-        folder = Path(name) / "data"
-        prepare(folder, episodes, 1, block=3)
-        run = measure(folder, Path(name) / "out", 0, episodes, episodes, 1)
-    return summary((episodes, 1), [run])
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -175,13 +158,15 @@ def main(argv: Sequence[str] | None = None) -> None:
             run = measure(Path(folder), Path(work) / "out", int(number), int(episodes))
         report(run, as_json=True)
         return
-    if options.smoke:
-        rows = [smallest_row()]
-    else:
-        rows = []
-        for size in FULL if options.full else SMALL:
-            with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
-                rows.append(measured(size, Path(name)))
+    rows = []
+    for size in [(6, 1)] if options.smoke else FULL if options.full else SMALL:
+        with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
+            work = Path(name) / "data"
+            if options.smoke:  # in this process: one import for all
+                prepare(work, *size, block=3)
+                rows.append(summary(size, [measure(work, Path(name) / "out", 0, size[0], size[0], 1)]))
+            else:
+                rows.append(measured(size, work))
     single = [row for row in rows if row["files"] == 1]
     large = max(single, key=lambda row: row["episodes"])
     near = min(single, key=lambda row: abs(row["episodes"] - 1000))

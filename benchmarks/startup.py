@@ -37,7 +37,6 @@ from goalreel.datasets.video import VideoIndex, decode
 from goalreel.datasets.writing.pipeline import SUBGOAL
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
 
-DATASET = SHARED / "droid_new_setup"
 FLOOR = Path(__file__).with_name("parts") / "floor.py"
 GOALREEL = "from goalreel.cli.main import app; app()"
 
@@ -45,7 +44,9 @@ GOALREEL = "from goalreel.cli.main import app; app()"
 def main(argv: Sequence[str] | None = None) -> None:
     """Measure both sides and print the result; `--smoke` records a dataset and starts two processes."""
     parser = argument_parser(__doc__)
-    parser.add_argument("--dataset", type=Path, default=DATASET, help="a LeRobot dataset with videos")
+    parser.add_argument(
+        "--dataset", type=Path, default=SHARED / "droid_new_setup", help="LeRobot, with videos"
+    )
     parser.add_argument("--turns", type=int, default=7, help="processes of each kind")
     options = parse(parser, argv, turns=1)
     with tempfile.TemporaryDirectory(prefix="goalreel-startup-") as work:

@@ -12,19 +12,14 @@ the others, from the click on: `first_plan_ms` until the plan, `first_picture_ms
 `storyboard_ms` until the storyboard is done. `storyboards`: how many were counted.
 """
 
-import re
-import subprocess
-import sys
 import tempfile
 import time
-import urllib.request
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
 
 from common import argument_parser, parse, report
-from parts.pages import chromium
+from parts.pages import chromium, page_server
 from selenium import webdriver
 
 WAIT_FOR_PAINT = """
@@ -67,7 +62,7 @@ def measure(storyboards: int) -> dict[str, object]:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        with studio(folder / "boards") as url:
+        with page_server("studio", folder / "boards", "/v1/studio") as url:
             start_ms = round(1000 * (time.perf_counter() - began), 1)
             with chromium(folder / "profile") as driver:
                 driver.set_script_timeout(600)
@@ -88,21 +83,6 @@ def make(driver: webdriver.Chrome, url: str) -> tuple[float, dict[str, float]]:
     driver.get("about:blank")
     driver.get(url)
     return driver.execute_async_script(WAIT_FOR_PAINT), driver.execute_async_script(MAKE)
-
-
-@contextmanager
-def studio(folder: Path) -> Iterator[str]:
-    """Run a studio in a process of its own; give its address when it answers."""
-    command = [sys.executable, "-m", "goalreel", "studio", folder, "--port", "0"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        assert process.stderr is not None
-        try:
-            address = next(m for line in process.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
-            urllib.request.urlopen(f"{address[1]}/v1/studio").close()
-            yield address[1]
-        finally:
-            process.terminate()
-            process.communicate()
 
 
 if __name__ == "__main__":

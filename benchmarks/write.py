@@ -16,6 +16,7 @@ import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,6 @@ from numpy.typing import NDArray
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import SUBGOAL, build
-from goalreel.image import Image
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 STEPS = 4
@@ -53,7 +53,7 @@ def make_dataset(root: Path, episodes: int, frames: int, size: int, codec: str |
         fps=10,
         features=features,
         root=root,
-        rgb_encoder=encoder(codec),
+        rgb_encoder=RGBEncoderConfig(vcodec=codec) if codec else None,
         streaming_encoding=True,
     )
     x, y = np.meshgrid(np.arange(size), np.arange(size))
@@ -70,27 +70,21 @@ def make_dataset(root: Path, episodes: int, frames: int, size: int, codec: str |
     dataset.finalize()
 
 
-def encoder(codec: str | None) -> RGBEncoderConfig | None:
-    """lerobot's settings for a codec; None: its default encoder."""
-    return RGBEncoderConfig(vcodec=codec) if codec else None
-
-
 def storyboards(source: Source, camera: str) -> dict[int, Storyboard]:
     """Cut every episode into STEPS equal segments, whose last frames are the goal images."""
     boards = {}
     for episode in map(source.episode, source.indices):
-        cuts = np.linspace(0, len(episode), STEPS + 1).astype(int).tolist()
-        goals = episode.frames(camera, [cut - 1 for cut in cuts[1:]])
-        steps = [_step(i, Segment(start=cuts[i], end=cuts[i + 1]), goal) for i, goal in enumerate(goals)]
+        steps, cuts = [], np.linspace(0, len(episode), STEPS + 1).astype(int).tolist()
+        for i, (start, end) in enumerate(pairwise(cuts)):
+            (goal,) = episode.frames(camera, [end - 1])
+            attempt = Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True))
+            step = Step(name=f"step {i}", instruction="i", prompt="p")
+            place = Segment(start=start, end=end)
+            made = StoryboardStep(step=step, segment=place, attempts=(attempt,), status="accepted", chosen=0)
+            steps.append(made)
         task = Task(id=episode.id, instruction=episode.instruction)
         boards[episode.index] = Storyboard(task=task, steps=tuple(steps))
     return boards
-
-
-def _step(index: int, segment: Segment, goal: Image) -> StoryboardStep:
-    attempt = Attempt(prompt="p", seed=0, image=goal, verdict=Verdict(success=True))
-    step = Step(name=f"step {index}", instruction="i", prompt="p")
-    return StoryboardStep(step=step, segment=segment, attempts=(attempt,), status="accepted", chosen=0)
 
 
 def add_with_goalreel(source: Source, out: Path, boards: Mapping[int, Storyboard], camera: str) -> float:
@@ -116,16 +110,18 @@ def record_with_lerobot(
         features={**features, SUBGOAL: {**features[camera], "info": None}},
         root=out,
         robot_type=old.meta.robot_type,
-        rgb_encoder=encoder(codec),
+        rgb_encoder=RGBEncoderConfig(vcodec=codec) if codec else None,
         streaming_encoding=True,
     )
     assert old.meta.episodes is not None
     for index, board in boards.items():
         first = old.meta.episodes[index]["dataset_from_index"]
-        for i, goal in enumerate(goal_pictures(board)):
-            item = frame(old, first + i)
-            views = {k: as_array(item[k], feature) for k, feature in features.items()}
-            new.add_frame({**views, SUBGOAL: goal, "task": item["task"]})
+        for step, segment in segments(board):
+            assert step.goal_image is not None
+            for i in range(segment.start, segment.end):
+                item = frame(old, first + i)
+                views = {k: as_array(item[k], feature) for k, feature in features.items()}
+                new.add_frame({**views, SUBGOAL: step.goal_image.pixels, "task": item["task"]})
         new.save_episode()
     new.finalize()
     write_rows(out, boards)
@@ -146,20 +142,10 @@ def segments(board: Storyboard) -> Iterator[tuple[StoryboardStep, Segment]]:
         yield step, step.segment
 
 
-def goal_pictures(board: Storyboard) -> Iterator[NDArray[np.uint8]]:
-    """Yield the goal image of each frame, (h, w, 3)."""
-    for step, segment in segments(board):
-        assert step.goal_image is not None
-        for _ in range(segment.start, segment.end):
-            yield step.goal_image.pixels
-
-
 def as_array(value: object, feature: Mapping[str, Any]) -> NDArray[Any]:
     """Give a value that lerobot read the shape in which it records it."""
-    array = np.asarray(value)
-    if feature["dtype"] in ("image", "video"):
-        return array.transpose(1, 2, 0)
-    return array.reshape(feature["shape"])
+    is_picture = feature["dtype"] in ("image", "video")
+    return np.asarray(value).transpose(1, 2, 0) if is_picture else np.reshape(value, feature["shape"])
 
 
 def write_rows(out: Path, boards: Mapping[int, Storyboard]) -> None:

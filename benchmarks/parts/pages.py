@@ -1,10 +1,8 @@
-"""Pages to be timed: headless Chromium, and `goalreel review` in a process of its own."""
+"""Pages to be timed: headless Chromium, and `goalreel review` or `studio` in a process of its own."""
 
-import socket
+import re
 import subprocess
 import sys
-import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,34 +11,20 @@ from pathlib import Path
 from selenium import webdriver
 from support import browser
 
-RUN = "from goalreel.cli.main import app; app()"
-
 
 @contextmanager
-def review_server(dataset: Path) -> Iterator[str]:
-    """Run `goalreel review` on a free port, and yield its address once it answers."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    url = f"http://127.0.0.1:{port}"
-    with subprocess.Popen([sys.executable, "-c", RUN, "review", str(dataset), "--port", str(port)]) as server:
+def page_server(command: str, folder: Path, route: str) -> Iterator[str]:
+    """Run a page of goalreel on a free port, and yield its address once a route of it answers."""
+    words = [sys.executable, "-m", "goalreel", command, str(folder), "--port", "0"]
+    with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
         try:
-            while not answers(url):
-                if server.poll() is not None:
-                    sys.exit(f"goalreel review ended with status {server.returncode}")
-                time.sleep(0.02)
-            yield url
+            address = next(m for line in process.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
+            urllib.request.urlopen(address[1] + route).close()
+            yield address[1]
         finally:
-            server.kill()
-
-
-def answers(url: str) -> bool:
-    """Tell whether the page is there."""
-    try:
-        with urllib.request.urlopen(f"{url}/api/dataset") as answer:
-            return answer.status == 200
-    except urllib.error.URLError:
-        return False
+            process.terminate()
+            process.communicate()
 
 
 @contextmanager

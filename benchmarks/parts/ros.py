@@ -34,11 +34,6 @@ QOS = qos_profile_sensor_data
 QOS.depth = 1
 
 
-def stamp_of(message: ImageMessage) -> int:
-    """Give a message's stamp in nanoseconds."""
-    return message.header.stamp.sec * 10**9 + message.header.stamp.nanosec
-
-
 def start() -> None:
     """Start rclpy. SIGINT ends `spin`, and no call: within `take_message` it was a RuntimeError."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -87,7 +82,8 @@ def bare(out: Path) -> None:
     node = rclpy.create_node("bare")
 
     def note(message: ImageMessage) -> None:
-        arrivals.append((stamp_of(message), time.time_ns()))
+        stamp = message.header.stamp
+        arrivals.append((stamp.sec * 10**9 + stamp.nanosec, time.time_ns()))
         if len(arrivals) == 1:
             started(out)
 
@@ -108,11 +104,8 @@ class SlowModels(ScriptedModels):
 
     def plan_of(self, task: Task) -> Plan:
         """Plan four steps."""
-        return Plan(
-            steps=tuple(
-                Step(name=f"step {i}", instruction=f"state {i}", prompt=f"edit {i}") for i in range(4)
-            )
-        )
+        steps = [Step(name=f"step {i}", instruction=f"state {i}", prompt=f"edit {i}") for i in range(4)]
+        return Plan(steps=tuple(steps))
 
     def image_of(self, edit: Edit) -> Image:
         """Turn the source upside down."""

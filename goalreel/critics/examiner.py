@@ -25,19 +25,7 @@ from goalreel.files import check_file, find
 from goalreel.loop import TASK
 from goalreel.settings import Frozen
 from goalreel.terms import ControlKind
-from goalreel.types import (
-    WORDS,
-    Answer,
-    Ask,
-    Candidate,
-    Critic,
-    Plan,
-    Request,
-    Stage,
-    Task,
-    Verdict,
-    Word,
-)
+from goalreel.types import WORDS, Answer, Ask, Candidate, Critic, Plan, Request, Stage, Task, Verdict, Word
 
 if TYPE_CHECKING:
     from goalreel.critics.controls import Control

@@ -148,7 +148,7 @@ def create_app(
     """Build the application and start one worker thread a model; they stop when the application does.
 
     `keep` makes what has the storyboards, if there are any: it tells whether it is `busy`, and has `close()`.
-    `routers` are their routes. `admits` says which requests are authorized, as `Gate` has it. Raises as `keep`.
+    `routers` are their routes. `admits` says which requests are authorized, as `Gate` has it.
     """
     service = Service(models, settings)
     try:

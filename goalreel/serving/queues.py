@@ -59,12 +59,7 @@ class Batcher[Q, A]:
     """
 
     def __init__(
-        self,
-        name: str,
-        call: Callable[[Sequence[Q]], Sequence[A]],
-        bounds: BatchBounds,
-        *,
-        lanes: int = 1,
+        self, name: str, call: Callable[[Sequence[Q]], Sequence[A]], bounds: BatchBounds, *, lanes: int = 1
     ) -> None:
         self.name = name
         self._call, self._bounds = call, bounds

@@ -7,14 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import numpy as np
 from rich.table import Table
 
-from goalreel.annotator.statistics import (
-    Measurement,
-    Sums,
-    balanced_accuracy,
-    ratio,
-    share,
-    with_interval,
-)
+from goalreel.annotator.statistics import Measurement, Sums, balanced_accuracy, ratio, share, with_interval
 from goalreel.types import Segment
 
 

@@ -1,14 +1,7 @@
 """TabletopBench on models that know the truth and on models that err: every score moves as it should."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import numpy as np
 import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-
 from support import tabletop_models as models
 from support.provenance import named
 
@@ -18,26 +11,10 @@ from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.splits import seeds
 from goalreel.types import Attempt, Candidate, Storyboard, StoryboardStep, Verdict
 from goalreel_lab.bench.bench import HEADLINES, PARTS, Bench
-from goalreel_lab.bench.closed import (
-    Course,
-    TersePlanner,
-    follow,
-    measure_closed_loop,
-)
-from goalreel_lab.bench.edit import (
-    edit_all,
-    judge_all,
-    measure_critic,
-    measure_edits,
-    measure_rewriting,
-)
+from goalreel_lab.bench.closed import Course, TersePlanner, follow, measure_closed_loop
+from goalreel_lab.bench.edit import edit_all, judge_all, measure_critic, measure_edits, measure_rewriting
 from goalreel_lab.bench.job import measure_accepted
-from goalreel_lab.bench.loop import (
-    ATTEMPTS,
-    OracleCritic,
-    measure_loops,
-    run_loops,
-)
+from goalreel_lab.bench.loop import ATTEMPTS, OracleCritic, measure_loops, run_loops
 from goalreel_lab.bench.plan import measure_plans, read_plan, step_of
 from goalreel_lab.bench.scenes import SIZE, walks
 from goalreel_lab.corpora.prompts import explicit
@@ -117,7 +94,6 @@ def judged(scenes, made, critic, editor=None):
     return judge_all(made, edited, critic, quiet)
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize(
     ("how", "balanced", "area"),
     [("true", 1, 1), ("accept", 0.5, 0.5), ("reject", 0.5, 0.5), ("fail", 0, 0.5), ("random", 0.5, 0.5)],
@@ -133,7 +109,6 @@ def test_the_critics_scores(scenes, made, how, balanced, area):
         assert {found[f"rejected_{kind}"] for kind in kinds} == {float(how in ("true", "reject"))}
 
 
-@pytest.mark.lab
 def test_a_rewritten_prompt_is_worth_what_the_editor_makes_of_it(scenes, made):
     for terse, rewrites, worth, reseed in (
         (1.0, True, 1.0, 0.0),
@@ -150,7 +125,6 @@ def loops(scenes, critic, register="terse", **errors):
     return values(measure_loops(scenes, hits))
 
 
-@pytest.mark.lab
 def test_a_critic_that_knows_and_rewrites_closes_the_gap(scenes):
     found = loops(scenes[:5], models.Critic(scenes), terse=0.7)
     assert found["steps_1"] < 0.6
@@ -160,7 +134,6 @@ def test_a_critic_that_knows_and_rewrites_closes_the_gap(scenes):
     assert found["steps_1"] < found["steps_5_reseed"]
 
 
-@pytest.mark.lab
 def test_a_critic_that_accepts_everything_closes_nothing_and_without_errors_there_is_no_gap(scenes):
     found = loops(scenes[:5], models.Critic(scenes, how="accept"), terse=0.7)
     assert {found[f"gap_closed_{t}"] for t in ATTEMPTS[1:]} == {0.0}
@@ -169,7 +142,6 @@ def test_a_critic_that_accepts_everything_closes_nothing_and_without_errors_ther
     assert (found["steps_1"], found["gap_closed"]) == (1, None)
 
 
-@pytest.mark.lab
 def test_the_perfect_critic_says_what_went_wrong(scenes):
     walk = scenes[0]
     goal, (before, after) = walk.goals[0], (m.layout for m in walk.moments[:2])
@@ -187,7 +159,6 @@ def test_the_perfect_critic_says_what_went_wrong(scenes):
     assert refined(dark) == explicit(goal, before, after, " ".join(f"Do not lose the {n}." for n in before))
 
 
-@pytest.mark.lab
 def test_the_follower_reaches_true_goals_and_not_without_them(scenes):
     walk = scenes[0]
     true = tuple(m.picture for m in walk.moments[1:])
@@ -209,7 +180,6 @@ def test_a_plan_said_tersely_wants_the_same(scenes):
     assert TersePlanner(mute, known).plan(tasks) == mute.plan(tasks), "what cannot be made out stays"
 
 
-@pytest.mark.lab
 def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
     few = scenes[:3]
     for how, success, gap in (("true", 1, 0), ("drop", 0, 100)):
@@ -221,7 +191,6 @@ def test_the_closed_loop_falls_behind_when_the_plan_does(scenes, journal):
         assert found["boards_untrue"] == 1 - success, "each step is right, and one is missing"
 
 
-@pytest.mark.lab
 def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     few = scenes[:2]
     editor, critic = models.Editor(few, terse=0.5), models.Critic(few)
@@ -240,7 +209,6 @@ def unasked(*_: object) -> list[int]:
     return []
 
 
-@pytest.mark.lab
 def test_all_parts_together_have_the_headlines(scenes, journal):
     few = scenes[:2]
     made = list(verdict_rows([w.seed for w in few], SIZE))

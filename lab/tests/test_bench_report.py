@@ -1,16 +1,10 @@
 """TabletopBench's intervals, its report, its command, and the whole job on a recording."""
 
 import json
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-pytest.importorskip("lerobot", reason="needs lerobot: pip install 'goalreel[lerobot]'")
 
 from goalreel.annotator.statistics import Measurement, balanced_accuracy, share, with_interval
 from goalreel.cli.evaluate import app

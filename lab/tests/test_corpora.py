@@ -1,15 +1,9 @@
 """Training corpora: labels are what the simulator says, and what is held out stays out."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 from collections import Counter
 
 import numpy as np
 import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.tabletop.env import Tabletop, teleport
 from goalreel.tabletop.grammar import read_order, sample_episode, state_of
@@ -47,7 +41,6 @@ def layout_when(origin) -> tuple[Tabletop, SubGoal]:
     return env, episode.goals[origin.done]
 
 
-@pytest.mark.lab
 def test_training_never_shows_what_is_held_out():
     seeds = [s for s in range(120) if held_out(sample_episode(s).goals)]
     assert len(seeds) > 5
@@ -56,7 +49,6 @@ def test_training_never_shows_what_is_held_out():
         assert row.origin.held_out == held_out(row.goals) == ()
 
 
-@pytest.mark.lab
 def test_a_plan_is_the_episodes_sub_goals_in_words_if_there_is_a_way_to_its_end():
     rows = list(plan_rows(VALIDATION))
     assert [row.origin.seed for row in rows] == list(VALIDATION)
@@ -72,7 +64,6 @@ def test_a_plan_is_the_episodes_sub_goals_in_words_if_there_is_a_way_to_its_end(
     assert [row.origin.seed for row in plan_rows([whole, stuck, whole + 2], 64)] == [whole, whole + 2]
 
 
-@pytest.mark.lab
 def test_an_edits_pictures_are_of_its_origin(edits):
     for row in edits[::9]:
         env, goal = layout_when(row.origin)
@@ -85,7 +76,6 @@ def test_an_edits_pictures_are_of_its_origin(edits):
                 assert np.array_equal(env.render("front", 128), row.target.pixels)
 
 
-@pytest.mark.lab
 def test_both_registers_of_every_sub_goal(edits):
     goals = sum(len(sample_episode(seed).goals) for seed in VALIDATION)
     assert Counter(row.register for row in edits) == {"terse": goals, "explicit": goals}
@@ -121,7 +111,6 @@ def test_terse_orders_leave_something_open_and_an_explicit_one_says_from_where_t
     )
 
 
-@pytest.mark.lab
 def test_half_of_the_candidates_are_right_and_every_mistake_is_made():
     rows = list(verdict_rows(seeds("validation", 20, first=600), 64))
     counts = Counter(row.mistake for row in rows)
@@ -130,7 +119,6 @@ def test_half_of_the_candidates_are_right_and_every_mistake_is_made():
     assert min(counts.values()) > 0.04 * len(rows)
 
 
-@pytest.mark.lab
 def test_every_mistake_is_what_it_is_called():
     """Checked on the simulator's own state, which the maker left in the environment."""
     checked = Counter()
@@ -159,7 +147,6 @@ def test_every_mistake_is_what_it_is_called():
     assert min(checked[m] for m in MADE) >= 5
 
 
-@pytest.mark.lab
 def test_a_relabelled_row_asks_for_a_sub_goal_one_word_away_that_can_be_reached(verdicts):
     rows = list(verdict_rows(VALIDATION, relabelled=1.0))
     changed = [row for row in rows if row.mistake == "relabelled"]
@@ -191,7 +178,6 @@ def test_a_relabelled_row_asks_for_a_sub_goal_one_word_away_that_can_be_reached(
     assert set(words) == {"kind", "object", "target"}
 
 
-@pytest.mark.lab
 def test_a_verdict_names_places_first_and_then_the_fault_and_follows_from_its_seed(verdicts):
     for row in verdicts:
         names = [o.name for o in (*_scene(row).blocks, *_scene(row).bowls)]
@@ -210,7 +196,6 @@ def test_a_verdict_names_places_first_and_then_the_fault_and_follows_from_its_se
     assert list(edit_rows([seed])) == list(edit_rows([seed]))
 
 
-@pytest.mark.lab
 def test_reading_an_editors_picture_agrees_with_the_truth():
     right, wrong, asked = Counter(), Counter(), 0
     for done in walk(seeds("validation", 8, first=700), 128, stream=9):
@@ -228,7 +213,6 @@ def test_reading_an_editors_picture_agrees_with_the_truth():
     assert right[None] > 10
 
 
-@pytest.mark.lab
 def test_an_editors_own_pictures_become_rows_if_they_came(edits):
     asked = []
 

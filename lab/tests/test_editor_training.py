@@ -1,21 +1,12 @@
 """The nano editor: built, trained on a handful of edits, stopped and resumed, saved, loaded and used."""
 
-import os
 import shutil
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
-pytest.importorskip("tensorboard", reason="needs tensorboard: pip install 'goalreel[train]'")
-
 import PIL.Image
+import pytest
 import torch
 from safetensors.torch import load_file
 from torch import nn
@@ -123,7 +114,6 @@ def apart(a: Image, b: Image) -> np.ndarray:
     return np.abs(a.pixels.astype(int) - b.pixels).max(-1) > 24
 
 
-@pytest.mark.lab
 def test_both_losses_fall_and_the_editor_edits_better_than_copying(rows, plain, tmp_path):
     folder = trainer.train(config(), tmp_path, rows=rows)
     for part in ("vae", "denoiser"):
@@ -138,7 +128,6 @@ def test_both_losses_fall_and_the_editor_edits_better_than_copying(rows, plain, 
         assert error(answer, row.target, ~moved) < 10
 
 
-@pytest.mark.lab
 def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
     """With rates of nothing it is that editor."""
     still = {"steps": 1, "batch": 1, "learning_rate": 1e-12, "muon_learning_rate": 1e-12}
@@ -158,7 +147,6 @@ def test_training_goes_on_from_an_editor(trained, plain, tmp_path):
     assert f"| went on from | editor/unet/{DENOISER}, sha256 `" in card
 
 
-@pytest.mark.lab
 def test_training_sees_what_the_pipeline_computes(trained, plain):
     """One sampling step from noise alone ends where the velocity says."""
     made = NanoEditor.load(config(model=str(trained[0])))
@@ -178,7 +166,6 @@ class Stop(Exception):
     pass
 
 
-@pytest.mark.lab
 def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
     schedule = Schedule(steps=7, batch=2, warmup=2, save_every=3)
 

@@ -1,15 +1,9 @@
 """Frames of a robot at work: what is said of them is what the simulator says."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 from collections import Counter
 
 import numpy as np
 import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.tabletop.env import HOME_TIP
 from goalreel.tabletop.grammar import sample_episode
@@ -40,7 +34,6 @@ def tip(done) -> float:
     return float(np.linalg.norm(done.env.observation()[7:10] - HOME_TIP))
 
 
-@pytest.mark.lab
 def test_a_good_execution_succeeds_at_its_end_and_at_no_moment_before_the_arm_is_home(done):
     moments = carried_out(done, precise=True)
     seen = Counter()
@@ -61,7 +54,6 @@ def test_a_good_execution_succeeds_at_its_end_and_at_no_moment_before_the_arm_is
     )
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_failed_execution_is_called_so(done, fault):
     moments = failed(done, fault)
@@ -84,7 +76,6 @@ def test_a_failed_execution_is_called_so(done, fault):
     assert not end.success(done.goal)
 
 
-@pytest.mark.lab
 def test_rows_say_what_is_true_in_a_critics_words(rows):
     kinds = Counter(row.mistake for row in rows)
     assert kinds[None] >= 5
@@ -99,7 +90,6 @@ def test_rows_say_what_is_true_in_a_critics_words(rows):
     assert any(" held" in text for text in carried)
 
 
-@pytest.mark.lab
 def test_live_rows_follow_from_their_seed_look_as_variety_says_and_keep_out_what_is_held_out(rows):
     assert list(live_rows(SOME[2:3], 64)) == [r for r in rows if r.origin.seed == SOME[2]]
     hidden_from_training = [s for s in range(120) if held_out(sample_episode(s).goals)][:5]

@@ -1,14 +1,8 @@
 """The part `live`: a critic that knows is right, one that believes all is early."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 from functools import partial
 
 import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.streaming.settings import EngineSettings
 from goalreel.tabletop.splits import seeds
@@ -60,7 +54,6 @@ def truths(courses):
     return [course.reached for course in courses]
 
 
-@pytest.mark.lab
 def test_the_node_asks_when_the_view_is_near_the_goal_and_in_words_all_the_time(courses):
     assert {c.pictured for c in courses} == {True, False}
     shown, told = ([c for c in courses if c.pictured == pictured] for pictured in (True, False))
@@ -74,7 +67,6 @@ def test_the_node_asks_when_the_view_is_near_the_goal_and_in_words_all_the_time(
     assert all(any(c.reached) for c in shown if c.ends_well), "what is reached is near the goal"
 
 
-@pytest.mark.lab
 def test_what_is_known_is_never_early(courses):
     found = values(measure_courses(courses, truths(courses)))
     for prefix in ("", "words_"):
@@ -85,7 +77,6 @@ def test_what_is_known_is_never_early(courses):
     assert found["words_false_success"] == found["gated_missed"] == 0
 
 
-@pytest.mark.lab
 def test_a_critic_that_accepts_everything_is_early_and_fooled(courses):
     critic = Says(True)
     said = judge_courses(courses, critic, quiet)
@@ -96,7 +87,6 @@ def test_a_critic_that_accepts_everything_is_early_and_fooled(courses):
     assert found["words_noticed"] == 0
 
 
-@pytest.mark.lab
 @pytest.mark.parametrize(("success", "wrong", "missed"), [(True, 1, 0), (False, 0, 1)])
 def test_single_frames_and_ends_of_whole_tasks(success, wrong, missed):
     answers = judge_frames(seeds("validation", 2, first=400), Says(success), quiet)

@@ -16,7 +16,6 @@ from goalreel.models.load import build_chat, load
 from goalreel.models.model_set import ModelSet
 from goalreel.types import Storyboard, Task, Verdict
 
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 if not NANO.is_dir():
     pytest.skip("goalreel-nano is not installed", allow_module_level=True)
 

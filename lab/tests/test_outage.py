@@ -5,8 +5,6 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import pytest
 
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-
 from goalreel.errors import UserError
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet

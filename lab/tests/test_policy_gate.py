@@ -1,16 +1,9 @@
 """The Critic as a gate: a policy carries out the nano models' storyboard, and each try is looked at."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import json
 from dataclasses import replace
 
 import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-
 from support.cli import fails, goalreel
 from support.table_policies import Clumsy, Expert, key_pose_policy
 
@@ -22,8 +15,6 @@ from goalreel_lab.policy.arm_tasks import ArmModels, arm_tasks
 from goalreel_lab.policy.arms import GATES
 from goalreel_lab.policy.rollout import Bounds, LeRobotActor, no_film
 from goalreel_lab.policy.study import tasks
-
-pytestmark = pytest.mark.lab
 
 
 def quiet(stage, done, total):

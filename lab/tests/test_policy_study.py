@@ -1,18 +1,11 @@
 """Policies under kinds of goals: what they are given, who acts, how arms are compared."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import json
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
-
 from support.cli import fails, goalreel
 from support.table_policies import Clumsy, Expert, key_pose_policy, step_policy
 
@@ -23,13 +16,9 @@ from goalreel.models import presets
 from goalreel.tabletop.env import Tabletop
 from goalreel_lab.policy.arms import SILENT, cues_of, pictures_of
 from goalreel_lab.policy.intervals import compare, difference_of_seeds, measure_seeds
-from goalreel_lab.policy.policy_tasks import (
-    sub_task,
-)
+from goalreel_lab.policy.policy_tasks import sub_task
 from goalreel_lab.policy.rollout import Bounds, GoalCue, LeRobotActor, Rolled, roll
 from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure, tasks
-
-pytestmark = pytest.mark.lab
 
 
 def quiet(stage, done, total):

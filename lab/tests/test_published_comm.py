@@ -140,15 +140,7 @@ def document(**changes):
 
 
 @pytest.mark.parametrize(
-    ("score", "mark"),
-    [
-        ("7/10", 7),
-        ("NA", 0),
-        (None, 0),
-        (11, None),
-        (True, None),
-        ("good", None),
-    ],
+    ("score", "mark"), [("7/10", 7), ("NA", 0), (None, 0), (11, None), (True, None), ("good", None)]
 )
 def test_a_score_is_a_number_to_ten_or_none(score, mark):
     reply = f"Here:\n```json\n{json.dumps(document(Completeness={'Score': score}), indent=1)}\n```\nas asked."

@@ -21,8 +21,6 @@ ANSWER = BenchAnswer((AnswerPart("a text", None),))
 @pytest.mark.parametrize("suffix", ["json", "jsonl", "parquet"])
 @pytest.mark.parametrize("old", [False, True])
 def test_ueval_is_read_in_every_form_that_it_was_published_in(tmp_path, suffix, old):
-    if suffix == "parquet":
-        pytest.importorskip("pyarrow", reason="needs pyarrow: pip install 'goalreel[annotate]'")
     data = bench.ueval_data(tmp_path, old=old, suffix=suffix)
     (data / ".cache" / "huggingface").mkdir(parents=True)
     (data / ".cache" / "huggingface" / "notes.json").write_text("[]")
@@ -132,7 +130,6 @@ def test_what_a_headline_number_takes_follows_from_the_preset_and_the_measured_s
 def test_a_judge_is_asked_as_the_papers_was_where_its_name_says_nothing_else(
     name, shown, temperature, tokens
 ):
-    pytest.importorskip("openai", reason="needs openai: pip install 'goalreel[api]'")
     from goalreel.chat.openai import OpenAIChat
 
     judge = build_judge(name, JudgeFacts("j", 0.5, 77), concurrency=3)

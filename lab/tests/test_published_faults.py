@@ -3,9 +3,6 @@
 import json
 
 import pytest
-
-pytest.importorskip("openai", reason="needs openai: pip install 'goalreel[api]'")
-
 from support import published as bench
 from support.chat_server import ChatServer, Reply, error, said
 

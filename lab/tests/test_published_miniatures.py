@@ -15,7 +15,6 @@ from goalreel.storyboard_io import load_storyboard
 
 @pytest.fixture(scope="module")
 def editor(tmp_path_factory):
-    pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
     return tiny_editor(tmp_path_factory.mktemp("editor") / "klein-tiny")
 
 
@@ -110,10 +109,7 @@ def test_comm_from_data_to_scores(tmp_path, editor, task):
     results = json.loads((out / f"export/site_tea-1_task{task}/results.json").read_text())
     assert (
         results["model_output"]
-        == {
-            3: "(3) Pour it. <IMAGE> (4) Enjoy.",
-            4: "(1) Pour it. <IMAGE> (2) Enjoy.",
-        }[task]
+        == {3: "(3) Pour it. <IMAGE> (4) Enjoy.", 4: "(1) Pour it. <IMAGE> (2) Enjoy."}[task]
     )
     asked = server.requests[0]
     assert pictures(asked) == given

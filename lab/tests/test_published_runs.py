@@ -22,7 +22,6 @@ from goalreel_lab.published.ueval import UEval
 
 @pytest.fixture(scope="module")
 def klein(tmp_path_factory):
-    pytest.importorskip("diffusers", reason="needs diffusers: pip install 'goalreel[gpu]'")
     return f"diffusers:{bench.editor(tmp_path_factory.mktemp('editor') / 'klein-tiny')}"
 
 

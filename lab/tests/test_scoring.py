@@ -1,14 +1,7 @@
 """Scores that the simulator reads off pictures: graded, right about right and wrong, deaf to what is said."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
-
 import numpy as np
 import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.errors import InputError
 from goalreel.image import Image
@@ -19,8 +12,6 @@ from goalreel_lab.corpora.rows import VerdictRow
 from goalreel_lab.corpora.verdicts import verdict_rows
 from goalreel_lab.scoring import SimulatorScorer, success_of
 from goalreel_lab.variety import PLAIN, View, view_of
-
-pytestmark = pytest.mark.lab
 
 SOME = seeds("validation", 14, first=3000)
 VARIETY = 0.5

@@ -64,8 +64,6 @@ def test_overlap_labels_and_baseline_by_hand():
 
 @pytest.fixture(scope="module")
 def tabletop(tmp_path_factory):
-    pytest.importorskip("mujoco")
-    pytest.importorskip("lerobot")
     from goalreel.tabletop.record import record
 
     root = tmp_path_factory.mktemp("tabletop") / "data"
@@ -73,7 +71,6 @@ def tabletop(tmp_path_factory):
     return root
 
 
-@pytest.mark.lab
 def test_the_planner_is_measured_on_a_recording(tabletop):
     report = json.loads(run(tabletop, "--json").splitlines()[-1])
     assert {"boundary_f1", "segment_iou", "label_accuracy", "episodes"} <= report.keys()
@@ -89,7 +86,6 @@ def run(*arguments):
     return goalreel("eval", "segmentation", *arguments)
 
 
-@pytest.mark.lab
 def test_a_table_for_people_and_one_clear_line_for_mistakes(tmp_path, tabletop):
     shown = run(tabletop)
     assert "boundary F1" in shown

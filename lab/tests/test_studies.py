@@ -10,14 +10,12 @@ from support.places import ROOT
 BENCHMARKS = {path.stem: path for path in sorted((ROOT / "lab" / "benchmarks").glob("*.py"))}
 
 
-@pytest.mark.lab
 @pytest.mark.process
 @pytest.mark.parametrize("name", BENCHMARKS)
 def test_a_benchmark_runs_and_prints_what_its_docstring_says(name):
     check(BENCHMARKS[name], smoke(BENCHMARKS[name]))
 
 
-@pytest.mark.lab
 def test_demonstrations_are_the_same_for_ever_and_hold_nothing_back_but_what_is_held_out():
     import demos
 
@@ -42,7 +40,6 @@ def test_demonstrations_are_the_same_for_ever_and_hold_nothing_back_but_what_is_
 def test_the_study_of_labels_goes_from_nothing_to_a_table_and_does_nothing_twice(
     tmp_path, monkeypatch, capsys
 ):
-    pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
     import labels
 
     conditions = [("truth", 0.0), ("carried", 0.0), ("wgo_bench", 0.0), ("merged", 0.5)]

@@ -1,15 +1,9 @@
 """Ends of whole tasks: what is said of each sub-goal is what the picture shows."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 from dataclasses import replace
 
 import numpy as np
 import pytest
-
-pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
 from goalreel.loop import whole_state
 from goalreel.tabletop.grammar import sample_episode, state_of
@@ -53,7 +47,6 @@ def judged(now, goals=(INSIDE, BESIDE), **change):
     return whole_verdict(START, now, ENDED, goals, seen)
 
 
-@pytest.mark.lab
 def test_every_episode_has_a_right_end_and_a_wrong_one(rows):
     assert len(rows) >= 8
     right, wrong = rows[::2], rows[1::2]
@@ -66,7 +59,6 @@ def test_every_episode_has_a_right_end_and_a_wrong_one(rows):
     assert list(whole_rows(TRAINING, 64)) == []
 
 
-@pytest.mark.lab
 def test_the_question_tells_every_state_and_the_reply_what_the_picture_shows(rows):
     for row in rows:
         assert row.verdict.success == (row.mistake is None) == row.verdict.reasoning.endswith(DONE)

@@ -69,11 +69,7 @@ def test_the_sharpest_and_then_the_latest_frame_is_taken_and_one_with_the_arm_in
 
 @pytest.mark.parametrize(
     ("segment", "window", "shown"),
-    [
-        ((0, 30), 0.4, (26, 27, 28, 29)),
-        ((18, 20), 5.0, (18, 19)),
-        ((0, 10, (12, 16)), 0.3, (12, 13, 14, 15)),
-    ],
+    [((0, 30), 0.4, (26, 27, 28, 29)), ((18, 20), 5.0, (18, 19)), ((0, 10, (12, 16)), 0.3, (12, 13, 14, 15))],
 )
 def test_every_attempt_gets_another_frame_of_the_segment_until_none_is_left(segment, window, shown):
     film = Film([scene(k) for k in range(30)])

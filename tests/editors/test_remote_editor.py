@@ -245,8 +245,7 @@ def test_gives_up_after_its_tries_and_at_once_on_a_refusal(server, status, body,
 
 
 @pytest.mark.parametrize(
-    ("status", "refused"),
-    [(400, True), (413, True), (422, True), (404, False), (424, False), (500, False)],
+    ("status", "refused"), [(400, True), (413, True), (422, True), (404, False), (424, False), (500, False)]
 )
 def test_a_refusal_is_told_from_a_server_that_is_out(server, status, refused):
     server.reply = lambda path, fields: (status, {}, {})

@@ -34,10 +34,7 @@ def test_the_official_client_reads_them(served):
     client, _ = served
     official = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="unused", max_retries=0)
     (choice,) = official.chat.completions.create(
-        model="planner",
-        messages=[{"role": "user", "content": "aü"}],
-        logprobs=True,
-        top_logprobs=2,
+        model="planner", messages=[{"role": "user", "content": "aü"}], logprobs=True, top_logprobs=2
     ).choices
     assert choice.message.content == "aü"
     first, second = choice.logprobs.content

@@ -55,12 +55,7 @@ class EditCase:
         task = self.walk.task
         seed = attempt_seed(task.seed, self.index, attempt)
         return Edit(
-            task_id=task.id,
-            step=self.index,
-            attempt=attempt,
-            image=self.source,
-            prompt=prompt,
-            seed=seed,
+            task_id=task.id, step=self.index, attempt=attempt, image=self.source, prompt=prompt, seed=seed
         )
 
 

@@ -19,18 +19,7 @@ from goalreel.loop import Keep, attempt_seed
 from goalreel.progress import OnProgress
 from goalreel.tabletop.scene import SceneLayout
 from goalreel.tabletop.truth import task_of
-from goalreel.types import (
-    Candidate,
-    Critic,
-    Edit,
-    Editor,
-    Failure,
-    Plan,
-    Planner,
-    Storyboard,
-    Task,
-    Verdict,
-)
+from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Storyboard, Task, Verdict
 from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import Walk, look_rendered, outcome
 from goalreel_lab.corpora.grounding import advice, compare

@@ -27,7 +27,7 @@ _Kind = Literal["plans", "continuations", "edits", "verdicts", "live", "wholes",
     "- `goalreel corpus make --kind live --episodes 3000 --out corpora/live --variety 0.4`\n\n"
     "- `goalreel corpus make --kind wholes --episodes 3000 --out corpora/wholes --relabelled 0.8`\n\n"
     "- `goalreel corpus make --kind verdicts --editor diffusers:runs/editor --episodes 1000 --out own`\n\n"
-    "- `goalreel corpus make --kind critiques --editor diffusers:nano-editor --episodes 1000 --out rl`",
+    "- `goalreel corpus make --kind critiques --editor diffusers:nano-editor --episodes 1000 --out rl`"
 )
 def make(
     kind: Annotated[

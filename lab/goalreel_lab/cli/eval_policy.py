@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.options import (
-    First,
-    Json,
-    PresetOptions,
-    SubGoalFormChoice,
-    with_options,
-)
+from goalreel.cli.options import First, Json, PresetOptions, SubGoalFormChoice, with_options
 from goalreel.errors import InputError
 from goalreel_lab.cli.options import MeasuredSplit, choose_names
 

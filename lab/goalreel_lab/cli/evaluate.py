@@ -41,7 +41,7 @@ app.command(
     "Examples:\n\n"
     "- `goalreel eval tabletop --preset klein --episodes 20 --parts plan,edit --json`\n\n"
     "- `goalreel eval tabletop --parts plan,edit,critic,loop --look unseen --camera left`\n\n"
-    "- `goalreel eval tabletop --preset hindsight --parts annotate`",
+    "- `goalreel eval tabletop --preset hindsight --parts annotate`"
 )(tabletop)
 app.command(epilog=eval_metaworld.EPILOG)(eval_metaworld.metaworld)
 app.command(epilog=eval_zoo.EPILOG)(eval_zoo.zoo)

@@ -58,11 +58,7 @@ def _wrong(done: Done) -> tuple[Made, Mistake] | None:
 
 
 def verdict_row(
-    done: Done,
-    fault: Made,
-    mistake: Mistake | None,
-    prompt: str | None = None,
-    change: Change | None = None,
+    done: Done, fault: Made, mistake: Mistake | None, prompt: str | None = None, change: Change | None = None
 ) -> VerdictRow:
     """Make the row of a candidate.
 

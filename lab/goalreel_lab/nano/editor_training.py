@@ -346,10 +346,7 @@ def _card(editor: NanoEditor, edits: Edits) -> Card:
         task="image-to-image",
         seed=config.seed,
         corpora=(file_facts(order),) if order and order.is_file() else (),
-        numbers={
-            **_before(editor),
-            "denoiser": f"{config.denoiser.steps} steps of {config.denoiser.batch}",
-        },
+        numbers={**_before(editor), "denoiser": f"{config.denoiser.steps} steps of {config.denoiser.batch}"},
         limits=_LIMITS,
     )
 

@@ -182,14 +182,7 @@ class _GatedTask:
         task = self._walk.task.model_copy(update={"image": self._picture})
         planned = use_known_answers(lambda stage, _: plan if stage == "plan" else None)
         models = AskAdapter(planned(model_set.ask))
-        (board,) = run(
-            [task],
-            models,
-            models,
-            models,
-            max_attempts=preset.max_attempts,
-            keep=preset.keep,
-        )
+        (board,) = run([task], models, models, models, max_attempts=preset.max_attempts, keep=preset.keep)
         return board.steps
 
     def _view(self) -> Image:

@@ -23,13 +23,7 @@ from goalreel.planners.kinematic.robot import Robot
 from goalreel.planners.kinematic.signals import hand_signal
 from goalreel.progress import OnProgress
 from goalreel_lab.metaworld.run import read_annotation
-from goalreel_lab.metaworld.score import (
-    Annotation,
-    EpisodeScore,
-    MetaWorldReport,
-    make_report,
-    score_episode,
-)
+from goalreel_lab.metaworld.score import Annotation, EpisodeScore, MetaWorldReport, make_report, score_episode
 from goalreel_lab.metaworld.truth import BodyTruth, RecordingTruth, TaskTruth, read_truth, write_truth
 from goalreel_lab.zoo.episode import SimulatedEpisode
 from goalreel_lab.zoo.tasks import TASKS

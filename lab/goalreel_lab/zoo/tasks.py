@@ -53,10 +53,7 @@ TASKS = {
         "cubeA_",
         TaskSpec(
             kind="grasp",
-            say=(
-                "put the red cube on the green cube",
-                "pick up the red cube and place it on the green cube",
-            ),
+            say=("put the red cube on the green cube", "pick up the red cube and place it on the green cube"),
             objects={"cube": "cube"},
         ),
     ),
@@ -88,10 +85,6 @@ TASKS = {
         "button",
         "button_joint",
         "button",
-        TaskSpec(
-            kind="push",
-            say=("press the button", "press the red button"),
-            objects={"button": "button"},
-        ),
+        TaskSpec(kind="push", say=("press the button", "press the red button"), objects={"button": "button"}),
     ),
 }
