@@ -145,7 +145,8 @@ def segments(board: Storyboard) -> Iterator[tuple[StoryboardStep, Segment]]:
 def as_array(value: object, feature: Mapping[str, Any]) -> NDArray[Any]:
     """Give a value that lerobot read the shape in which it records it."""
     is_picture = feature["dtype"] in ("image", "video")
-    return np.asarray(value).transpose(1, 2, 0) if is_picture else np.reshape(value, feature["shape"])
+    array = np.asarray(value)
+    return array.transpose(1, 2, 0) if is_picture else array.reshape(feature["shape"])
 
 
 def write_rows(out: Path, boards: Mapping[int, Storyboard]) -> None:

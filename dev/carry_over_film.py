@@ -19,7 +19,7 @@ import PIL.Image
 import PIL.ImageDraw
 import PIL.ImageFont
 from page_picture import browser, until
-from parts.pages import review_server
+from parts.pages import page_server
 from selenium import webdriver
 
 from goalreel.annotator.annotate import annotate
@@ -94,7 +94,10 @@ def main(out: str) -> None:
         recorded, dataset = Path(folder) / "recorded", Path(folder) / "tidy"
         cuts, names = label.record(recorded, episodes(), size=192)
         annotate(recorded, dataset, options=Options(replace_rows=True))
-        with review_server(dataset) as url, browser(Path(folder) / "profile") as driver:
+        with (
+            page_server("review", dataset, "/api/dataset") as url,
+            browser(Path(folder) / "profile") as driver,
+        ):
             person = label.Person(url, cuts, names)
             frames = [captioned(*scene) for scene in scenes(url, person, driver)]
     film = io.BytesIO()

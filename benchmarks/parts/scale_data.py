@@ -4,7 +4,6 @@ import itertools
 import json
 import shutil
 import tempfile
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -80,12 +79,8 @@ def _record(root: Path, episodes: int) -> None:
         root=root,
         rgb_encoder=RGBEncoderConfig(vcodec="h264", g=8, crf=23, extra_options={"bf": "0"}),
     )
-    ground = (
-        np.random.default_rng(0)
-        .integers(20, 60, (8, 8, 3), np.uint8)
-        .repeat(SIDE // 8, 0)
-        .repeat(SIDE // 8, 1)
-    )
+    cells = np.random.default_rng(0).integers(20, 60, (8, 8, 3), np.uint8)
+    ground = cells.repeat(SIDE // 8, 0).repeat(SIDE // 8, 1)
     for episode in range(episodes):
         for i in range(FRAMES):
             view = ground.copy()
@@ -124,19 +119,13 @@ def _repeat_video(recording: Path, root: Path, file: int, first: int, last: int)
         assert time_base is not None
         with av.open(str(path), "w", format="mp4") as out:
             copy = out.add_stream_from_template(stream)
-            for packet in _packets(packets, unit, first, last):
+            for at, frame in enumerate(range(first * FRAMES, last * FRAMES)):
+                data, _, is_keyframe = packets[frame % len(packets)]
+                packet = Packet(data)
+                packet.pts = packet.dts = at * unit
+                packet.duration, packet.is_keyframe = unit, is_keyframe
                 packet.stream, packet.time_base = copy, time_base
                 out.mux(packet)
-
-
-def _packets(packets: list[tuple[bytes, int, bool]], unit: int, first: int, last: int) -> Iterator[Packet]:
-    for at, frame in enumerate(range(first * FRAMES, last * FRAMES)):
-        data, _, is_keyframe = packets[frame % len(packets)]
-        packet = Packet(data)
-        packet.pts = packet.dts = at * unit
-        packet.duration = unit
-        packet.is_keyframe = is_keyframe
-        yield packet
 
 
 def _repeat_rows(recording: Path, root: Path, file: int, first: int, last: int) -> None:
@@ -144,17 +133,17 @@ def _repeat_rows(recording: Path, root: Path, file: int, first: int, last: int) 
     episode = np.arange(first, last)
     rows = table.take(pa.array(episode % table.num_rows))
     start = (episode - first) * FRAMES / FPS
-    for name, values in {
+    columns = {
         "episode_index": episode,
         "dataset_from_index": episode * FRAMES,
         "dataset_to_index": (episode + 1) * FRAMES,
-        "data/chunk_index": np.full(len(episode), file // 1000),
-        "data/file_index": np.full(len(episode), file % 1000),
-        f"videos/{CAMERA}/chunk_index": np.full(len(episode), file // 1000),
-        f"videos/{CAMERA}/file_index": np.full(len(episode), file % 1000),
         f"videos/{CAMERA}/from_timestamp": start,
         f"videos/{CAMERA}/to_timestamp": start + FRAMES / FPS,
-    }.items():
+    }
+    for part in ("data", f"videos/{CAMERA}"):
+        columns[f"{part}/chunk_index"] = np.full(len(episode), file // 1000)
+        columns[f"{part}/file_index"] = np.full(len(episode), file % 1000)
+    for name, values in columns.items():
         rows = _put(rows, name, values)
     path = root / "meta" / "episodes" / (_FILE.format(file // 1000, file % 1000) + ".parquet")
     path.parent.mkdir(parents=True, exist_ok=True)

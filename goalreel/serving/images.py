@@ -10,7 +10,7 @@ import secrets
 import time
 import uuid
 from collections.abc import Sequence
-from typing import Annotated, Literal, TypedDict
+from typing import Annotated, Any, Literal, TypedDict
 
 from fastapi import APIRouter, Form, Request, UploadFile
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
@@ -140,19 +140,7 @@ class InterleaveThinkerEdit(BaseModel):
     seed: Seed | None = None
 
 
-class InterleaveThinkerAnswer(TypedDict):
-    """The answer that InterleaveThinker's training code reads, without an echo of the original image."""
-
-    success: bool
-    task_id: str
-    edited_image: str
-    seed: int
-    original_prompt: str
-    processing_time: float
-    error: str | None
-
-
-@router.post("/v1/images/edits", tags=["OpenAI-compatible"], response_model=ImagesAnswer, responses=ANSWERS)
+@router.post("/v1/images/edits", tags=["OpenAI-compatible"], responses=ANSWERS)
 async def edits(
     request: Request, form: Annotated[EditForm, Form(media_type="multipart/form-data")], service: Here
 ) -> ImagesAnswer:
@@ -170,17 +158,15 @@ async def edits(
     return await _answer(request, service, sources, form)
 
 
-@router.post(
-    "/v1/images/generations", tags=["OpenAI-compatible"], response_model=ImagesAnswer, responses=ANSWERS
-)
+@router.post("/v1/images/generations", tags=["OpenAI-compatible"], responses=ANSWERS)
 async def generations(request: Request, body: ImageOptions, service: Here) -> ImagesAnswer:
     """Make an image from text alone."""
     service.editor().check_room()
     return await _answer(request, service, (), body)
 
 
-@router.post("/edit", tags=["InterleaveThinker"], responses=responses(404, 424))
-async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> InterleaveThinkerAnswer:
+@router.post("/edit", tags=["InterleaveThinker"], responses=ANSWERS)
+async def edit(request: Request, body: InterleaveThinkerEdit, service: Here) -> dict[str, Any]:
     """Edit an image, or make one: the protocol of InterleaveThinker's edit servers."""
     service.editor().check_room()
     started = time.monotonic()

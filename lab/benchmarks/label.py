@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 
 sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import argument_parser, parse, report
-from parts.pages import RUN, review_server
+from parts.pages import page_server
 
 from goalreel.annotator.annotate import annotate
 from goalreel.annotator.options import Options
@@ -153,7 +153,7 @@ def measure(folder: Path, episodes: int) -> dict[str, object]:
     root, out = folder / "in", folder / "out"
     cuts, names = record(root, choose(episodes))
     annotate(root, out, options=Options(replace_rows=True))
-    with review_server(out) as url:
+    with page_server("review", out, "/api/dataset") as url:
         person, carry_s = Person(url, cuts, names), 0.0
         for task in person.call("/api/tasks"):
             for episode in task["next"]:
@@ -169,7 +169,7 @@ def measure(folder: Path, episodes: int) -> dict[str, object]:
         for task in person.call("/api/tasks"):
             if task["sure"]:
                 person.act("accept", task["instruction"])
-    subprocess.run([sys.executable, "-c", RUN, "build", out], check=True, stdout=subprocess.DEVNULL)
+    subprocess.run([sys.executable, "-m", "goalreel", "build", out], check=True, stdout=subprocess.DEVNULL)
     wrong, steps = Counter[str](), 0
     for episode, board in read_storyboards(out):
         spans = [(s.segment.start, s.segment.end) for s in board.steps if s.segment]

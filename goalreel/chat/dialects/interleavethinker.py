@@ -166,25 +166,14 @@ def string_constants(path: Path | str) -> dict[str, str]:
     Raises:
         InputError: there is no such file, or it is no Python source.
     """
-    return dict(reversed(_strings(Path(path), _assignments)))
+    return dict(reversed(named_strings(Path(path), _assignments)))
 
 
-def strings_under(path: Path | str, key: str) -> list[str]:
-    """List the strings under `key` in the dictionaries of a Python file, in the order of the file.
-
-    F-strings are as in `string_constants`.
-
-    Raises:
-        InputError: there is no such file, or it is no Python source.
-    """
-    return [text for name, text in _strings(Path(path), _entries) if name == key]
+type Named = Iterator[tuple[object, ast.expr]]
 
 
-type _Named = Iterator[tuple[object, ast.expr]]
-
-
-def _strings(path: Path, find: Callable[[ast.AST], _Named]) -> list[tuple[str, str]]:
-    """List (name, string) in the order of the file."""
+def named_strings(path: Path, find: Callable[[ast.AST], Named]) -> list[tuple[str, str]]:
+    """List the (name, string) that `find` sees, in the order of a file; raises as `string_constants`."""
     try:
         source = read_file(path, MAX_BYTES)
     except OSError as e:
@@ -197,15 +186,10 @@ def _strings(path: Path, find: Callable[[ast.AST], _Named]) -> list[tuple[str, s
     return [(name, text) for name, text in texts if isinstance(name, str) and text is not None]
 
 
-def _assignments(node: ast.AST) -> _Named:
+def _assignments(node: ast.AST) -> Named:
     if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
         for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
             yield getattr(target, "id", None), node.value
-
-
-def _entries(node: ast.AST) -> _Named:
-    if isinstance(node, ast.Dict):
-        yield from ((getattr(k, "value", None), v) for k, v in zip(node.keys, node.values, strict=True))
 
 
 def _string(value: ast.expr) -> str | None:

@@ -3,6 +3,7 @@
 The repository has no licence: its prompts are read from the user's clone, and goalreel contains none.
 """
 
+import ast
 import json
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from goalreel.annotator.statistics import Measurement, Sums, share, with_interval
 from goalreel.chat.conversation import Message
-from goalreel.chat.dialects.interleavethinker import strings_under
+from goalreel.chat.dialects.interleavethinker import Named, named_strings
 from goalreel.errors import InputError
 from goalreel.files import read_file, write_bytes
 from goalreel_lab.published.benchmark import BenchAnswer, Clone, Inquiry, JudgeFacts, Marked, Sample
@@ -122,7 +123,7 @@ class Wise:
     def _prompts(self) -> tuple[str, str]:
         """Read the judge's system turn, and its user turn with places for prompt and explanation."""
         path = Clone(self.clone, REPOSITORY).file("WISE_legacy/gpt_eval.py")
-        texts = strings_under(path, "text")
+        texts = [text for name, text in named_strings(path, _entries) if name == "text"]
         at = next((i for i, t in enumerate(texts) if len(set(_PLACE.findall(t))) == 2), 0)
         if at == 0:
             raise InputError(f"{path}: the judge's prompt is not where it was in WISE_legacy")
@@ -148,6 +149,11 @@ def _rows(path: Path) -> list[_Row]:
         return TypeAdapter(list[_Row]).validate_python(json.loads(read_file(path)))
     except (ValidationError, ValueError) as e:
         raise InputError(f"{path}: not in the shape of WISE_legacy/data: {WHERE}") from e
+
+
+def _entries(node: ast.AST) -> Named:
+    if isinstance(node, ast.Dict):
+        yield from ((getattr(k, "value", None), v) for k, v in zip(node.keys, node.values, strict=True))
 
 
 def _column(number: int, path: Path) -> str:
