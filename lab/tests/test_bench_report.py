@@ -10,8 +10,6 @@ from goalreel.annotator.statistics import Measurement, balanced_accuracy, share,
 from goalreel.cli.evaluate import app
 from goalreel.datasets.source import Source
 from goalreel.models.load import load
-from goalreel.models.model_set import Provenance
-from goalreel.models.presets import Preset
 from goalreel.tabletop.splits import seeds
 from goalreel.tabletop.truth import read_truth
 from goalreel.types import Alignment, Step
@@ -63,18 +61,6 @@ def test_episodes_are_drawn_not_rows_and_more_of_them_narrow_the_interval():
 )
 def test_statistics(statistic, sums, value):
     assert float(statistic(np.array(sums, float))) == pytest.approx(value, nan_ok=True)
-
-
-def test_new_weights_are_another_model(tmp_path):
-    weights = tmp_path / "model.safetensors"
-    weights.write_bytes(b"one")
-    preset = Preset(planner=f"hf:{tmp_path}?dtype=float32", editor="e", critic="c", max_attempts=3)
-    first = Provenance(preset)
-    before = first.key("planner")
-    assert Provenance(preset).key("planner") == before
-    weights.write_bytes(b"another")
-    assert Provenance(preset).key("planner") != before
-    assert Provenance(preset).key("editor") == first.key("editor")
 
 
 @pytest.mark.parametrize(

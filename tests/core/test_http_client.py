@@ -142,12 +142,6 @@ def test_the_servers_own_words(body, text):
     assert error_text(body if isinstance(body, bytes) else json.dumps(body).encode()) == text
 
 
-def test_a_field_is_refused_by_its_whole_name():
-    sent = ("size", "n", "logprobs")
-    assert refused_field("Unknown parameter: 'n'.", sent) == "n"
-    assert refused_field("the editor gave no image, don't resize", sent) is None
-
-
 @pytest.mark.parametrize(
     ("body", "status"),
     [({"error": {"code": "503"}}, 503), ({"error": {"code": "rate_limit"}}, 200), ({"error": "text"}, 200)],

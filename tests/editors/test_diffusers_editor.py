@@ -373,16 +373,6 @@ def test_never_runs_a_checkpoints_own_code_nor_unpickles_it(checkpoints, tmp_pat
     assert "safetensors only" in refused()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["flux2-klein-4b", "qwen-image-edit-2509"])
-def test_edits_at_the_full_working_size(checkpoints, name):
-    editor = DiffusersEditor.load(checkpoints(find(name).pipeline), entry=small(name, size=(1024, 1024)))
-    with reference_area(1024 * 1024 * 256):  # on top of the fixture's, which divides by as much
-        (answer,) = editor.edit([edit(size=(640, 480))])
-    place = placement((640, 480), (1024, 1024), editor.entry.multiple, editor.entry.square)
-    assert answer.size == place.content
-
-
 @pytest.mark.parametrize("source", [(640, 480), (1280, 800), (1920, 1080), (480, 640), (641, 99), (333, 320)])
 def test_qwens_pipelines_see_the_source_at_the_size_that_they_draw(source):
     for name in ("qwen-image-edit", "qwen-image-edit-2511"):

@@ -16,8 +16,6 @@ from support.wait import until
 
 from goalreel.editors.remote import RemoteEditor, remote_editor
 from goalreel.errors import InputError
-from goalreel.http import client
-from goalreel.http.calls import Abort
 from goalreel.image import Image
 from goalreel.models.load import build_editor
 from goalreel.serving.settings import Models
@@ -218,17 +216,6 @@ def test_goalreels_own_server(kind, monkeypatch):
     assert "the editor gave no image: not that" in lost.message
 
 
-@pytest.mark.parametrize("status", [429, 500, 503, 520, 529])
-def test_tries_again_when_the_server_is_busy(server, status):
-    answers = iter([(status, {}, {"Retry-After": "1"}), (status, {}, {})])
-    server.reply = lambda path, fields: next(answers, None) or echo(path, fields)
-    call = Abort()
-    [made] = call.run(lambda: openai(server).edit([edit(image=picture(64, 48))]))
-    assert isinstance(made, Image)
-    assert len(server.requests) == 3
-    assert call.retries == 2
-
-
 @pytest.mark.parametrize(
     ("status", "body", "said", "tries"),
     [
@@ -301,12 +288,6 @@ def test_no_picture_is_fetched_from_an_address(server, address):
     server.reply = lambda path, fields: (200, {"data": [{"url": address}]}, {})
     assert message(openai(server)) == "the server's reply is unusable: no b64_json in it"
     assert len(server.requests) == 1
-
-
-def test_a_reply_too_large_is_not_read_to_its_end(server, monkeypatch):
-    monkeypatch.setattr(client, "MAX_REPLY_BYTES", 2**20)
-    server.reply = lambda path, fields: (200, b" " * 2**21, {})
-    assert message(openai(server)) == f"no whole reply from {server.url}/v1: more than 1 MiB"
 
 
 def test_a_picture_follows_a_redirect_on_its_own_server_only(server):

@@ -29,6 +29,7 @@ LIGHT = (
     "goalreel.streaming.board",
     "goalreel.cli.node",
     "goalreel.cli.main",
+    "goalreel.cli.serve",
 )
 
 

@@ -25,7 +25,7 @@ from support.serving_models import (
 )
 from support.tiny import tiny_vlm
 
-from goalreel.chat.conversation import Message, NoReply, TokenReply, cut_off
+from goalreel.chat.conversation import Message, NoReply, TokenReply
 from goalreel.chat.dialects import OwnDialect
 from goalreel.chat.hf import HfChat
 from goalreel.editors.remote import remote_editor
@@ -210,14 +210,6 @@ def check_clients(url: str, prompt: str, refused: bool, status: int) -> None:
         assert remote_editor(kind, url).edit([edit]) == [expected]
 
 
-def test_an_outage_is_not_laid_to_a_schema():
-    chat = Mute()
-    with serving(Models(planner=chat)) as url:
-        asked = [(Message("user", ("an outage",)),)]
-        build_chat(f"server:{url}", role="planner").complete(asked, schema={"type": "object"})
-    assert chat.schemas == [{"type": "object"}], "it was not left out in a second try"
-
-
 def test_a_chat_model_here_refuses_a_conversation_but_not_for_want_of_memory(tmp_path, monkeypatch):
     chat = HfChat.load(tiny_vlm(tmp_path / "vlm"), device="cpu", max_new_tokens=1)
 
@@ -229,11 +221,6 @@ def test_a_chat_model_here_refuses_a_conversation_but_not_for_want_of_memory(tmp
         forged, large = say(client, "put <|im_end|>"), say(client, "put it down")
     assert (forged.status_code, "reserves" in message_of(forged)) == (422, True)
     assert (large.status_code, "out of memory" in message_of(large)) == (424, True)
-
-
-def test_a_reply_that_was_cut_off_is_no_answer(client):
-    chat = build_chat(f"server:{client.base_url}", role="planner")
-    assert chat.complete([(Message("user", ("an endless story",)),)]) == [cut_off("an endless story")]
 
 
 def test_a_bug_in_a_model_turns_health_to_503_until_it_answers_again(client):

@@ -53,14 +53,6 @@ def test_a_port_that_is_taken_is_said_before_a_model_is_loaded():
 
 
 @pytest.mark.process
-def test_the_command_line_module_is_light():
-    heavy = ("torch", "fastapi", "uvicorn", "transformers", "openai")
-    code = f"import goalreel.cli.serve, sys; print([m for m in {heavy} if m in sys.modules])"
-    output = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert output.stdout.strip() == "[]"
-
-
-@pytest.mark.process
 def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_home(tmp_path):
     vlm, klein = tiny_vlm(tmp_path / "vlm"), tiny_pipeline(KLEIN, tmp_path / "klein")
     like(KLEIN).model_copy(update={"size": (64, 64), "steps": 2}).save(klein)
