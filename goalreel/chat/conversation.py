@@ -165,11 +165,7 @@ class Chat(ABC):
     def complete(
         self, conversations: Sequence[Conversation], *, schema: Mapping[str, Any] | None = None
     ) -> list[Reply]:
-        """Continue each conversation by a text.
-
-        Raises:
-            goalreel.errors.BackendError: the model cannot be called at all.
-        """
+        """Continue each conversation by a text. Raises as `answer`."""
         replies = self.answer([ChatRequest(conversation, schema) for conversation in conversations])
         return [reply.text if isinstance(reply, TokenReply) else reply for reply in replies]
 

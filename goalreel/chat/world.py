@@ -81,11 +81,7 @@ class World:
 
 
 def words_of(text: str) -> list[str]:
-    """List the words of a text, in small letters and without numbers.
-
-    >>> words_of("Put 2 blocks in it.")
-    ['put', 'blocks', 'in', 'it']
-    """
+    """List the words of a text, in small letters and without numbers."""
     return _WORD.findall(text.casefold())
 
 

@@ -51,11 +51,7 @@ class ChatCritic:
         self._scores = scores
 
     def judge(self, candidates: Sequence[Candidate]) -> list[Verdict | Failure]:
-        """Answer i judges candidate i. `refined_prompt` is None where a rejection came without one.
-
-        Raises:
-            goalreel.errors.BackendError: the model cannot be called at all.
-        """
+        """Answer i judges candidate i; BackendError where the model cannot be called at all."""
         questions = [
             question(c, mode=self._mode, scores=self._scores, dialect=self._dialect) for c in candidates
         ]

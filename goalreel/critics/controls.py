@@ -232,10 +232,7 @@ def _lacks(image: Image, candidate: Candidate) -> bool:
 
 
 def _appeared(candidate: Candidate, region: Mask) -> Mask | None:
-    """The parts of the region where something came into the picture; None unless something left another one.
-
-    A thing has more edges than what it covers.
-    """
+    """The parts of the region where something came, with more edges; None unless another part lost some."""
     assert candidate.source is not None
     image = _small(candidate.image)
     before, after = (

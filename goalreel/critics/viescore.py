@@ -44,11 +44,7 @@ class VieScore:
         self._chat, self._replies = chat, replies
 
     def score(self, candidates: Sequence[Candidate]) -> list[PictureScores | None]:
-        """Score each candidate's picture by the plan's prompt; None where `replies` replies gave no score.
-
-        Raises:
-            goalreel.errors.BackendError: the model cannot be called at all.
-        """
+        """Score each candidate's picture by the plan's prompt; None where `replies` replies gave no score."""
         semantics: list[_Mark | None] = [None] * len(candidates)
         for kind in (_Edited, _Generated):  # each has a schema of its own
             indices = [i for i, c in enumerate(candidates) if (c.source is None) == (kind is _Generated)]

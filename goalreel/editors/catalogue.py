@@ -75,11 +75,7 @@ def catalogue() -> dict[str, Entry]:
 
 
 def find(name: str) -> Entry:
-    """The entry called `name`; `NAME@FOLDER` is the same model from a local folder.
-
-    Raises:
-        InputError: no such entry.
-    """
+    """The entry called `name` (else InputError); `NAME@FOLDER` is the same model from a local folder."""
     name, _, folder = name.partition("@")
     entry = catalogue().get(name)
     if entry is None:
@@ -108,11 +104,7 @@ def works_of(model: str, *, by_name: bool) -> frozenset[str]:
 
 
 def stored(folder: Path) -> Entry | None:
-    """The entry in a checkpoint's folder; None without one.
-
-    Raises:
-        InputError: the entry cannot be read.
-    """
+    """The entry in a checkpoint's folder; None without one, InputError where it cannot be read."""
     path = folder / SETTINGS
     if not path.is_file():
         return None

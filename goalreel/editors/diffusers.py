@@ -52,10 +52,7 @@ class DiffusersEditor:
 
     @classmethod
     def from_catalogue(cls, name: str, **options: Any) -> Self:
-        """Load an editor by its name in the catalogue; `NAME@FOLDER` loads it from a local folder.
-
-        `options` are those of `load`, which it raises as.
-        """
+        """Load an editor as `find` names it; options and errors are those of `load`."""
         entry = find(name)
         return cls.load(entry.repository, entry=entry, **options)
 

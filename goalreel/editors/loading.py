@@ -95,11 +95,7 @@ def entry_of(folder: Path, index: dict[str, Any]) -> Entry:
 
 
 def pipeline_class(source: str, index: dict[str, Any], entry: Entry) -> type[DiffusionPipeline]:
-    """Choose the class to load: ours where it pairs images with prompts, else diffusers' own.
-
-    Raises:
-        InputError: the checkpoint wants code that does not come with diffusers or transformers.
-    """
+    """Choose the class to load; InputError where the checkpoint wants code of its own."""
     name = entry.pipeline or index.get("_class_name")
     parts = [v[0] for k, v in index.items() if not k.startswith("_") and isinstance(v, list)]
     # A safety checker's module is one of diffusers' own pipelines, named without its package.

@@ -42,11 +42,7 @@ def hostname(header: str) -> str:
 
 
 def check_token(token: str | None, host: str, subject: str) -> None:
-    """Check that a server on `host` may do with this token; `subject` begins the message, "a page" say.
-
-    Raises:
-        InputError: there is no token and `host` is not loopback, or no header can carry the token.
-    """
+    """Refuse (InputError) no token where `host` is not loopback, and one that no header can carry."""
     if not token and not is_loopback(host):
         raise InputError(f"{subject} on {host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
     if token and not re.fullmatch(r"[!-~]+", token):
@@ -73,11 +69,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def address_of(host: str, port: int) -> str:
-    """Return the address of a server.
-
-    >>> address_of("::1", 8000)
-    'http://[::1]:8000'
-    """
+    """Return the address of a server, with an IPv6 host in brackets."""
     return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
 

@@ -258,11 +258,7 @@ class HttpClient:
 
 
 def run[T](work: Coroutine[Any, Any, T]) -> T:
-    """Run requests in the background loop and wait for their result; aborting the present call cancels them.
-
-    Raises:
-        CallAbortedError: nobody waits any more.
-    """
+    """Run requests in the background loop and wait; CallAbortedError where nobody waits any more."""
     future = asyncio.run_coroutine_threadsafe(work, _loop())
     try:
         with current_abort().closing(future.cancel):

@@ -13,11 +13,7 @@ _NO_ROUTE = (404, 405)
 
 
 def probe(model: Any) -> str | None:
-    """Ask the server of a model by the model's own `probe`; None where it has none, and so no server.
-
-    Raises:
-        InputError, BackendError: as `probe_openai`.
-    """
+    """Ask the server of a model by the model's own `probe`; None where it has none, and so no server."""
     return model.probe() if hasattr(model, "probe") else None
 
 
@@ -52,11 +48,7 @@ def probe_openai(endpoint: "Endpoint", model: str, route: str) -> str:
 
 
 def probe_gemini(endpoint: "Endpoint", model: str) -> str:
-    """Check that Gemini's API answers and has a model.
-
-    Raises:
-        InputError, BackendError: as `probe_openai`.
-    """
+    """Check that Gemini's API answers and has a model. Raises as `probe_openai`."""
     reply, says = _send(endpoint, "GET", f"/models/{model}")
     if reply.status in _NO_ROUTE or b"API_KEY_INVALID" in reply.body:
         raise InputError(says)
@@ -65,11 +57,7 @@ def probe_gemini(endpoint: "Endpoint", model: str) -> str:
 
 
 def probe_address(endpoint: "Endpoint") -> str:
-    """Check that a server of no known list answers at all.
-
-    Raises:
-        BackendError: it cannot be reached.
-    """
+    """Check that a server of no known list answers at all; BackendError where it cannot be reached."""
     _send(endpoint, "GET", "")
     return ""
 

@@ -27,11 +27,7 @@ Seed = Annotated[int, Field(ge=0, lt=2**32)]
 
 
 def from_base64(text: str) -> bytes:
-    """The bytes of a bare base64 string or a `data:image/...;base64,` URL.
-
-    Raises:
-        HTTPException: 400, anything else, above all a URL that would have to be fetched.
-    """
+    """The bytes of bare base64 or a `data:image/...;base64,` URL; HTTPException 400 for anything else."""
     if text.startswith("data:"):
         head, comma, text = text.partition(",")
         if not comma or not head.startswith("data:image/") or not head.endswith(";base64"):

@@ -29,12 +29,9 @@ that are loaded at once may lack weights."""
 def build_models(
     planner: str | None, critic: str | None, editor: str | None, *, loading: bool = False
 ) -> Models:
-    """Load what is named. A local chat model that is named for both roles is loaded once.
+    """Load what is named; a local chat model that is named for both roles once. Raises as `check_names`.
 
     `loading`: those of this process are loaded when they are first asked (`LoadingModel`).
-
-    Raises:
-        InputError: as `check_names`.
     """
     names = check_names(planner, critic, editor)
     for name in names.values():
@@ -58,11 +55,7 @@ def build_models(
 
 
 def check_names(planner: str | None, critic: str | None, editor: str | None) -> dict[Role, ModelName]:
-    """Read the names that are given, before the first model is loaded.
-
-    Raises:
-        InputError: nothing is named, or no such kind of name.
-    """
+    """Read the names that are given; InputError where there is none, or no such kind of name."""
     named: dict[Role, str | None] = {"planner": planner, "critic": critic, "editor": editor}
     names = {role: ModelName.parse(name) for role, name in named.items() if name}
     if not names:

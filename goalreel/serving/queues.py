@@ -121,12 +121,7 @@ class Batcher[Q, A]:
         return work.future
 
     async def ask(self, request: Q, *, client: Hashable = None, bounded: bool = True) -> A:
-        """Queue a request and wait for its answer; cancelling takes it back.
-
-        Raises:
-            QueueFull, WorkerDead: as `put`.
-            BackendError: the model could not be called.
-        """
+        """Queue a request and wait for its answer; cancelling takes it back. Raises as `put`."""
         return await asyncio.wrap_future(self.put(request, client=client, bounded=bounded))
 
     def close(self, timeout: float = 5.0) -> None:

@@ -97,12 +97,7 @@ class Service:
 
 
 async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], question: Q) -> A:
-    """Wait for an answer, and take the question back when the client hangs up.
-
-    Raises:
-        HTTPException: 499, the client has disconnected.
-        QueueFull, BackendError: from the batcher.
-    """
+    """Wait for an answer; raises as `while_connected` and `Batcher.ask`."""
     return await while_connected(request, batcher.ask(question, client=client_of(request)))
 
 
@@ -150,12 +145,7 @@ class QueuedChat(Chat):
         self._cancelled = False
 
     def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
-        """Wait for every answer.
-
-        Raises:
-            BackendError: the model cannot be called.
-            concurrent.futures.CancelledError: the job was cancelled.
-        """
+        """Wait for every answer; BackendError without one, CancelledError where the job was cancelled."""
         self._waiting = [self._batcher.put(r, client=self._client, bounded=False) for r in requests]
         if self._cancelled:
             self.cancel()

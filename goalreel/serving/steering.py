@@ -70,12 +70,7 @@ class Steering:
         self._tasks: OrderedDict[tuple[str, str], _Progress] = OrderedDict()
 
     async def answer(self, question: SteeringQuestion, client: str) -> TokenReply:
-        """Decide.
-
-        Raises:
-            HTTPException: 422 or 424, there is no plan, or the policy knows no such command.
-            BackendError: a model cannot be called.
-        """
+        """Decide; HTTPException 422 or 424 without a plan, and where the policy knows no such command."""
         said = await self._decide(question, client)
         command = said["instruction"]
         if question.allowed and command != "done" and repr(command) not in question.allowed:

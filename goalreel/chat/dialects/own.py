@@ -42,8 +42,7 @@ class OwnDialect:
     def trained_steps(self) -> int | None:
         """The number of steps in each question that the planner was trained on, and is always asked with.
 
-        None: the question names the limit of the plan. A function is called for each question, as its server
-        may be the one that knows.
+        None: the question names the limit of the plan. A function asks the server for each question.
         """
         return self._trained_steps() if callable(self._trained_steps) else self._trained_steps
 

@@ -20,9 +20,5 @@ def _templates() -> jinja2.Environment:
 
 
 def render(name: str, values: Mapping[str, Any] | None = None) -> str:
-    """Fill in the template `ROLE/TURN`, such as "planner/plan".
-
-    Raises:
-        jinja2.UndefinedError: a value is missing.
-    """
+    """Fill in the template `ROLE/TURN`, such as "planner/plan"."""
     return _templates().get_template(f"{name}.md.j2").render(values or {}).strip()
