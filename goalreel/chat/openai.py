@@ -100,7 +100,7 @@ class OpenAIChat(Chat):
     jpeg_quality: int | None = None
     """1-100 sends images as JPEG; None as PNG, without loss."""
     key_variables: tuple[str, ...] | None = None
-    """As `Endpoint.variables`; None: as `openai_endpoint` says."""
+    """Those of `Endpoint`; None: as `openai_endpoint` says."""
     spent: Counter[str] = field(default_factory=Counter, init=False, repr=False, compare=False)
     """Answered `calls`, and their `prompt` and `reply` tokens where the server counts them."""
     blind: str | None = field(default=None, init=False, repr=False, compare=False)

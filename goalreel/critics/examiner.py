@@ -184,7 +184,7 @@ class Examination(Frozen):
 
     @property
     def passed(self) -> bool:
-        """What the Critic accepted may be called verified."""
+        """Acceptance by the Critic may be called verified."""
         return not self.open
 
     @property
