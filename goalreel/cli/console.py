@@ -38,38 +38,36 @@ class _Board:
     """The storyboard so far."""
 
     def __init__(self) -> None:
-        self.names: list[str] = []
-        self.marks: list[str] = []
-        self.comments: list[str] = []
+        self.rows: list[list[str]] = []
+        """Name, marks and comment of each step."""
         self.note = "planning"
 
     def observe(self, request: Request, answer: Answer) -> None:
         match request, answer:
             case _, Plan():
-                self.names = [step.name for step in answer.steps]
-                self.marks = ["" if step.prompt else "in words" for step in answer.steps]
-                self.comments = [""] * len(self.names)
+                self.rows = [[step.name, "" if step.prompt else "in words", ""] for step in answer.steps]
                 self.note = "rendering"
-            case Candidate(), Verdict() if request.step == len(self.names):
+            case Candidate(), Verdict() if request.step == len(self.rows):
                 self.note = "the end is confirmed" if answer.success else "[yellow]the end is refused[/]"
-            case ((Edit() | Candidate()), Failure()) if request.step < len(self.names):
-                self.marks[request.step] += "[red]![/] "
-                self.comments[request.step] = answer.message
+            case ((Edit() | Candidate()), Failure()) if request.step < len(self.rows):
+                row = self.rows[request.step]
+                row[1] += "[red]![/] "
+                row[2] = answer.message
             case Candidate(), Verdict():
                 probability = "" if answer.probability is None else f" {answer.probability:.2f}"
                 # Picture checks compare nothing with the words: their yes is none.
                 yes = "[yellow]unjudged[/]" if answer.pictures_only else "[green]✓[/]"
                 mark = f"{yes}{probability}" if answer.success else f"[yellow]✗[/]{probability} "
-                self.marks[request.step] += mark
-                self.comments[request.step] = reader_text(answer.reasoning) or answer.refined_prompt or ""
+                row = self.rows[request.step]
+                row[1] += mark
+                row[2] = reader_text(answer.reasoning) or answer.refined_prompt or ""
             case _, Failure():
                 self.note = f"[red]{escape(answer.message)}[/]"
 
     def __rich__(self) -> Table:
         columns = ("", "step", "attempts", "the critic")
         table = Table(*columns, box=None, padding=(0, 2, 0, 0), caption=self.note)
-        rows = zip(self.names, self.marks, self.comments, strict=True)
-        for i, (name, marks, comment) in enumerate(rows, start=1):
+        for i, (name, marks, comment) in enumerate(self.rows, start=1):
             short = comment if len(comment) < 80 else comment[:79] + "…"
             table.add_row(str(i), escape(name), marks, escape(short))
         return table

@@ -35,7 +35,7 @@ COMMANDS = {
         "export": Place("Export the steps of an annotated dataset as a table.", "annotated"),
         "bag2lerobot": Place(
             "Make a LeRobot dataset from ROS 2 bags, with the goal images that a goalreel node streamed.",
-            "bags",
+            "annotate",
         ),
     },
     "Models and robots": {
