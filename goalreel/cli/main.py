@@ -49,7 +49,7 @@ COMMANDS = {
     },
     "Training, evaluation and the simulated tabletop": {
         "corpus": Place("Make training data for planner, editor and critic."),
-        "train": Place("Train Planner, Critic and Editor."),
+        "train": Place("Train Planner and Critic."),
         "eval": Place(
             "Measure goalreel against people's corrections, and with goalreel-lab against ground truth.",
             "evaluate",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from goalreel.models.names import ModelName
 
 app = typer.Typer(
-    name="train", help="Train Planner, Critic and Editor.", no_args_is_help=True, rich_markup_mode="markdown"
+    name="train", help="Train Planner and Critic.", no_args_is_help=True, rich_markup_mode="markdown"
 )
 
 Config = Annotated[
@@ -181,30 +181,3 @@ def critic(
         if words or validation:
             raise InputError("--words and --validation are for --method sft")
         results |= _grpo(config, out, resume, model=model, corpus=corpus, editor=editor, scorer=scorer)
-
-
-@app.command(
-    epilog="Examples:\n\n"
-    "- `goalreel train editor --config nano-editor --data corpora/edits --out runs/editor`\n\n"
-    "- `goalreel train editor --config nano-editor --model nano-editor --data corpora/mine --out runs/mine`"
-)
-def editor(
-    config: Config,
-    out: Out,
-    resume: Resume = False,
-    model: Model = None,
-    data: Annotated[
-        Path | None, typer.Option(help="Folder of the Hugging Face dataset. [default: the config's]")
-    ] = None,
-    json_output: Json = False,
-) -> None:
-    """Train the nano editor."""
-    with _training(out, json_output) as results:
-        from goalreel.cli.console import progress_bars
-        from goalreel.training.config import extension
-
-        train_nano = extension("editor")
-        if train_nano is None:
-            raise InputError(f"goalreel-lab trains the nano editor of {config}: {install_beside('lab')}")
-        with progress_bars() as progress:
-            results["editor"] = str(train_nano(config, out, resume, progress, data=data, model=model or None))

@@ -9,10 +9,12 @@ pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'"
 
 import nano_scores
 import train_nano
+import typer
 import yaml
 from typer.main import get_command
 
 from goalreel.cli.main import app
+from goalreel_lab.nano import editor_training
 
 REPLIES = "the block stays", "the block is misshapen", "Take the red block out of the blue bowl."
 ROWS = [{"messages": [{"role": "assistant", "content": reply}]} for reply in REPLIES]
@@ -39,7 +41,12 @@ def test_train_nano_runs_every_stage_once_and_with_options_that_exist(tmp_path, 
     stages = [" ".join(command[:2]) for command in calls]
     assert stages[:8] == [*["corpus make"] * 6, "train planner", "train editor"]
     assert stages[8:] == ["corpus make", "train critic", "train critic", "train planner"]
+    trainer = typer.Typer()
+    trainer.command()(editor_training.main)
     for words in calls:
+        if words[:2] == ["train", "editor"]:
+            get_command(trainer).make_context("editor", words[2:])
+            continue
         command = get_command(app)
         context = command.make_context("goalreel", words[:1])
         for name in words[:2]:

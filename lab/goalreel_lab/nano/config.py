@@ -122,7 +122,7 @@ class DenoiserTraining(Schedule):
 
 
 class EditorConfig(Frozen):
-    """Configuration of `goalreel train editor` for the nano editor."""
+    """Configuration of the nano editor's training."""
 
     data: Path | None = None
     """A folder made by `goalreel corpus`: Hugging Face shards data/train-*.parquet of edits."""

@@ -7,19 +7,23 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow
 import pyarrow.parquet as pq
 import torch
 import torch.nn.functional as F
+import typer
 from numpy.typing import NDArray
 from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from goalreel.checkpoints import located
+from goalreel.cli.console import progress_bars
+from goalreel.cli.errors import one_line_errors
+from goalreel.cli.train import INTERRUPTED
 from goalreel.editors.sizes import placement
 from goalreel.errors import InputError, first_line
 from goalreel.files import atomic
@@ -324,15 +328,6 @@ def train(
     return out / "editor"
 
 
-def train_configured(config: str, out: Path, resume: bool, progress: OnProgress, **overrides: object) -> Path:
-    """Train an editor by a preset or a YAML file, for `goalreel train editor`.
-
-    Raises:
-        InputError: as `train` does, or a setting that cannot be used.
-    """
-    return train(read_config(config, EditorConfig, **overrides), out, resume, progress=progress)
-
-
 def _card(editor: NanoEditor, edits: Edits) -> Card:
     config = editor.config
     order = None if config.data is None else config.data / "corpus.json"
@@ -413,3 +408,19 @@ def noise_levels(count: int, training: DenoiserTraining, generator: torch.Genera
     draw, pick = torch.rand(2, count, generator=generator, device=generator.device)
     level = training.shift * draw / (1 + (training.shift - 1) * draw)
     return torch.where(pick < training.noisiest, 1.0, level)
+
+
+def main(
+    config: Annotated[str, typer.Option(help="A preset by name, or a YAML file.")],
+    out: Annotated[Path, typer.Option(help="Folder for the checkpoint and its card.")],
+    resume: bool = False,
+    model: str | None = None,
+    data: Path | None = None,
+) -> None:
+    """Train the nano editor; `model` and `data` take the place of the configuration's."""
+    with one_line_errors(INTERRUPTED), progress_bars() as progress:
+        train(read_config(config, EditorConfig, model=model, data=data), out, resume, progress=progress)
+
+
+if __name__ == "__main__":
+    typer.run(main)

@@ -47,6 +47,8 @@ RARE = "misshapen"
 """Fault that few made rows show: such rows are shown three times."""
 HARD = "out of the"
 """Plans with such orders, whose block may go to any free place, are shown twice."""
+EDITOR = "goalreel_lab.nano.editor_training"
+"""The module whose command trains the editor."""
 DONE = "README.md"
 """A checkpoint's card, which is written last."""
 
@@ -154,9 +156,10 @@ def _install(source: Path, target: Path) -> None:
 
 
 def _goalreel(*arguments: object) -> None:
-    """Run a command of goalreel's; its failure ends this script, for it has said why."""
-    command = [str(Path(sys.executable).with_name("goalreel")), *map(str, arguments)]
-    typer.echo(f"$ {' '.join(command[1:])}", err=True)
+    """Run a command; its failure ends this script, for it has said why."""
+    words = [EDITOR, *arguments[2:]] if arguments[1] == "editor" else ["goalreel", *arguments]
+    command = [sys.executable, "-m", *map(str, words)]
+    typer.echo(f"$ {' '.join(command[2:])}", err=True)
     if code := subprocess.run(command).returncode:
         raise typer.Exit(code)
 
