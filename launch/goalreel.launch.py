@@ -3,6 +3,7 @@
 ros2 launch goalreel_ros goalreel.launch.py camera:=/wrist_camera rviz:=true
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 
 # `launch` and `launch_ros` are ROS packages; in this repository `launch` is also the name of a folder.
@@ -16,6 +17,35 @@ from launch_ros.parameter_descriptions import ParameterValue
 HERE = Path(__file__).parent
 MODELS = ("preset", "planner", "editor", "critic")
 DDS_PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
+ARGUMENTS = {
+    "preset": ("", "Which planner, editor and critic. Empty: as in params_file."),
+    "planner": ("", "Instead of the preset's planner, such as server:URL."),
+    "editor": ("", "Instead of the preset's editor, such as server:URL."),
+    "critic": ("", "Instead of the preset's critic, such as server:URL."),
+    "server_timeout": (
+        "",
+        "Seconds to wait for the models' servers, such as 120.0 where one is started as well. "
+        "Empty: as in params_file.",
+    ),
+    "camera": ("camera", "Base topic of the camera: frames at CAMERA/IMAGE."),
+    "image": ("image_raw", "Name of the frames below the base topic."),
+    "namespace": ("", "Namespace of the node and its topics."),
+    "frame": ("camera_optical_frame", "The camera's optical frame, in which RViz shows the plan."),
+    "params_file": (str(HERE / "goalreel.yaml"), "Parameters of the node."),
+}
+"""Default and description of each argument."""
+SWITCHES = {
+    "autostart": ("true", "Configure and activate the node. false: leave that to a lifecycle manager."),
+    "use_sim_time": ("false", "Take the time from /clock."),
+    "rviz": ("false", "Start RViz too."),
+    "shared_memory": (
+        "true",
+        f"Large shared memory for raw frames, unless {DDS_PROFILES} is set. The camera's driver needs it "
+        "as well.",
+    ),
+}
+"""The same of what is true or false."""
+FRAMES = [LaunchConfiguration("camera"), "/", LaunchConfiguration("image")]
 
 
 def generate_launch_description() -> LaunchDescription:
@@ -32,72 +62,11 @@ def generate_launch_description() -> LaunchDescription:
     )
 
 
-def _arguments() -> list[DeclareLaunchArgument]:
-    switch = ["true", "false"]
-    return [
-        DeclareLaunchArgument(
-            "preset",
-            default_value="",
-            description="Which planner, editor and critic. Empty: as in params_file.",
-        ),
-        DeclareLaunchArgument(
-            "planner",
-            default_value="",
-            description="Instead of the preset's model, such as server:URL.",
-        ),
-        DeclareLaunchArgument(
-            "editor",
-            default_value="",
-            description="Instead of the preset's model, such as server:URL.",
-        ),
-        DeclareLaunchArgument(
-            "critic",
-            default_value="",
-            description="Instead of the preset's model, such as server:URL.",
-        ),
-        DeclareLaunchArgument(
-            "server_timeout",
-            default_value="",
-            description="Seconds to wait for the models' servers, such as 120.0 where one is started as "
-            "well. Empty: as in params_file.",
-        ),
-        DeclareLaunchArgument(
-            "camera",
-            default_value="camera",
-            description="Base topic of the camera: frames at CAMERA/IMAGE.",
-        ),
-        DeclareLaunchArgument(
-            "image", default_value="image_raw", description="Name of the frames below the base topic."
-        ),
-        DeclareLaunchArgument(
-            "namespace", default_value="", description="Namespace of the node and its topics."
-        ),
-        DeclareLaunchArgument(
-            "autostart",
-            default_value="true",
-            choices=switch,
-            description="Configure and activate the node. false: leave that to a lifecycle manager.",
-        ),
-        DeclareLaunchArgument(
-            "use_sim_time", default_value="false", choices=switch, description="Take the time from /clock."
-        ),
-        DeclareLaunchArgument(
-            "frame",
-            default_value="camera_optical_frame",
-            description="The camera's optical frame, in which RViz shows the plan.",
-        ),
-        DeclareLaunchArgument("rviz", default_value="false", choices=switch, description="Start RViz too."),
-        DeclareLaunchArgument(
-            "params_file", default_value=str(HERE / "goalreel.yaml"), description="Parameters of the node."
-        ),
-        DeclareLaunchArgument(
-            "shared_memory",
-            default_value="true",
-            choices=switch,
-            description=f"Large shared memory for raw frames, unless {DDS_PROFILES} is set. "
-            "The camera's driver needs it as well.",
-        ),
-    ]
+def _arguments() -> Iterator[DeclareLaunchArgument]:
+    for name, (default, text) in ARGUMENTS.items():
+        yield DeclareLaunchArgument(name, default_value=default, description=text)
+    for name, (default, text) in SWITCHES.items():
+        yield DeclareLaunchArgument(name, default_value=default, description=text, choices=["true", "false"])
 
 
 def _node(context: LaunchContext) -> list[LifecycleNode]:
@@ -116,7 +85,7 @@ def _node(context: LaunchContext) -> list[LifecycleNode]:
             namespace=LaunchConfiguration("namespace"),
             # The node activates itself, with the same code as without launch, which is tested.
             parameters=[LaunchConfiguration("params_file"), parameters],
-            remappings=[("image", [LaunchConfiguration("camera"), "/", LaunchConfiguration("image")])],
+            remappings=[("image", FRAMES)],
             output="screen",
         )
     ]
@@ -134,7 +103,7 @@ def _rviz() -> Node:
             ("/goalreel/markers", "goalreel/markers"),
             ("/goalreel/storyboard/image", "goalreel/storyboard/image"),
             ("/goalreel/subgoal/image", "goalreel/subgoal/image"),
-            ("/image", [LaunchConfiguration("camera"), "/", LaunchConfiguration("image")]),
+            ("/image", FRAMES),
         ],
         condition=IfCondition(LaunchConfiguration("rviz")),
     )

@@ -28,6 +28,7 @@ type GoalReason = Literal[
     "no_task", "active", "planning", "paused", "replanning", "blind", "stale", "over", "holding", "not_active"
 ]
 type PhaseName = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
+type Judge = Literal["", "critic", "operator"]
 
 NO_ID = UUID(int=0)
 NOT_ASKED = Failure(stage="judge", message="no critic was asked")
@@ -69,7 +70,7 @@ type CodedText = tuple[ErrorCode, str]
 
 @dataclass(frozen=True, slots=True)
 class ModelNames:
-    """The published names of planner, editor and critic; empty where there is none."""
+    """The published names of the models; empty where there is none."""
 
     planner: str = ""
     editor: str = ""
@@ -100,14 +101,12 @@ class Frame:
 class StepPanel:
     """A step while it is drawn and executed: its record so far, and how far it is.
 
-    The picture that the record shows has the camera's size. A step in words alone becomes `text` without an
-    attempt: there is nothing to check.
+    Its picture has the camera's size. A step in words alone becomes `text` without an attempt.
     """
 
     index: int
     record: StoryboardStep
     max_attempts: int
-    """The limit."""
     status: StepStatus = "pending"
     image_status: ImageStatus = "none"
     """The status that holds for the robot, where it differs from the record's."""
@@ -118,14 +117,13 @@ class StepPanel:
     created: int = 0
     started: int = 0
     ended: int = 0
-    ended_by: Literal["", "critic", "operator"] = ""
-    """The one who took the step for done: the critic, or an operator by set_active_step; empty until then."""
+    ended_by: Judge = ""
+    """The one who took the step for done; empty until then."""
     written_by: Literal["planner", "person"] = "planner"
     """The author of the words: a person, where the instruction itself stands in for a plan."""
     what: Claim | None = None
-    """The claim of its words, where the storyboard was made elsewhere."""
     looks: Claim | None = None
-    """The claim of its goal image, where that was made elsewhere."""
+    """The claims of its words and of its goal image, where these were made elsewhere."""
 
     @property
     def step(self) -> Step:
@@ -199,10 +197,7 @@ class StepPanel:
 
 
 def _with_picture(step: StoryboardStep, image: Image) -> StoryboardStep:
-    """Give the step with `image` in its chosen attempt. Its status and its claims are derived anew.
-
-    Of the other attempts only the last is kept, at which a model may have failed: their pictures are large.
-    """
+    """Give the step with `image` in its chosen attempt; of the others, whose pictures are large, the last."""
     assert step.chosen is not None
     chosen = step.attempts[step.chosen].model_copy(update={"image": image})
     last = step.attempts[step.chosen + 1 :][-1:]
@@ -222,20 +217,14 @@ class Board:
     steps: tuple[StepPanel, ...] = ()
     models: ModelNames = field(default_factory=ModelNames)
     planner_failure: Failure | None = None
-    """The reason why the planner gave no plan when it was last asked; None where it gave one.
-
-    The task itself, in words, or the plan before stands in its place.
-    """
-
+    """The reason why the planner gave no plan when it was last asked. The task in words, or the plan before,
+    stands in its place."""
     critic_failure: Failure | None = None
-    """The critic's failure to say if a step or the task is done, at the last question; None where it did."""
-
+    """The critic's failure to say if a step or the task is done, at the last question."""
     earlier_failures: tuple[Failure, ...] = ()
     """Failures of editor and critic elsewhere, before the storyboard was sent here."""
-
     examination: Examination | None = None
-    """The examination of the critic; None where there is none."""
-
+    """The examination of the critic, if there is one."""
     camera_frame: str = ""
     """The optical frame of the live camera; empty before its first frame."""
 
@@ -303,27 +292,20 @@ class Board:
 
     def predicted_before(self, index: int) -> Image | None:
         """Give the predicted picture before step `index`: that of the last step before it that has one."""
-        for panel in reversed(self.steps[:index]):
-            if panel.step.prompt is not None:
-                return panel.goal_image
-        return self.source.image if self.source is not None else None
+        source = self.source.image if self.source is not None else None
+        pictures = (p.goal_image for p in reversed(self.steps[:index]) if p.step.prompt is not None)
+        return next(pictures, source)
 
     def with_panel(self, panel: StepPanel) -> Self:
         """Give the board with one panel replaced."""
         return replace(self, steps=(*self.steps[: panel.index], panel, *self.steps[panel.index + 1 :]))
 
     def leave_step(
-        self,
-        index: int,
-        status: Literal["completed", "skipped", "active"],
-        target: int,
-        now: int,
-        by: Literal["critic", "operator"] = "critic",
+        self, index: int, status: StepStatus, target: int, now: int, by: Judge = "critic"
     ) -> tuple[StepPanel, ...]:
         """Give the panels after step `index` ended with `status`, at the time `now`; `by` takes it for done.
 
-        With `active` the task jumps to step `target`: the steps between are skipped, and the steps from
-        `target` on are pending.
+        With `active` the task jumps to `target`: steps between are skipped, those from `target` on pending.
         """
         if status != "active":
             ended_by = by if status == "completed" else ""
@@ -359,8 +341,7 @@ class Goal:
 class BoardProgress:
     """Progress of a task. `step_elapsed` is in seconds.
 
-    `closeness` of the live view to the goal image is 1 at the goal and NaN where it is unknown. Below 0 the
-    view is farther from the goal than at the start.
+    `closeness` is 1 at the goal, below 0 farther from it than at the start, and NaN where it is unknown.
     """
 
     board: Board
@@ -377,13 +358,10 @@ class BoardProgress:
     @property
     def task_completion(self) -> float:
         """Share of the task that is done, 0-1: completed and skipped steps and the active step's share."""
-        steps = self.board.steps
-        if not steps:
-            return 0.0
-        done = sum(p.status in ("completed", "skipped") for p in steps)
+        done = sum(p.status in ("completed", "skipped") for p in self.board.steps)
         if self.board.active is not None and not math.isnan(self.closeness):
             done += self.step_completion
-        return done / len(steps)
+        return done / max(1, len(self.board.steps))
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ and twice back by more than JUMP, in ns. No picture is taken for the scene then.
 
 @dataclass(frozen=True, slots=True)
 class FrameCounts:
-    """Counts of the frames of a slot. `age` is that of the newest in seconds, None before the first."""
+    """Counts of the frames of a slot."""
 
     received: int = 0
     read: int = 0
@@ -30,10 +30,11 @@ class FrameCounts:
     repeated: int = 0
     """Messages since the newest frame that have its stamp: the driver sends it again and again."""
     age: float | None = None
+    """Seconds since the newest arrived; None before the first."""
     spacing: float = 0.0
     """Seconds, as in Frame."""
     problem: str = ""
-    """The reason why the newest frame could not be read, or empty."""
+    """The reason why the newest frame could not be read."""
 
     @property
     def dropped(self) -> int:
@@ -97,8 +98,7 @@ class FrameSlot[Raw]:
         Raises:
             ValueError: it cannot be read; the text says why.
         """
-        message = self._message
-        if message is None:
+        if (message := self._message) is None:
             return None
         if message.result is None:
             self._read(message)
@@ -134,7 +134,6 @@ class FrameSlot[Raw]:
         return max((later - earlier for earlier, later in pairwise(self._arrivals)), default=0.0)
 
 
-POLL_SECONDS = 0.02
 SILENCE = "no camera frame has arrived"
 _GOAL_REASONS: Mapping[ErrorCode, GoalReason] = {ErrorCode.NONE: "active", ErrorCode.STALE_IMAGE: "stale"}
 _LONGEST_PAUSE = 5.0
@@ -156,8 +155,7 @@ def explain_spacing(spacing: float, max_image_age: float) -> str:
 class LiveCamera:
     """Gives the newest frame while it is fresh, which means no older than `max_image_age`.
 
-    `explain_silence` says why no frame has arrived at all; it is asked when that ends a task. `clock` is the
-    task's own.
+    `explain_silence` says why no frame has arrived at all, where that ends a task. `clock` is the task's own.
     """
 
     def __init__(
@@ -167,9 +165,8 @@ class LiveCamera:
         explain_silence: Callable[[], str] = lambda: SILENCE,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._newest, self.clock = newest, clock
+        self._newest, self._settings, self.clock = newest, settings, clock
         self._explain_silence = explain_silence
-        self._settings = settings
         self.goal_reason: GoalReason = "active"
         """The reason why the policy has to hold for want of a frame, as of the last poll, or `active`."""
         self._polled_since: float | None = None
@@ -185,9 +182,8 @@ class LiveCamera:
         With `steady`, a camera that was stale is fresh again once its frames come fast enough to stay so.
 
         Raises:
-            TaskEnded: there has been none for `image_timeout` seconds. They count from the newest frame, but
-                from the first poll at the earliest; after a stop of this process polling begins anew. Or
-                frames have come too far apart for `stall_timeout` seconds.
+            TaskEnded: there has been none for `image_timeout` seconds since the newest, or the first poll
+                after a stop of this process; or frames come too far apart for `stall_timeout` seconds.
         """
         now, steady_now = self.clock(), time.monotonic()
         pause = steady_now - self._last_poll

@@ -39,7 +39,7 @@ class ExamplesCue:
         self._live: LiveSteps | None = None
         self._problem = "there is no task"
         self._newest: dict[str, tuple[float, float]] = {}
-        """Name of a number -> when it came, and its value."""
+        """The time and the value of each number, by its name."""
 
     def enter(self, step: int) -> None:
         """Take it from the Critic that a step begins."""
@@ -75,8 +75,9 @@ class ExamplesCue:
     def is_left(self, step: int) -> bool | None:
         """True if the robot has done that step; None where nothing can be said."""
         with self._lock:
-            silent = self._live is None or self._missing(self._clock())
-            return None if silent or self._live is None else self._live.is_left(step)
+            if self._live is None or self._missing(self._clock()):
+                return None
+            return self._live.is_left(step)
 
     def describe(self, step: int) -> str:
         """Say in a line what is known of that step."""
@@ -88,9 +89,9 @@ class ExamplesCue:
                 return f"no cue: {self._problem}"
             if missing := self._missing(self._clock()):
                 return f"no cue: the robot sends no {', '.join(missing[:3])}"
-            unlike = self._live.is_unlike
-        why = "the robot moves unlike them" if unlike else "they do not find its end in each other"
-        return f"no cue: {why}"
+            if self._live.is_unlike:
+                return "no cue: the robot moves unlike them"
+        return "no cue: they do not find its end in each other"
 
     def _missing(self, now: float) -> list[str]:
         """The numbers that have not come for a while."""

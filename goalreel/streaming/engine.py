@@ -1,14 +1,15 @@
 """The engine: a thread-safe interface to one running storyboard, for a ROS node or a robot's control loop."""
 
 import asyncio
-import concurrent.futures
 import logging
 import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID, uuid4
@@ -25,7 +26,6 @@ from goalreel.streaming.board import (
     Frame,
     Goal,
     GoalReason,
-    ModelNames,
     Phase,
 )
 from goalreel.streaming.camera import SILENCE, LiveCamera
@@ -80,7 +80,7 @@ class Engine:
         report: Callable[[str], object] = log.info,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Make an engine without models; `load` or `start` loads them.
+        """Make an engine without models; `begin_loading` or `start` loads them.
 
         Args:
             settings: the settings of the tasks, and the preset.
@@ -95,19 +95,17 @@ class Engine:
         Raises:
             InputError: the preset does not exist, or predicts no goal images.
         """
-        self._settings = settings
-        self._preset = preset_of(settings)
-        self._names = names_of(self._preset)
+        self._settings, self._preset = settings, preset_of(settings)
         self._newest, self._listener, self._now, self._build = newest, listener, now, build
         self._explain_silence, self._report, self._clock = explain_silence, report, clock
+        self._names = names_of(self._preset)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing: asyncio.Event
         self._thread: threading.Thread
         self._models: asyncio.Task[ModelCaller] | None = None
         self._role: Role | None = None
-        """The role whose model is being loaded, or was when that failed."""
+        """The role whose model is being loaded, or was when that failed; since `_role_time`."""
         self._role_time = 0.0
-        """Time at which its loading began."""
         self.probes: Probes | None = None
         """The last probes of the models' servers."""
         self._active = False
@@ -128,28 +126,26 @@ class Engine:
 
     # -- start and stop
 
-    def begin_loading(self) -> "concurrent.futures.Future[ModelCaller]":
+    def begin_loading(self) -> Future[ModelCaller]:
         """Begin to load the models. A `stop` that comes afterwards ends it, whenever it comes."""
         return self._begin(self._require_models())
 
     @staticmethod
-    def finish_loading(loading: "concurrent.futures.Future[Any]") -> bool:
+    def finish_loading(loading: Future[Any]) -> bool:
         """Wait for what `begin_loading` began. False if the engine is stopped meanwhile.
 
         Raises:
             UserError: a model cannot be loaded.
         """
-        with suppress(concurrent.futures.CancelledError):
+        with suppress(CancelledError):
             loading.result()
         return not loading.cancelled()
 
     def probe(self, timeout: float) -> bool:
-        """Ask the models' servers whether they are there, for `timeout` seconds at most, once all are loaded.
-
-        False if the engine is stopped meanwhile.
+        """Ask the models' servers if they are there, once all are loaded. False if it is stopped meanwhile.
 
         Raises:
-            UserError: one does not answer, or the address, the key or the model's name is wrong.
+            UserError: one does not answer for `timeout` seconds, or address, key or model's name is wrong.
         """
         return self.finish_loading(self._begin(self._probe(timeout)))
 
@@ -167,7 +163,7 @@ class Engine:
         self._active = False
         # On the loop, so that none is being started meanwhile.
         self._call(self._stop_session, None, *DEACTIVATED)
-        concurrent.futures.wait([ticket.outcome for ticket in tuple(self._tickets)], timeout=0.4)
+        wait([ticket.outcome for ticket in tuple(self._tickets)], timeout=0.4)
         self._publish_no_goal("not_active")
 
     def stop(self) -> None:
@@ -215,15 +211,13 @@ class Engine:
         assert self._loop is not None
         return self._loop
 
-    def _begin[Result](
-        self, coroutine: Coroutine[object, object, Result]
-    ) -> "concurrent.futures.Future[Result]":
+    def _begin[Result](self, coroutine: Coroutine[object, object, Result]) -> "Future[Result]":
         """Run a coroutine on the loop. Its future is cancelled where the engine is stopped before its end."""
         try:
             return asyncio.run_coroutine_threadsafe(coroutine, self._run_loop())
         except RuntimeError:  # the loop is closed
             coroutine.close()
-            never: concurrent.futures.Future[Result] = concurrent.futures.Future()
+            never: Future[Result] = Future()
             never.cancel()
             return never
 
@@ -257,11 +251,7 @@ class Engine:
         return f"the {self._role} ({getattr(self._names, self._role)})" if self._role else "the models"
 
     async def _require_models(self) -> ModelCaller:
-        """Wait for the models.
-
-        Raises:
-            UserError: they cannot be loaded. One line says which one, and why.
-        """
+        """Wait for the models. A UserError says in one line which one cannot be loaded, and why."""
         assert self._models is not None
         await asyncio.wait([self._models])
         if (error := self._models.exception()) is None:
@@ -272,11 +262,7 @@ class Engine:
         raise BackendError(f"{self._loaded} cannot be loaded: {one_line(error)}")
 
     async def _models_of_task(self) -> ModelCaller:
-        """Wait for the models.
-
-        Raises:
-            TaskEnded: they cannot be loaded.
-        """
+        """Wait for the models. Where they cannot be loaded, a TaskEnded says why."""
         try:
             self._caller = caller = await self._require_models()
         except UserError as e:
@@ -308,11 +294,6 @@ class Engine:
     # -- state
 
     @property
-    def models(self) -> ModelNames:
-        """The published names of planner, editor and critic."""
-        return self._names
-
-    @property
     def board(self) -> Board:
         """The storyboard under way, or the last one."""
         return self.progress().board
@@ -328,8 +309,7 @@ class Engine:
     @property
     def waits(self) -> Sequence[str]:
         """The things that are waited for, in words: model calls under way, and models that failed."""
-        session = self._current()
-        return () if session is None else session.waits()
+        return session.waits() if (session := self._current()) is not None else ()
 
     @property
     def examination(self) -> Examination | None:
@@ -351,7 +331,7 @@ class Engine:
         `on_phase` is called on the engine's thread.
         """
         sent = None if request.storyboard is None else request.storyboard.id
-        ticket = Ticket(request.storyboard_id or sent or uuid4(), self._cancel)
+        ticket = Ticket(request.storyboard_id or sent or uuid4(), partial(self._call, self._stop_session))
         if not self._active:
             return ticket.refuse(request, NOT_ACTIVE)
         try:
@@ -370,8 +350,7 @@ class Engine:
             check_length("reason", reason, self._settings)
         except TaskEnded as e:
             return e.error, e.message
-        session = self._newest_session()
-        if session is None:
+        if (session := self._newest_session()) is None:
             return ErrorCode.NO_TASK, f"there is no task to {command}"
         live = session.live
         if command == "cancel":
@@ -388,11 +367,10 @@ class Engine:
 
     def set_step(self, index: int, status: str) -> CodedText:
         """Go to a step, or mark the active one; `status` is active, completed, skipped or failed."""
-        session = self._newest_session()
-        board = session.live.board if session is not None else Board()
-        active = board.active
-        if session is None:
+        if (session := self._newest_session()) is None:
             return ErrorCode.NO_TASK, "there is no task"
+        board = session.live.board
+        active = board.active
         if active is None and not session.confirms:
             text = "no step is being executed at present"
         elif not 0 <= index < len(board.steps):
@@ -425,9 +403,6 @@ class Engine:
         session = self._session
         return None if session is None or session.ticket.done else session
 
-    def _cancel(self, ticket: Ticket, error: ErrorCode, message: str) -> None:
-        self._call(self._stop_session, ticket, error, message)
-
     # -- on the event loop
 
     def _start_session(self, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None) -> None:
@@ -437,9 +412,9 @@ class Engine:
         previous, settings = self._session, self._settings
         preset = preset_of_task(settings, self._preset)
         board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
-        camera = LiveCamera(self._newest, settings, self._explain_silence, self._clock)
         board = replace(board, examination=self.examination)
         request = replace(request, task=board.task)
+        camera = LiveCamera(self._newest, settings, self._explain_silence, self._clock)
         live = LiveTask(
             request, settings, preset, board, camera, self._listener, self._now, on_phase, self.cue
         )

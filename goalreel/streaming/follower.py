@@ -46,11 +46,7 @@ CUE_SECONDS = 10.0
 
 @dataclass(frozen=True)
 class StepEnd:
-    """The end of a step, and the step `index` to go to.
-
-    `completed` and `skipped` go to the next step, `active` is a jump to any step, and `replan` asks for a new
-    plan from this step on.
-    """
+    """The end of a step, and the step `index` to go to: the next one, any (`active`), or one to plan anew."""
 
     kind: Literal["completed", "skipped", "active", "replan"]
     index: int
@@ -65,8 +61,8 @@ class StepEnd:
 class Follower:
     """Watches the live view while the policy has the goal of one step, and asks the critic about it.
 
-    A pause, or a camera that is lost, takes the goal from the policy; an answer of the critic about what was
-    seen before counts for nothing then.
+    A pause, or a lost camera, takes the goal from the policy; an answer about what was seen before counts for
+    nothing then.
     """
 
     def __init__(self, index: int, live: LiveTask, caller: ModelCaller) -> None:
@@ -92,11 +88,7 @@ class Follower:
         return self._live.board.steps[self._index]
 
     async def run(self) -> StepEnd:
-        """Follow until the end.
-
-        Raises:
-            TaskEnded: the task is over.
-        """
+        """Follow until the end of the step; TaskEnded is the end of the task."""
         try:
             while (end := self._take_order() or self._watch()) is None:
                 await self._live.wait(1 / self._settings.track_rate)
@@ -105,16 +97,15 @@ class Follower:
             self._drop_question()
 
     def _take_order(self) -> StepEnd | None:
-        order = self._live.take_order()
-        if order is None:
+        if (order := self._live.take_order()) is None:
             return None
         if order.kind == "replan":
             return StepEnd("replan", self._index, reason=order.reason, by_operator=True)
-        jumps = order.kind == "active"
-        if not jumps and order.index != self._index:
+        if order.kind == "active":
+            return StepEnd("active", order.index, self._camera.fresh_frame(), by_operator=True)
+        if order.index != self._index:
             return None
-        index = order.index if jumps else self._index + 1
-        return StepEnd(order.kind, index, self._camera.fresh_frame(), by_operator=True)
+        return StepEnd(order.kind, self._index + 1, self._camera.fresh_frame(), by_operator=True)
 
     def _watch(self) -> StepEnd | None:
         if self._live.paused:
@@ -186,21 +177,17 @@ class Follower:
         raise NotImplementedError
 
     def _look(self, frame: Frame) -> StepEnd | None:
-        """Look at a fresh frame."""
         raise NotImplementedError
 
 
 class StepFollower(Follower):
-    """Gives the policy the goal of step `index` once it is rendered, then follows it.
-
-    `goals_ahead` goals after it are rendered early.
-    """
+    """Gives the policy a goal once it and as many after it as `ahead` says are rendered, then follows it."""
 
     def __init__(
-        self, index: int, live: LiveTask, caller: ModelCaller, renderer: Renderer, goals_ahead: int
+        self, index: int, live: LiveTask, caller: ModelCaller, renderer: Renderer, ahead: int
     ) -> None:
         super().__init__(index, live, caller)
-        self._renderer, self._ahead = renderer, goals_ahead
+        self._renderer, self._ahead = renderer, ahead
         self._doubt_time: float | None = None
         """Time at which this goal was held back; None where it is not."""
         self._first_frame: Frame | None = None
@@ -280,9 +267,8 @@ class StepFollower(Follower):
             case "stalled":
                 reason = f"no progress for {self._settings.stall_timeout:g} s"
                 return StepEnd("replan", self._index, frame, reason)
-            case "wait":
-                if not math.isnan(self.closeness):
-                    self.message = f"{max(0.0, self.closeness):.0%} of the visible change"
+            case "wait" if not math.isnan(self.closeness):
+                self.message = f"{max(0.0, self.closeness):.0%} of the visible change"
         return None
 
     def _candidate(self, image: Image) -> Candidate:
@@ -302,9 +288,8 @@ class TaskFollower(Follower):
     """Asks the critic on live frames whether the task is done: each step may have been accepted wrongly.
 
     The policy keeps the last goal meanwhile. An operator may go back to a step, or have the rest planned.
-    It ends with a `verdict`, or by a TaskEnded: UNCONFIRMED where the task is too long, the
-    critic says no or cannot be asked, or there is no frame; the model's own code where `on_model_failure` is
-    "fail".
+    It ends with a `verdict`, or by a TaskEnded: UNCONFIRMED where the task is too long, the critic says no or
+    cannot be asked, or there is no frame; the model's own code where `on_model_failure` is "fail".
     """
 
     def __init__(self, live: LiveTask, caller: ModelCaller, first_image: Image) -> None:
@@ -330,12 +315,11 @@ class TaskFollower(Follower):
         return self._has_goal and super()._may_show()
 
     def _prepare(self) -> StepEnd | None:
-        """Look all the same."""
         frame, self.message = self._poll()
         if frame is None:
             self._drop_question()
             return None
-        return self._look(frame)
+        return self._look(frame)  # all the same
 
     def _poll(self) -> tuple[Frame | None, str]:
         try:
@@ -359,14 +343,13 @@ class TaskFollower(Follower):
 
     def _candidate(self, image: Image) -> Candidate:
         board = self._live.board
+        done = [panel.step.instruction for panel in board.steps if panel.status == "completed"]
         return Candidate(
             task_id=board.id.hex,
             step=len(board.steps),
             source=self._first_image,
             image=image,
-            instruction=whole_state(
-                board.task, [p.step.instruction for p in board.steps if p.status == "completed"]
-            ),
+            instruction=whole_state(board.task, done),
             prompt=board.task,
         )
 
@@ -394,17 +377,13 @@ def shrink(image: Image, size: tuple[int, int] | None = None) -> SmallPixels:
 
 
 def changed_share(first: Image, second: Image) -> float:
-    """Measure the share of the picture, 0-1, that differs, apart from a global shift in brightness.
-
-    Pictures of different sizes are compared at the size of `first`.
-    """
-    a = shrink(first)
-    return _share(a, shrink(second, (a.shape[1], a.shape[0])))
+    """Measure the share of the picture, 0-1, that differs, apart from brightness, at the size of `first`."""
+    return _share(shrink(first), second)
 
 
-def _share(a: SmallPixels, b: SmallPixels) -> float:
-    """Share of the pixels, 0-1, in which two pictures of one size differ, without thin differences."""
-    differs = differing(a, b, LEVEL).astype(np.uint8)
+def _share(a: SmallPixels, other: Image) -> float:
+    """Share of the pixels, 0-1, in which a picture differs, without thin differences."""
+    differs = differing(a, shrink(other, (a.shape[1], a.shape[0])), LEVEL).astype(np.uint8)
     return float(cv2.morphologyEx(differs, cv2.MORPH_OPEN, np.ones((THIN, THIN), np.uint8)).mean())
 
 
@@ -416,14 +395,11 @@ class Closeness:
 
     def __init__(self, start: Image, goal: Image) -> None:
         self._goal = shrink(goal)
-        self._size = self._goal.shape[1], self._goal.shape[0]
-        self._distance = _share(self._goal, shrink(start, self._size))
+        self._distance = _share(self._goal, start)
 
     def measure(self, live: Image) -> float:
         """Measure one live view."""
-        if self._distance == 0:
-            return math.nan
-        return 1 - _share(self._goal, shrink(live, self._size)) / self._distance
+        return 1 - _share(self._goal, live) / self._distance if self._distance else math.nan
 
 
 class Tracker:
@@ -444,10 +420,9 @@ class Tracker:
         self._question_closeness = 0.0
 
     def decide(self, now: float, closeness: float, cue: bool | None = None) -> Decision:
-        """Decide what to do about a live view.
+        """Decide what to do about a live view of this closeness, which may be NaN.
 
-        `closeness` comes from `Closeness.measure`; it may be NaN. `cue` says that the step seems done, or
-        not yet; None says nothing.
+        `cue` says that the step seems done, or not yet; None says nothing.
         """
         s = self._settings
         if closeness > self._best + PROGRESS:

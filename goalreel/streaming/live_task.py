@@ -27,7 +27,7 @@ _FINAL_STATES: dict[ErrorCode, EndState] = {
 class Order:
     """An operator's order: plan anew, go to step `index`, or take it, the active one, as done or skipped.
 
-    But for `replan` it holds for the plan of one `revision` only: another plan has other steps.
+    But for `replan` it holds for the plan of one `revision` only.
     """
 
     kind: Literal["replan", "active", "completed", "skipped"]
@@ -55,19 +55,18 @@ class LiveTask:
         cue: "ExamplesCue | None" = None,
     ) -> None:
         """`preset` says which steps, attempts and checks there are; `now` is the clock, in ns."""
-        self._cue = cue
         self.request, self.settings, self.preset = request, settings, preset
         self.board, self.camera, self.now = board, camera, now
+        self._listener, self._on_phase, self._cue = listener, on_phase, cue
         self.executes = request.kind == "execute"
         """A policy is led through the storyboard once it is made."""
-        self._goal: Goal | None = None
-        """The goal as it was published last."""
         self.paused = False
         """An operator holds the task."""
+        self._goal: Goal | None = None
+        """The goal as it was published last."""
         self._held: tuple[StepPanel | None, GoalReason] | None = None
         """The last `hold`; None once a goal was published."""
         self._order: Order | None = None
-        self._listener, self._on_phase = listener, on_phase
         self._changed = asyncio.Event()
 
     # -- the board and its listener
@@ -76,10 +75,9 @@ class LiveTask:
         """Replace fields of the board and notify the listener; of the goal too, where other models failed."""
         before, self.board = self.board, replace(self.board, stamp=self.now(), **changes)
         self._listener.on_board(self.board)
-        if self._goal is not None and self.board.degraded_lines != before.degraded_lines:
-            index = None if self._goal.panel is None else self._goal.panel.index
-            panel = next((p for p in self.board.steps if p.index == index), None)
-            self._publish(replace(self._goal, board=self.board, panel=panel))
+        if (goal := self._goal) is not None and self.board.degraded_lines != before.degraded_lines:
+            panel = next((p for p in self.board.steps if goal.panel and p.index == goal.panel.index), None)
+            self._publish(replace(goal, board=self.board, panel=panel))
         self.wake()
 
     def put_panel(self, panel: StepPanel) -> None:
@@ -123,8 +121,7 @@ class LiveTask:
         if (active := self.board.active) is not None:
             status = "failed" if state == "failed" else "pending"
             self.put_panel(replace(active, status=status, ended=self.now()))
-        is_ready = error is ErrorCode.NONE and not self.executes
-        self.update(state="ready" if is_ready else state)
+        self.update(state="ready" if state == "succeeded" and not self.executes else state)
         if self.executes:
             self.publish_goal(None, "over")
 
@@ -132,12 +129,12 @@ class LiveTask:
 
     async def enter_step(self, step: int, *, anew: bool) -> None:
         """Let labelled episodes follow the robot into a step; `anew` where the critic did not lead there."""
-        if self._cue is None or step == len(self.board.steps):
-            return
-        if not anew:
-            self._cue.enter(step)
-        else:
-            await asyncio.to_thread(self._cue.begin, self.request.task, len(self.board.steps), step)
+        steps = len(self.board.steps)
+        if self._cue is not None and step < steps:
+            if anew:
+                await asyncio.to_thread(self._cue.begin, self.request.task, steps, step)
+            else:
+                self._cue.enter(step)
 
     def is_left(self, step: int) -> bool | None:
         """True if labelled episodes say that the robot has done a step; None where they say nothing."""

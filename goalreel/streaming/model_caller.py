@@ -38,6 +38,8 @@ from goalreel.types import (
     stage_of,
 )
 
+type Loading = Literal["unloaded", "loading", "ready", "failed"]
+
 COOL_DOWN = 10.0
 """Seconds for which a task does not call a model again that could not be called."""
 PICTURES_ALONE = "it looks at pictures alone: nobody compared the live frame with the words"
@@ -89,8 +91,8 @@ class ModelCall:
 class ModelQueue:
     """Makes calls one after the other, in daemon threads. A call that hangs does not delay the exit.
 
-    Of a call that nobody waits for any more, the HTTP requests are aborted and the answer is dropped. Where
-    the model is `remote`, the next call does not wait for its end.
+    Of a call that nobody waits for any more, the HTTP requests are aborted and the answer is dropped; the
+    next call does not wait for its end where the model is `remote`.
     """
 
     def __init__(self, name: str, *, remote: bool = False) -> None:
@@ -106,8 +108,8 @@ class ModelQueue:
     async def wait_for(self, call: ModelCall) -> Any:
         """Make a call and wait for its result, without blocking the event loop.
 
-        It may take its time-out from its start on. A queued call waits for the one before it, as long as that
-        one may take. If the caller is cancelled, a queued call is never made.
+        Its time-out counts from its start. A queued call waits for the one before it, as long as that one may
+        take; if the caller is cancelled, it is never made.
 
         Raises:
             TimeoutError: the call took too long.
@@ -142,17 +144,17 @@ class ModelCaller:
         self.model_set = model_set
         self.timeout: float | None = None
         """Seconds that a call may take; None is no limit."""
-        self.draws_early = "edit" in model_set.remote
-        """The editor may begin a picture that may be dropped: no other one waits for its end."""
-        self._queues: dict[Stage, ModelQueue] = {
-            stage: ModelQueue(f"goalreel-{stage}", remote=stage in model_set.remote)
-            for stage in ROLE_OF_STAGE
-        }
-        # A server answers several calls at once: judging live frames need not wait for rendered pictures.
-        remote = "judge" in model_set.remote
-        self._live_queue = ModelQueue("goalreel-live", remote=True) if remote else self._queues["judge"]
         self.examiner: Examiner | None = None
         """Hears of plans and of pictures that were judged, if there is one."""
+        remote = model_set.remote
+        self.draws_early = "edit" in remote
+        """The editor may begin a picture that may be dropped: no other one waits for its end."""
+        self._queues: dict[Stage, ModelQueue] = {
+            stage: ModelQueue(f"goalreel-{stage}", remote=stage in remote) for stage in ROLE_OF_STAGE
+        }
+        # A server answers several calls at once: judging live frames need not wait for rendered pictures.
+        live = ModelQueue("goalreel-live", remote=True) if "judge" in remote else self._queues["judge"]
+        self._live_queue = live
         self._unavailable: dict[Stage, tuple[float, str]] = {}
         self._pending: list[tuple[Stage, ModelCall]] = []
 
@@ -224,10 +226,7 @@ class ModelCaller:
         self._unavailable.clear()
 
     def describe_waits(self, names: ModelNames, slow: float) -> list[str]:
-        """Say what is waited for: calls of more than `slow` seconds, and models that have failed.
-
-        Safe from any thread. `names` are the published names of the models.
-        """
+        """Name calls of more than `slow` seconds, and models that have failed. Safe from any thread."""
         now, waits = time.monotonic(), []
         for stage, call in tuple(self._pending):
             if call.since < now - slow:
@@ -263,16 +262,12 @@ class ModelCaller:
         return Failure(stage=stage, message=reason)
 
 
-# Probes of the models' servers.
-
 PAUSE_S = 0.5
 """Seconds between two probes of a server that does not answer yet."""
 
-type Loading = Literal["unloaded", "loading", "ready", "failed"]
-
 
 class Probes:
-    """One probe a role. `names` are the published names of the models."""
+    """Probes of the models' servers, one a role. `names` are the published names of the models."""
 
     def __init__(self, model_set: ModelSet, names: ModelNames) -> None:
         self._model_set, self._names = model_set, names
@@ -281,11 +276,7 @@ class Probes:
         self._problems: dict[Role, str] = {}
 
     async def run(self, timeout: float) -> None:
-        """Probe all servers, for `timeout` seconds at most where one does not answer.
-
-        Raises:
-            UserError: one does not answer, or the address, the key or the model's name is wrong.
-        """
+        """Probe all servers, for `timeout` seconds at most; raise a UserError as `Engine.probe` does."""
         late = time.monotonic() + timeout
         tasks = [asyncio.create_task(self._probe(role, timeout, late)) for role in ROLES]
         try:

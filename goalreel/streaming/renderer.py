@@ -50,10 +50,7 @@ class Renderer:
             self._drop_early()
 
     async def start(self, task: Task, first: int, source: Frame) -> None:
-        """Render from step `first` on in the background, dropping what was being rendered before.
-
-        The task is woken when it ends; what it raised is for `check`.
-        """
+        """Render from step `first` on in the background. Its end wakes the task; `check` has its error."""
         await self.stop()
         steps = self._live.board.steps
         self._live.update(steps=(*steps[:first], *(p.without_picture() for p in steps[first:])))
@@ -69,11 +66,7 @@ class Renderer:
         self._background.add_done_callback(end)
 
     def check(self) -> None:
-        """Raise what ended the background rendering, if anything.
-
-        Raises:
-            TaskEnded: the settings do not accept how a step came out.
-        """
+        """Raise what ended the background rendering, if anything: a TaskEnded, as `run` does."""
         if self._background is not None and self._background.done():
             self._background.result()
 
@@ -89,8 +82,8 @@ class Renderer:
 
     async def stop(self) -> None:
         """Cancel the background rendering and wait for its end."""
+        self.cancel()
         if self._background is not None:
-            self._background.cancel()
             await asyncio.wait([self._background])
 
     async def _render(self, task: Task, index: int, images: list[Image], source: Frame) -> StoryboardStep:
@@ -119,10 +112,9 @@ class Renderer:
             return await self._caller.ask(request)
 
         result = await advance(self._trajectory(task, index, images), ask)
-        end = end_from_step(result, self._settings)
         # The next step starts from the editor's own picture; listeners get it in the camera's size.
         final = panel().finish(result, self._live.now(), source.size)
-        if end is not None:
+        if (end := end_from_step(result, self._settings)) is not None:
             final = replace(final, image_status="failed")
         elif final.image_status == "failed":  # the step continues in words
             final = replace(final, image_status="unjudged")

@@ -58,7 +58,7 @@ class TaskOutcome:
     planning_time: float = 0.0
     elapsed: float = 0.0
     verdict: Verdict | None = None
-    """The critic's verdict on the task as a whole; None where there is none."""
+    """The critic's verdict on the task as a whole, if there is one."""
 
 
 def excerpt(text: str) -> str:
@@ -75,14 +75,11 @@ class BoardListener(Protocol):
 
 
 class TaskEnded(Exception):
-    """The task is over; `error` and `message` (one line) say why."""
+    """The task is over; `error` and `message` (one line) say why. `verdict` is as in TaskOutcome."""
 
     def __init__(self, error: ErrorCode, message: str, verdict: Verdict | None = None) -> None:
         super().__init__(message)
-        self.error = error
-        self.message = message
-        self.verdict = verdict
-        """The critic's verdict on the task as a whole, if there is one."""
+        self.error, self.message, self.verdict = error, message, verdict
 
 
 def end_from_failure(failure: Failure) -> TaskEnded:
@@ -110,11 +107,7 @@ def end_from_step(result: StoryboardStep, settings: EngineSettings) -> TaskEnded
 
 
 def preset_of(settings: EngineSettings) -> Preset:
-    """Read the preset that the settings name, with their own models in it.
-
-    Raises:
-        InputError: no such preset, or one that only reads recordings.
-    """
+    """Read the preset of the settings, with their own models. InputError: none such, or no predictive one."""
     preset = settings.models.on_robot().load()
     if not preset.predictive:
         raise InputError(f"preset {settings.models.preset!r} only reads recordings: choose another")
@@ -153,11 +146,7 @@ def examiner_of(settings: EngineSettings, preset: Preset) -> Examiner:
 def check_request(
     request: TaskRequest, settings: EngineSettings, preset: Preset, saved_boards: Mapping[UUID, Board]
 ) -> None:
-    """Check that a request can be carried out. `saved_boards` have ids to name them by.
-
-    Raises:
-        TaskEnded: it cannot.
-    """
+    """Check that a request can be carried out; a TaskEnded says that it cannot."""
     _require(math.isfinite(request.timeout), f"a timeout is a number of seconds, not {request.timeout}")
     for name, minimum in (("max_steps", 1), ("max_attempts", 1), ("max_replans", 0)):
         number = getattr(request, name)
@@ -179,11 +168,7 @@ def check_request(
 
 
 def check_length(name: str, text: str, settings: EngineSettings) -> None:
-    """Check that a text is not longer than is allowed.
-
-    Raises:
-        TaskEnded: it is.
-    """
+    """Check that a text is not longer than is allowed. A TaskEnded says that it is."""
     limit = settings.max_instruction_length
     line = f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)"
     _require(len(text) <= limit, line)

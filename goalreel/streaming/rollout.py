@@ -6,8 +6,8 @@ No ROS, and nothing of lerobot is changed: sub-goals go to the policy, a camera'
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager, redirect_stderr
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, redirect_stderr
 from dataclasses import dataclass, replace
 from io import StringIO
 from typing import Any, Literal, cast
@@ -30,14 +30,7 @@ from lerobot.scripts.lerobot_rollout import RolloutConfig  # which registers eve
 from lerobot.utils.import_utils import register_third_party_plugins
 from lerobot.utils.visualization_utils import init_visualization, shutdown_visualization
 
-from goalreel.datasets.writing.language import (
-    EVENTS,
-    PERSISTENT,
-    RecordedRow,
-    memory_text,
-    plan_text,
-    put_rows,
-)
+from goalreel.datasets.writing import language
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.models.model_set import ModelSet
@@ -66,10 +59,11 @@ def read_options(instruction: str, options: Sequence[str]) -> RolloutConfig:
     if any(option.partition("=")[0] == "--task" for option in options):
         raise InputError("--task is goalreel's own: the instruction comes before --")
     register_third_party_plugins()
-    stderr = StringIO()
+    original, stderr = sys.argv, StringIO()
+    sys.argv = ["lerobot-rollout", *options, f"--task={instruction}"]  # which nested configurations read too
     try:
-        with _argv(["lerobot-rollout", *options, f"--task={instruction}"]), redirect_stderr(stderr):
-            return _parse()
+        with redirect_stderr(stderr):
+            return cast(Any, _parse)()
     except SystemExit as e:
         if not e.code:
             raise
@@ -79,6 +73,13 @@ def read_options(instruction: str, options: Sequence[str]) -> RolloutConfig:
         # Where a configuration refuses its values, the reason is in the cause of draccus's own error.
         cause = e.__cause__ if isinstance(e, ParsingError) and e.__cause__ else e
         raise InputError(f"lerobot-rollout: {' '.join(str(cause).split())}") from e
+    finally:
+        sys.argv = original
+
+
+@parser.wrap()
+def _parse(cfg: RolloutConfig) -> RolloutConfig:
+    return cfg
 
 
 def add_camera(config: RolloutConfig, goals: NewestGoal, name: str, form: SubGoalForm) -> bool:
@@ -105,23 +106,6 @@ def add_camera(config: RolloutConfig, goals: NewestGoal, name: str, form: SubGoa
     size = {"width": width, "height": height, "fps": round(config.fps)}
     cameras[name] = SubgoalCameraConfig(**size, goals=goals, form=form)
     return True
-
-
-def _identity(cfg: RolloutConfig) -> RolloutConfig:
-    return cfg
-
-
-_parse = cast("Callable[[], RolloutConfig]", parser.wrap()(_identity))
-
-
-@contextmanager
-def _argv(arguments: list[str]) -> Iterator[None]:
-    """Replace `sys.argv`: lerobot reads it itself, in nested configurations too."""
-    original, sys.argv = sys.argv, arguments
-    try:
-        yield
-    finally:
-        sys.argv = original
 
 
 @dataclass(frozen=True)
@@ -294,9 +278,10 @@ class FollowedRows:
         """
         self._dataset, self._instruction, self._goals = dataset, instruction, goals
         self._frames, self._said = 0, dict[str, str]()
-        self._rows: list[RecordedRow] = []
-        self._episodes: dict[int, list[RecordedRow]] = {}
-        for name in (PERSISTENT, EVENTS):  # of a dataset that is resumed: lerobot takes no frames of them
+        self._rows: list[language.RecordedRow] = []
+        self._episodes: dict[int, list[language.RecordedRow]] = {}
+        # Of a dataset that is resumed: lerobot takes no frames of them.
+        for name in (language.PERSISTENT, language.EVENTS):
             dataset.meta.features.pop(name, None)
             if dataset.writer is not None and dataset.writer.episode_buffer is not None:
                 dataset.writer.episode_buffer.pop(name, None)
@@ -338,7 +323,7 @@ class FollowedRows:
         """Finish the dataset, and write the rows."""
         self._finalize()
         if self._episodes:
-            put_rows(self._dataset.root, self._episodes)
+            language.put_rows(self._dataset.root, self._episodes)
             self._episodes = {}
 
     def _begin(self) -> None:
@@ -352,5 +337,6 @@ def _said(goal: Goal | None) -> Mapping[str, str]:
         return {}
     steps, at = goal.board.steps, goal.panel.index
     done = [(p.index, p.step.name) for p in steps if p.status == "completed" and p.index < at]
-    memory = {"memory": memory_text(done)} if done else {}
-    return {"plan": plan_text([p.step.name for p in steps[at:]]), **memory, "subtask": goal.panel.step.name}
+    memory = {"memory": language.memory_text(done)} if done else {}
+    plan = language.plan_text([p.step.name for p in steps[at:]])
+    return {"plan": plan, **memory, "subtask": goal.panel.step.name}

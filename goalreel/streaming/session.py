@@ -4,13 +4,13 @@ Everything here runs on one event loop; the models run elsewhere (`goalreel.stre
 """
 
 import asyncio
+import math
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from goalreel.image import Image
 from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Frame, GoalReason, StepPanel
-from goalreel.streaming.camera import POLL_SECONDS
 from goalreel.streaming.follower import Follower, StepEnd, StepFollower, TaskFollower, changed_share
 from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
@@ -20,18 +20,17 @@ from goalreel.types import ROLE_OF_STAGE, Plan, ReplanContext, Step, Storyboard,
 
 SLOW_CALL_SECONDS = 1.0
 """A model call that takes longer is mentioned in the progress message."""
-_LOOK_SECONDS = 0.1
-"""Seconds between two looks at the clock, which may be a simulator's."""
+_POLL_SECONDS = 0.02
+"""Seconds between two looks at the camera, and at the clock, which may be a simulator's."""
 NOT_CHECKED = "every step has ended; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
 _SOLE_JUDGES = {"planner", "critic"}
 
 
 class Session:
-    """Carries one request out.
+    """Carries one request out: `run` gives a TaskOutcome whatever a model or the camera does.
 
-    `run` gives a TaskOutcome whatever a model or the camera does. Where its coroutine ends in another way,
-    the caller calls `end`.
+    Where its coroutine ends in another way, the caller calls `end`.
     """
 
     def __init__(
@@ -47,13 +46,11 @@ class Session:
         """It runs this session."""
         self.reason: CodedText = (ErrorCode.CANCELED, "cancelled")
         """The reason why it is stopped."""
-        self._replans = 0
         self._request, self._settings = live.request, live.settings
         self._models, self._loading = models, loading
         self._clock = live.camera.clock
-        self._start_time = self._clock()
-        self._planning_time = 0.0
-        self._message = ""
+        self._start_time, self._planning_time = self._clock(), 0.0
+        self._replans, self._message = 0, ""
         self._verdict: Verdict | None = None
         self._first_image: Image | None = None
         self._caller: ModelCaller | None = None
@@ -78,7 +75,7 @@ class Session:
 
     async def _stop_after(self, timeout: float) -> None:
         while (rest := self._start_time + timeout - self._clock()) > 0:
-            await asyncio.sleep(min(rest, _LOOK_SECONDS))
+            await asyncio.sleep(min(rest, _POLL_SECONDS))
         self.stop(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
 
     def stop(self, error: ErrorCode, message: str) -> None:
@@ -97,9 +94,8 @@ class Session:
         pause = "paused" if self.live.paused and follower is None else ""
         message = self._message if follower is None else follower.message
         message = "; ".join(filter(None, (pause, message, self._loading(), *self.waits(SLOW_CALL_SECONDS))))
-        if follower is None:
-            return BoardProgress(board, replans=self._replans, message=message)
-        return BoardProgress(board, follower.closeness, follower.elapsed, self._replans, message)
+        closeness, elapsed = (math.nan, 0.0) if follower is None else (follower.closeness, follower.elapsed)
+        return BoardProgress(board, closeness, elapsed, self._replans, message)
 
     def waits(self, seconds: float = 0.0) -> Sequence[str]:
         """Say what is waited for: model calls of more than `seconds`, and models that failed."""
@@ -141,20 +137,17 @@ class Session:
         return await self._wait_for_frame(None, "planning")
 
     async def _wait_for_frame(self, panel: StepPanel | None, reason: GoalReason) -> Frame:
-        """Wait for a fresh frame, in a pause without a limit.
-
-        The policy holds for `reason`, and hears where the camera is lost.
-        """
+        """Wait for a fresh frame, in a pause without a limit. The policy holds meanwhile, for a `reason`."""
         live, camera = self.live, self.live.camera
         camera.restart_timeout()
         while (frame := camera.fresh_frame() if live.paused else camera.poll()[0]) is None:
             if live.paused:
                 camera.restart_timeout()
             live.hold(panel, camera.goal_reason)
-            await asyncio.sleep(POLL_SECONDS)
-        if frame.frame_id != self.live.board.frame_id:
-            self.live.update(camera_frame=frame.frame_id)
-        self.live.hold(panel, reason)
+            await asyncio.sleep(_POLL_SECONDS)
+        if frame.frame_id != live.board.frame_id:
+            live.update(camera_frame=frame.frame_id)
+        live.hold(panel, reason)
         return frame
 
     async def _plan(self, caller: ModelCaller) -> None:
@@ -177,11 +170,7 @@ class Session:
         self.live.update(state="rendering", steps=(panel,), planner_failure=plan)
 
     def _panels(self, steps: Sequence[Step], previous: tuple[StepPanel, ...] = ()) -> tuple[StepPanel, ...]:
-        """Give the previous panels, followed by one for each step that was planned.
-
-        Raises:
-            TaskEnded: PLANNER_FAILED, as the plan has more steps than are allowed.
-        """
+        """Give the previous panels, and one for each planned step. A TaskEnded says that it has too many."""
         request, preset = self._request, self.live.preset
         limit = preset.max_steps if request.max_steps < 0 else request.max_steps
         if len(steps) > limit:
@@ -206,19 +195,16 @@ class Session:
         live = self.live
         live.update(state="executing")
         if any(not p.picture_is_final for p in live.board.steps):
-            await self._render_ahead(0, self._source)
+            await self._renderer.start(self._task(self._source.image), 0, self._source)
         index, goals_ahead = 0, self._settings.goals_ahead
-        scene: Frame | None
-        scene = first = await self._wait_for_frame(None, "planning")
+        first = await self._wait_for_frame(None, "planning")
+        scene: Frame | None = first
         if self._request.storyboard is not None:  # made in another size, and perhaps without sight of a scene
             live.update(steps=tuple(panel.in_size(first.size) for panel in live.board.steps))
             self._first_image = first.image
         await live.enter_step(0, anew=True)
-        while True:
-            is_over = index == len(live.board.steps)
-            if is_over and not live.preset.confirm:
-                return
-            if is_over:
+        while live.preset.confirm or index < len(live.board.steps):
+            if index == len(live.board.steps):
                 self._follower = TaskFollower(live, caller, first.image)
             else:
                 await self._enter(index, scene)
@@ -243,14 +229,11 @@ class Session:
         if predicted is not None and scene is not None and self.live.board.steps[index].has_picture:
             difference = await asyncio.to_thread(changed_share, predicted, scene.image)
             if difference > self._settings.rerender:
-                await self._render_ahead(index, scene)
+                await self._renderer.start(self._task(scene.image), index, scene)
         panel = replace(self.live.board.steps[index], status="active", started=self.live.now(), ended=0)
         self.live.put_panel(panel)
         if not panel.picture_is_final:
             self.live.publish_goal(panel, "planning")
-
-    async def _render_ahead(self, first: int, source: Frame) -> None:
-        await self._renderer.start(self._task(source.image), first, source)
 
     async def _replan(self, caller: ModelCaller, index: int, end: StepEnd) -> Frame:
         """Plan step `index` and what follows again, from the live scene."""
@@ -282,20 +265,14 @@ class Session:
                 for panel, before in zip(panels, board.steps, strict=True)
             )
             failure = plan
-        live.update(
-            state="executing",
-            revision=board.revision + 1,
-            source=frame,
-            steps=panels,
-            planner_failure=failure,
-        )
-        await self._render_ahead(index, frame)
+        revision = board.revision + 1
+        live.update(state="executing", revision=revision, source=frame, steps=panels, planner_failure=failure)
+        await self._renderer.start(self._task(frame.image), index, frame)
         return frame
 
     def _storyboard(self) -> Storyboard:
         """Give the board in the form that the agents know."""
-        longest = self._settings.max_image_side
-        steps = tuple(panel.shown(longest) for panel in self.live.board.steps)
+        steps = tuple(panel.shown(self._settings.max_image_side) for panel in self.live.board.steps)
         return Storyboard(task=self._task(self._first_image or self._source.image), steps=steps)
 
     # -- the end

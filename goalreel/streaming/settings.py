@@ -143,11 +143,7 @@ class FlatParameter:
     """Its default stands for none."""
 
     def setting(self, value: object) -> object:
-        """The setting that a value stands for; None where it is unset.
-
-        Raises:
-            SettingError: it is no word for yes or no, where these are the choices.
-        """
+        """The setting that a value stands for; None where it is unset. A wrong word is a SettingError."""
         if self.optional and self._is_unset(value):
             return None
         if not set(FLAGS) <= set(self.choices):

@@ -65,8 +65,7 @@ class SubgoalCamera(Camera):
         super().__init__(config)
         assert config.width
         assert config.height
-        self._goals, self._size = config.goals, (config.width, config.height)
-        self._form: SubGoalForm = config.form
+        self._config, self._size = config, (config.width, config.height)
         self._connected = False
 
     def __str__(self) -> str:
@@ -90,10 +89,10 @@ class SubgoalCamera(Camera):
     @check_if_not_connected
     def read_latest(self, max_age_ms: int = 500) -> NDArray[np.uint8]:
         """Give the present sub-goal, (height, width, 3) RGB."""
-        picture = self._goals.picture
+        picture = self._config.goals.picture
         if picture is None:
             return np.zeros((self._size[1], self._size[0], 3), np.uint8)
-        return in_form(self._form, fit(picture.pixels, self._size)).copy()
+        return in_form(self._config.form, fit(picture.pixels, self._size)).copy()
 
     def read(self) -> NDArray[np.uint8]:
         """Do the same as `read_latest`."""
@@ -130,8 +129,8 @@ class GoalGatedEngine:
         hold: Callable[[bool], object] = lambda _: None,
     ) -> None:
         """`on_observation` gets every observation, `tell` the name of every goal, `hold` each pause."""
-        self._inner, self._goals, self._on_observation, self.tell = inner, goals, on_observation, tell
-        self._hold = hold
+        self._inner, self._goals, self._on_observation = inner, goals, on_observation
+        self._tell, self._hold = tell, hold
         self._goal: Goal | None = None
 
     def __getattr__(self, name: str) -> Any:
@@ -149,7 +148,7 @@ class GoalGatedEngine:
         self._goal = goal
         if _key(before) != _key(goal):
             if self.subtask is not None:
-                self.tell(self.subtask)
+                self._tell(self.subtask)
             self._inner.reset()
             return None  # this observation may still show the previous picture
         return self._inner.get_action(obs_frame) if self.subtask is not None else None
@@ -173,8 +172,7 @@ class GoalGatedEngine:
 class SubgoalTaskStep(ComplementaryDataProcessorStep):
     """First step of a policy's preprocessor, which replaces the task by the sub-goal that is followed.
 
-    For lerobot up to 0.6.1, where a rollout's task is fixed in its engine: later ones have `set_task`. Every
-    observation passes the preprocessor, whatever the engine.
+    For lerobot up to 0.6.1, where a rollout's task is fixed in its engine: later ones have `set_task`.
     """
 
     def __init__(self, subtask: Callable[[], str | None]) -> None:

@@ -25,54 +25,44 @@ import goalreel_ros
 from goalreel.cli.main import app
 from goalreel_ros import parameters
 
-FILES = sorted((ROOT / "launch").glob("*.launch.py"))
+FILE = ROOT / "launch" / "goalreel.launch.py"
 PARAMETERS = ROOT / "launch" / "goalreel.yaml"
 PROFILE = Path(goalreel_ros.__file__).with_name("fastdds_shm.xml")
 
 
-def calls(file: Path, *names: str) -> Iterator[tuple[ast.Call, dict[str, ast.expr]]]:
-    """The calls of what is named in a file, with their keywords."""
-    for node in ast.walk(ast.parse(file.read_text())):
+NODES = list(ast.walk(ast.parse(FILE.read_text())))
+
+
+def calls(*names: str) -> Iterator[tuple[ast.Call, dict[str, ast.expr]]]:
+    """The calls of what is named in the launch file, with their keywords."""
+    for node in NODES:
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in names:
             yield node, {k.arg: k.value for k in node.keywords if k.arg}
 
 
-def arguments(file: Path) -> set[str]:
-    return {call.args[0].value for call, _ in calls(file, "DeclareLaunchArgument")}
+def arguments() -> dict[str, str]:
+    """The launch file's arguments, with the default of those that are true or false."""
+    tables = {ast.unparse(n.targets[0]): n.value for n in NODES if isinstance(n, ast.Assign)}
+    switches = tables["SWITCHES"]
+    found = {key.value: "" for key in tables["ARGUMENTS"].keys}
+    return found | {k.value: v.elts[0].value for k, v in zip(switches.keys, switches.values, strict=True)}
 
 
-def named(file: Path) -> set[str]:
-    """Give what it reads as LaunchConfiguration, as far as that is written out."""
-    read = [call.args[0] for call, _ in calls(file, "LaunchConfiguration", "_whole")]
-    return {argument.value for argument in read if isinstance(argument, ast.Constant)}
-
-
-@pytest.mark.process
-@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
-def test_a_launch_file_declares_what_it_reads_and_names_what_is_there(file):
-    compile(file.read_text(), file, "exec")
-    declared = list(calls(file, "DeclareLaunchArgument"))
-    assert declared
-    for call, keywords in declared:
-        assert {"default_value", "description"} <= keywords.keys(), call.args[0].value
-        choices = keywords.get("choices")
-        if isinstance(choices, ast.List):
-            assert keywords["default_value"].value in [c.value for c in choices.elts]
-    nodes = list(ast.walk(ast.parse(file.read_text())))
-    by_name = {"preset", "planner", "editor", "critic", "autostart", "use_sim_time"}
-    by_name &= {c.value for c in nodes if isinstance(c, ast.Constant)}
-    assert named(file) <= arguments(file) <= named(file) | by_name
+def test_the_launch_file_declares_what_it_reads_and_names_what_is_there():
+    compile(FILE.read_text(), FILE, "exec")
+    read = [call.args[0] for call, _ in calls("LaunchConfiguration")]
+    named = {argument.value for argument in read if isinstance(argument, ast.Constant)}
+    by_name = {"preset", "planner", "editor", "critic", "autostart"}
+    assert named | by_name == set(arguments())
+    assert set(arguments().values()) == {"", "true", "false"}
     ours = {e.name for e in entry_points(group="console_scripts") if e.value.startswith("goalreel_ros.")}
-    started = [k for _, k in calls(file, "Node", "LifecycleNode")]
-    assert started
-    for keywords in started:
-        if keywords["package"].value == "goalreel_ros":
-            assert keywords["executable"].value in ours
-        else:
-            assert keywords["package"].value == keywords["executable"].value == "rviz2"
-    for node in nodes:
+    node, rviz = (keywords for name in ("LifecycleNode", "Node") for _, keywords in calls(name))
+    assert node["package"].value == "goalreel_ros"
+    assert node["executable"].value in ours
+    assert rviz["package"].value == rviz["executable"].value == "rviz2"
+    for node in NODES:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
-            assert (file.parent / node.right.value).is_file(), node.right.value
+            assert (FILE.parent / node.right.value).is_file(), node.right.value
 
 
 def test_the_commands_of_the_page_are_understood():
@@ -87,7 +77,7 @@ def test_the_commands_of_the_page_are_understood():
     assert len(launched) == 2
     for words in launched:
         given = {word.partition(":=")[0] for word in words if ":=" in word}
-        assert {"camera", "preset"} <= given <= arguments(ROOT / "launch" / "goalreel.launch.py")
+        assert {"camera", "preset"} <= given <= set(arguments())
 
 
 def test_every_executable_leads_to_a_function():
@@ -98,9 +88,8 @@ def test_every_executable_leads_to_a_function():
         assert callable(getattr(import_module(module), name))
 
 
-@pytest.mark.process
 def test_rviz_is_given_the_node_s_topics_in_any_namespace():
-    ((_, keywords),) = calls(ROOT / "launch" / "goalreel.launch.py", "Node")
+    ((_, keywords),) = calls("Node")
     moved = {pair.elts[0].value: pair.elts[1] for pair in keywords["remappings"].elts}
     assert moved.keys() == set(topics(yaml.safe_load((ROOT / "launch" / "goalreel.rviz").read_text())))
     for shown, to in moved.items():
@@ -162,12 +151,3 @@ def test_the_profile_makes_room_for_raw_frames():
     )
     assert "XMLPARSER" not in done.stderr + done.stdout
     assert int(done.stdout.split()[-1]) >= 5 * 1920 * 1080 * 3
-
-
-@pytest.mark.process
-def test_the_launched_tabletop_passes_declared_arguments_on():
-    ((_, keywords),) = calls(ROOT / "launch" / "tabletop.launch.py", "IncludeLaunchDescription")
-    pairs = [n for n in ast.walk(keywords["launch_arguments"]) if isinstance(n, ast.Tuple)]
-    assert {p.elts[0].value for p in pairs} | {"planner", "editor", "critic"} <= arguments(
-        ROOT / "launch" / "goalreel.launch.py"
-    )
