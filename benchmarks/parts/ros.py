@@ -15,6 +15,7 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import numpy as np
 import rclpy
@@ -122,24 +123,23 @@ def node(out: Path, seconds: float, arguments: list[str]) -> None:
     from goalreel.models.model_set import ModelSet
     from goalreel.streaming.camera import FrameSlot
     from goalreel_ros import main
+    from goalreel_ros.cameras import CameraSlot
     from goalreel_ros.node import GoalreelNode
-    from goalreel_ros.pictures import decode
 
     arrivals: list[tuple[int, int]] = []
     models = SlowModels(seconds)
 
-    class TimedSlot(FrameSlot[ImageMessage | CompressedImage]):
-        def put(self, raw: ImageMessage | CompressedImage, stamp: int, frame_id: str) -> bool:
-            is_new = super().put(raw, stamp, frame_id)
-            arrivals.append((stamp, time.time_ns()))
-            if len(arrivals) == 1:
-                started(out)
-            return is_new
+    put = FrameSlot.put
 
-    def make() -> GoalreelNode:
-        return GoalreelNode(lambda _: ModelSet(models, models, models), lambda: TimedSlot(decode))
+    def timed_put(slot: CameraSlot, raw: ImageMessage | CompressedImage, stamp: int, frame_id: str) -> bool:
+        is_new = put(slot, raw, stamp, frame_id)
+        arrivals.append((stamp, time.time_ns()))
+        if len(arrivals) == 1:
+            started(out)
+        return is_new
 
-    ok = main.run(make, arguments)
+    with patch.object(FrameSlot, "put", timed_put):
+        ok = main.run(lambda: GoalreelNode(lambda _: ModelSet(models, models, models)), arguments)
     out.write_text(json.dumps(arrivals))
     main.leave(0 if ok else 1)
 

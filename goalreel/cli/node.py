@@ -66,7 +66,7 @@ def node(
 
         os.environ.setdefault("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         if health:
-            from goalreel_ros.client.once import check_health
+            from goalreel_ros.client.commander import check_health
 
             check_health("/".join(["", *filter(None, (namespace or "").split("/")), "goalreel"]))
             return typer.echo("active")

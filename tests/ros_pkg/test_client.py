@@ -254,10 +254,6 @@ def test_cancelling_that_takes_too_long_says_whether_the_node_heard_and_what_it_
             task.result(60)
 
 
-def test_a_code_of_a_newer_node_is_unknown():
-    assert GoalreelError(250, "new").code is ErrorCode.UNKNOWN
-
-
 def test_what_nobody_answers_is_a_timeout_that_says_so():
     with GoalreelClient(server="nobody", timeout=0.3) as client:
         with pytest.raises(TimeoutError, match=r"nobody is not active .*: no node offers nobody/get_state"):

@@ -192,6 +192,6 @@ def test_its_health_is_asked_by_a_command_that_exists(monkeypatch):
     assert entry == "/opt/goalreel/source/docker/entrypoint.sh"
     assert program == "goalreel"
     asked = []
-    monkeypatch.setattr("goalreel_ros.client.once.check_health", asked.append)
+    monkeypatch.setattr("goalreel_ros.client.commander.check_health", asked.append)
     assert goalreel(*words) == "active\n"
     assert asked == ["/goalreel"]

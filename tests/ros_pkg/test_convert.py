@@ -152,26 +152,21 @@ def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believe
     assert (now.is_verified(doubted), now.doubt(doubted)) == (False, "its words are in doubt: rushed")
 
 
-def judged(**fields: object) -> Attempt:
-    return Attempt(prompt="p", seed=0, image=PICTURE, **fields)
+NO = Verdict(success=False, semantics=4, quality=9, probability=0.25)
+DOWN = Failure(stage="judge", message="it is down")
 
 
 @pytest.mark.parametrize(
-    ("attempt", "verdict", "score", "criteria", "reasoning"),
+    ("said", "verdict", "score", "criteria", "reasoning"),
     [
-        (
-            judged(verdict=Verdict(success=False, semantics=4, quality=9, probability=0.25)),
-            *(CriticVerdict.REJECTED, 6.0, ["semantics", "quality"], ""),
-        ),
-        (YES, CriticVerdict.ACCEPTED, math.nan, [], "so"),
-        (
-            judged(failure=Failure(stage="judge", message="it is down")),
-            *(CriticVerdict.ERROR, math.nan, [], "it is down"),
-        ),
+        ({"verdict": NO}, CriticVerdict.REJECTED, 6.0, ["semantics", "quality"], ""),
+        ({"verdict": YES.verdict}, CriticVerdict.ACCEPTED, math.nan, [], "so"),
+        ({"failure": DOWN}, CriticVerdict.ERROR, math.nan, [], "it is down"),
     ],
     ids=["rejected", "accepted without a number", "error"],
 )
-def test_what_the_critic_said(attempt, verdict, score, criteria, reasoning, jpegs):
+def test_what_the_critic_said(said, verdict, score, criteria, reasoning, jpegs):
+    attempt = Attempt(prompt="p", seed=0, image=PICTURE, **said)
     panel = StepPanel(0, record(STEP, attempt), 3, image_status="failed", attempts=1)
     message = wired(convert.step(panel, "", jpegs, ModelNames())).critic
     assert message.verdict == verdict
@@ -226,10 +221,8 @@ def test_progress(board):
     assert (message.step_completion, message.task_completion) == (0.5, 0.25)
     assert from_duration(message.step_elapsed) == 1.25
     assert (message.active_step, message.replans, message.message) == (0, 3, "waiting")
-    far = (wired(convert.progress(BoardProgress(board, share), NOW)) for share in (-3.2, 1.5))
-    assert [message.step_completion for message in far] == [0, 1]
-    unknown = wired(convert.progress(BoardProgress(board), NOW))
-    assert math.isnan(unknown.step_completion)
+    far = (BoardProgress(board, share).step_completion for share in (-3.2, 1.5, math.nan))
+    assert list(far) == [0, 1, pytest.approx(math.nan, nan_ok=True)]
 
 
 def test_a_phase(jpegs):
@@ -254,7 +247,7 @@ def test_an_unchanged_picture_is_encoded_once_and_forgotten_with_its_board(board
 
 def test_raw_pictures_go_there_and_back():
     pixels = np.random.default_rng(0).integers(0, 256, (7, 5, 3), np.uint8)
-    message = wired(raw(Image(pixels), Header(frame_id="optical")))
+    message = wired(raw(Image(pixels), Header()))
     assert (message.height, message.width, message.step, message.encoding) == (7, 5, 15, "rgb8")
     assert np.array_equal(decode(message).pixels, pixels)
     assert black((5, 7)).pixels.shape == (7, 5, 3)

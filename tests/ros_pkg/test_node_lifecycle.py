@@ -13,7 +13,7 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.parameter import Parameter
 from std_msgs.msg import String
 from support.ros import Other
-from support.ros_bench import BLUE, GREEN, RED, Gate, Robot, command, node, rgb, seen
+from support.ros_bench import BLUE, GREEN, RED, Robot, command, node, rgb, seen
 from support.ros_bench import node as start
 from support.wait import until
 
@@ -48,23 +48,10 @@ def begin(robot, task: str) -> None:
 
 
 def assert_clean_end(process: Other, how: int) -> None:
-    """A signal ends the node cleanly, whatever it is doing.
-
-    Both signals are handled in the same way. The tests end a node that tracks, one that waits for a model,
-    one whose models load, and one that is finalized; test_colcon.py ends one that is not configured.
-    """
+    """A signal ends the node cleanly, whatever it is doing."""
     process.process.send_signal(how)
     assert process.process.wait(30) == 0, process.lines  # where a gate is shut, a model's call lasts longer
     assert not [line for line in process.lines if "Traceback" in line or "ERROR" in line]
-
-
-def assert_clean_end_while_it_waits(gate: Gate, robot: Robot, process: Other, how: int) -> None:
-    """A signal ends the node while a model keeps it waiting for an answer."""
-    with gate.shut():
-        calls = gate.calls
-        begin(robot, GREEN)
-        until(lambda: gate.calls > calls)
-        assert_clean_end(process, how)
 
 
 def test_twice_through_the_life_of_a_node(served, robot):
@@ -84,17 +71,12 @@ def test_twice_through_the_life_of_a_node(served, robot):
             until(lambda: robot.node.count_publishers("/goalreel/storyboard") == 0)
         assert robot.change("configure")
         assert robot.change("activate")
-        assert_shutdown_stops_the_policy(robot)
-
-
-def assert_shutdown_stops_the_policy(robot) -> None:
-    """A shutdown of the active node, in the midst of a task."""
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-    begin(robot, RED)
-    until(lambda: goals and goals[-1].active)
-    assert robot.change("active_shutdown")
-    assert where(robot) == "finalized"
-    until(lambda: not goals[-1].active)
+        goals = robot.listen(SubGoal, "goalreel/subgoal")
+        begin(robot, RED)
+        until(lambda: goals and goals[-1].active)
+        assert robot.change("active_shutdown")
+        assert where(robot) == "finalized"
+        until(lambda: not goals[-1].active)  # in the midst of a task
 
 
 def assert_inactive_answers(robot) -> None:
@@ -115,25 +97,6 @@ def assert_inactive_answers(robot) -> None:
     for kind, name in ((ExecuteTask, "execute_task"), (GenerateStoryboard, "generate_storyboard")):
         status, result = robot.result(robot.send(kind, name, task=RED))
         assert (status, result.error_code) == (ABORTED, ErrorCode.NOT_ACTIVE)
-
-
-@pytest.mark.parametrize(
-    ("parameters", "says"),
-    [
-        ({"preset": "nix"}, "cannot configure: no preset 'nix'"),
-        ({"on_model_failrue": "fail"}, "there is no parameter on_model_failrue: write on_model_failure"),
-        (
-            {"critic": "server:gpu"},
-            "cannot configure: the critic (server:gpu) cannot be loaded: 'gpu/v1' is no",
-        ),
-    ],
-    ids=["preset", "name", "address"],
-)
-def test_a_wrong_parameter_ends_the_process_with_one_line(parameters, says):
-    process = Other(*command(**parameters))
-    assert process.process.wait(60) == 1
-    until(lambda: any(says in line for line in process.lines))
-    assert len([line for line in process.lines if "INFO" not in line]) == 1, process.lines
 
 
 def test_a_model_that_cannot_be_reached(served, robot):
@@ -182,23 +145,15 @@ def test_namespaces_remapping_compressed_images_and_another_frame(served):
             assert goals[-1].header.frame_id == "mine"
             assert decode(goals[-1].goal_image).size == (64, 48)
             until(lambda: texts and texts[-1].data == RED)
-            assert_clean_end_while_it_waits(scripted.planner.gate, robot, process, signal.SIGTERM)
+            gate = scripted.planner.gate
+            with gate.shut():  # a signal ends it while a model keeps it waiting
+                calls = gate.calls
+                begin(robot, GREEN)
+                until(lambda: gate.calls > calls)
+                assert_clean_end(process, signal.SIGTERM)
             until(lambda: not goals[-1].active)
     finally:
         robot.close()
-
-
-def test_two_nodes_of_one_name_say_so_until_one_ends(served, robot):
-    says = "2 nodes are called /goalreel, and each takes every order"
-    reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
-
-    def told() -> bool:
-        return any(says in status.message for status in reports[-1].status)
-
-    with node(url=served[1]) as first:
-        with node(url=served[1]):
-            until(lambda: reports and told() and any(says in line for line in first.lines))
-        until(lambda: not told())
 
 
 def test_a_signal_ends_it_cleanly_while_a_model_loads():

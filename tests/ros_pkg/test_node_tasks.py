@@ -300,10 +300,8 @@ def test_parameters_while_it_runs(robot):
         [result] = robot.call(SetParameters, "set_parameters", parameters=[parameter]).results
         return "" if result.successful else result.reason
 
-    assert "gate" in refused("gate", 2.0)
     assert "preset is fixed once the node is configured: clean it up first" in refused("preset", "klein")
     assert refused("preset", "server") == ""  # as it is
-    assert "'text_only' or 'fail'" in refused("on_model_failure", "weep")
     assert refused("on_rejected", "fail") == ""
     task = f"never {RED}"
     status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=task))

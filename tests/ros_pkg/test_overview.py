@@ -173,7 +173,7 @@ def test_markers_need_a_frame():
     drawer.draw(replace(under_way(), source=None))
     assert ["set the parameter frame_id" in text for text in warnings] == [True]
     assert not topics["~/markers"].messages
-    drawer.configure(NodeOptions(frame_id="mine"))
+    drawer.options = NodeOptions(frame_id="mine")
     drawer.draw(replace(under_way(), source=None))
     assert {m.header.frame_id for m in topics["~/markers"].messages[0].markers[1:]} == {"mine"}
 

@@ -13,6 +13,7 @@ from goalreel.claims import PERSON, Claim
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, ErrorCode
+from goalreel.streaming.request import TaskEnded
 from goalreel.types import Attempt, Failure, Step, StoryboardStep, Task, Verdict
 from goalreel.types import Storyboard as PlannedStoryboard
 from goalreel_interfaces.action import ExecuteTask
@@ -22,7 +23,7 @@ from goalreel_interfaces.msg import StoryboardStep as StepMessage
 from goalreel_interfaces.srv import StartExecuteTask
 from goalreel_ros.client import GoalreelError
 from goalreel_ros.client.commander import storyboard_message
-from goalreel_ros.convert import RequestRefusedError, execute_request, storyboard
+from goalreel_ros.convert import execute_request, storyboard
 from goalreel_ros.pictures import decode
 
 pytestmark = pytest.mark.process
@@ -168,9 +169,9 @@ def test_a_step_that_is_not_complete_is_refused_in_one_line(code, message, field
     sent = storyboard_message(plan())
     for name, value in fields.items():
         setattr(sent.steps[0], name, value)
-    with pytest.raises(RequestRefusedError, match=message) as refused:
+    with pytest.raises(TaskEnded, match=message) as refused:
         execute_request(ExecuteTask.Goal(storyboard=[sent]))
-    assert (refused.value.code, "\n" in str(refused.value)) == (code, False)
+    assert (refused.value.error, "\n" in str(refused.value)) == (code, False)
 
 
 def test_a_node_refuses_what_its_parameters_do_not_allow(robot, client):

@@ -36,7 +36,7 @@ from goalreel.streaming.board import ErrorCode
 from goalreel.tabletop.grammar import sample_episode
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
-from goalreel_ros.tabletop.demo import WIDTH, FilmFrame
+from goalreel_ros.tabletop.demo import WIDTH, page
 
 pytestmark = pytest.mark.process
 
@@ -157,8 +157,8 @@ def share(pixels, colour) -> float:
 
 
 def test_the_film_shows_camera_and_goal(tmp_path):
-    frames = [FilmFrame(plain(RED), "waiting"), FilmFrame(plain(RED), "words " * 12, plain(GREEN))]
-    write_film((frame.page("do it") for frame in frames), tmp_path / "film.mp4", 10)
+    frames = [(plain(RED), "waiting"), (plain(RED), "words " * 12, plain(GREEN))]
+    write_film((page("do it", *frame) for frame in frames), tmp_path / "film.mp4", 10)
     with av.open(str(tmp_path / "film.mp4")) as file:
         shown = [f.to_ndarray(format="rgb24") for f in file.decode(video=0)]
     assert {f.shape[1] for f in shown} == {WIDTH}

@@ -22,10 +22,11 @@ from rclpy.qos import (
 from support.places import ROOT
 from support.wait import until
 
+from goalreel.streaming.camera import FrameSlot
 from goalreel_ros.cameras import CameraInputs
-from goalreel_ros.node import new_slot
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
+from goalreel_ros.pictures import decode
 
 CONFIG = ROOT / "launch" / "goalreel.rviz"
 TYPES = {"Image": "sensor_msgs/msg/Image", "MarkerArray": "visualization_msgs/msg/MarkerArray"}
@@ -64,7 +65,7 @@ def test_every_display_finds_what_the_node_publishes(config):
     with rclpy.init():
         node = rclpy.create_node("goalreel")
         outputs = Outputs(node, NodeOptions(), lambda: 1, lambda: None)
-        inputs = CameraInputs(node, NodeOptions, new_slot(), outputs.follow_camera)
+        inputs = CameraInputs(node, NodeOptions, FrameSlot(decode), outputs.follow_camera)
         for topic, display in shown.items():
             if topic == "/image":
                 (there,) = node.get_subscriptions_info_by_topic(topic)

@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from support.streaming_world import World, picture, result
+from support.streaming_world import World, picture, play, result
 from support.wait import until
 
 from goalreel.critics.difference import DifferenceCritic
@@ -20,15 +20,16 @@ def done(world: World, engine, heard, task: str = "move it"):
     """A task that a policy carries out, step by step."""
     steps = len(world.plans[0].steps)
     ticket = engine.submit(TaskRequest(task))
-    for i in range(steps):
-        until(lambda i=i: heard.told and heard.told[-1] >= i)
-        world.scene = picture(i + 1)
+    play(world, heard, steps)
     return ticket
 
 
 def wholes(world: World) -> list:
-    judged = [c for kind, c in world.calls if kind == "judge"]
-    return [c for c in judged if states_in(c.instruction) != c.instruction]
+    return [c for kind, c in world.calls if kind == "judge" and asks_of_all([c])]
+
+
+def asks_of_all(candidates) -> bool:
+    return any(states_in(c.instruction) != c.instruction for c in candidates)
 
 
 def test_the_critic_is_asked_about_the_task_as_a_whole_on_a_live_frame(start):
@@ -128,7 +129,7 @@ def test_a_no_is_asked_again_while_the_policy_still_has_its_goal(start):
 
     def judge(candidates):
         answers = told(candidates)
-        if wholes_in(candidates):
+        if asks_of_all(candidates):
             active.append(heard.goals[-1].active)
             world.whole = True
         return answers
@@ -153,15 +154,11 @@ def test_an_answer_that_cannot_be_read_is_no_confirmation(start):
     world = World(1)
     garbage = Failure(stage="judge", message="no verdict in the reply", reply="Sure!")
     told = world.judge
-    world.judge = lambda cs: [garbage] if wholes_in(cs) else told(cs)
+    world.judge = lambda cs: [garbage] if asks_of_all(cs) else told(cs)
     engine, heard = start(world)
     outcome = result(done(world, engine, heard))
     assert (outcome.error, outcome.verdict) == (ErrorCode.UNCONFIRMED, None)
     assert "no verdict in the reply" in outcome.message
-
-
-def wholes_in(candidates) -> bool:
-    return any(states_in(c.instruction) != c.instruction for c in candidates)
 
 
 @pytest.mark.parametrize("name", presets.names())
@@ -174,7 +171,7 @@ def test_every_preset_asks_its_critic_and_the_model_tells_how_long_a_task_it_can
 def hold_whole(world: World) -> threading.Event:
     """Let the critic answer about whole tasks once the event is set."""
     hold, judge = threading.Event(), world.judge
-    world.judge = lambda cs: judge(cs) if not wholes_in(cs) or hold.wait(60) else []
+    world.judge = lambda cs: judge(cs) if not asks_of_all(cs) or hold.wait(60) else []
     return hold
 
 

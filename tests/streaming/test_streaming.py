@@ -6,19 +6,12 @@ import threading
 from uuid import uuid4
 
 import pytest
-from support.streaming_world import World, picture, result
+from support.streaming_world import World, picture, play, result
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.request import TaskRequest
 from goalreel.types import Failure
-
-
-def play(world, heard, steps=3):
-    """The robot reaches each goal as soon as it is told."""
-    for i in range(steps):
-        until(lambda i=i: heard.told and heard.told[-1] >= i)
-        world.scene = picture(i + 1)
 
 
 def test_a_task_from_instruction_to_success(start):
@@ -193,37 +186,29 @@ def test_a_dead_editor_leaves_words(finish, begin):
     assert generated.error is ErrorCode.UNCONFIRMED, "its pictures are what was asked for"
 
 
-def test_orders_about_a_plan_that_is_made_anew_are_refused(begin):
-    world = World(3)
-    engine, heard, ticket = begin(world)
-    world.plans = [world.plan_of([0, 1])]
-    world.hold["plan"] = threading.Event()
-    engine.command("replan")
-    until(lambda: engine.board.state == "planning")
-    for index, status in ((2, "active"), (0, "completed"), (0, "skipped")):
-        assert engine.set_step(index, status) == (
-            ErrorCode.INVALID_REQUEST,
-            "step 0 and what follows are being planned anew",
-        )
-    world.hold["plan"].set()
-    until(lambda: heard.told == [0, 0])
-    assert [p.status for p in engine.board.steps] == ["active", "pending"]
-    ticket.cancel()
-
-
-def test_between_steps_there_is_a_task_all_the_same(start):
+def test_orders_about_a_plan_that_is_being_made_are_refused(start):
     """NO_TASK would tell an operator that the task has ended."""
-    world = World(2)
-    world.hold["plan"] = threading.Event()
+    world = World(3)
     engine, heard = start(world)
+
+    def refusals(*orders: tuple[int, str]) -> set[str]:
+        answers = [engine.set_step(*order) for order in orders]
+        assert {code for code, _ in answers} == {ErrorCode.INVALID_REQUEST}
+        world.hold["plan"].set()
+        return {text for _, text in answers}
+
+    world.hold["plan"] = threading.Event()
     ticket = engine.submit(TaskRequest("move it"))
     until(lambda: engine.board.state == "planning")
-    assert engine.set_step(0, "completed") == (
-        ErrorCode.INVALID_REQUEST,
-        "no step is being executed at present",
-    )
-    world.hold["plan"].set()
+    assert refusals((0, "completed")) == {"no step is being executed at present"}
     until(lambda: heard.told == [0])
+    world.hold["plan"], world.plans = threading.Event(), [world.plan_of([0, 1])]
+    engine.command("replan")
+    until(lambda: engine.board.state == "planning")
+    said = refusals((2, "active"), (0, "completed"), (0, "skipped"))
+    assert said == {"step 0 and what follows are being planned anew"}
+    until(lambda: heard.told == [0, 0])
+    assert [p.status for p in engine.board.steps] == ["active", "pending"]
     ticket.cancel()
 
 
@@ -381,19 +366,6 @@ def test_what_is_waited_for_is_said_with_its_retries_until_the_answer_is_here(st
     assert result(ticket).message == ""
     assert engine.progress().message == ""
     assert not engine.waits
-
-
-def test_a_storyboard_that_was_looked_at_is_executed_as_it_is(start):
-    world = World()
-    engine, heard = start(world)
-    made = result(engine.submit(TaskRequest("move it", "generate")))
-    edits = len(world.calls)
-    ticket = engine.submit(TaskRequest("", storyboard_id=made.board.id))
-    play(world, heard)
-    outcome = result(ticket)
-    assert outcome.board.state == "succeeded"
-    assert outcome.board.id == made.board.id
-    assert all(kind == "judge" for kind, _ in world.calls[edits:])
 
 
 def test_a_paused_task_can_jump_without_a_camera(begin):

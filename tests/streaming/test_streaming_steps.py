@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.streaming_world import World, picture, result
+from support.streaming_world import World, picture, play, result
 from support.wait import until
 
 from goalreel.image import Image
@@ -50,9 +50,7 @@ def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
 def test_the_critic_says_when_a_step_in_words_is_done(worded, start):
     engine, heard = start(worded, rerender=1.0)
     ticket = engine.submit(TaskRequest("move it"))
-    for i in range(3):
-        until(lambda i=i: heard.told and heard.told[-1] >= i)
-        worded.scene = picture(i + 1)
+    play(worded, heard)
     assert result(ticket).board.state == "succeeded"
     assert heard.told == [0, 1, 2]
     told = [g.panel for g in heard.goals if g.active]
@@ -106,9 +104,7 @@ def test_goals_have_the_cameras_size_and_the_next_picture_starts_from_the_editor
     world = Large()
     engine, heard = start(world)
     ticket = engine.submit(TaskRequest("move it"))
-    for i in range(3):
-        until(lambda i=i: heard.told and heard.told[-1] >= i)
-        world.scene = picture(i + 1)
+    play(world, heard)
     board = result(ticket).board
     assert board.state == "succeeded"
     assert {p.goal_image.size for p in board.steps} == {(96, 48)}

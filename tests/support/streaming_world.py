@@ -16,6 +16,7 @@ from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Failure, Plan, Step, Verdict
+from support.wait import until
 
 
 def picture(square: int, extra: int = 0) -> Image:
@@ -156,6 +157,13 @@ def make(
     )
     engine.start()
     return engine, heard
+
+
+def play(world: World, heard: Listening, steps: int = 3) -> None:
+    """The robot reaches each goal as soon as it is told."""
+    for i in range(steps):
+        until(lambda i=i: heard.told and heard.told[-1] >= i)
+        world.scene = picture(i + 1)
 
 
 def result(ticket, seconds: float = 30.0):

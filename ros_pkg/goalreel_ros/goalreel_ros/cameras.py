@@ -31,10 +31,7 @@ NAMED = 5
 
 
 def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile = NEWEST) -> str:
-    """Say in one line what is known of `topic`, on which messages of the type `kind` are waited for.
-
-    Topics that `node` itself publishes, and those that nobody does, are left out of what could be meant.
-    """
+    """Say in one line what is known of `topic`, on which messages of the type `kind` are waited for."""
     start = f"no camera frame has arrived on {topic} ({kind})"
     publishers = node.get_publishers_info_by_topic(topic)
     if not publishers:
@@ -76,8 +73,7 @@ AHEAD = 0.05
 def read_latency(stamp: int, arrival: int, max_age: float) -> tuple[str, str]:
     """Give a frame's time from stamp to arrival, in seconds, or in its place a line on what is wrong.
 
-    `stamp` is by the camera's clock and `arrival` by the node's, in ns. A stamp may be at most `max_age`
-    seconds old.
+    `stamp` is by the camera's clock and `arrival` by the node's, in ns; `max_age` is in seconds.
     """
     age = (arrival - stamp) / 1e9
     if arrival <= 1:
@@ -120,9 +116,8 @@ class CameraInputs:
     `on_frame` is called after every frame and must return at once. `explain_silence()` says in one line what
     the ROS graph tells of a topic on which nothing arrives.
 
-    It has a node and a thread of its own. An executor that serves twenty other entities takes milliseconds
-    longer to pass a frame on (`benchmarks/ros.py`), and a node of rclpy belongs to one executor. Its QoS
-    parameters are given to `node`, which makes it in configure and removes it in cleanup.
+    It has a node and a thread of its own: an executor that serves twenty other entities takes milliseconds
+    longer to pass a frame on (`benchmarks/ros.py`). Its QoS parameters are given to `node`.
     """
 
     def __init__(
@@ -168,10 +163,10 @@ class CameraInputs:
         counts, names = self.slot.counts(), sorted(map(_name, self._publishers()))
         stamp, arrival = min(self._newest.copy(), key=lambda times: times[1] - times[0], default=(0, 0))
         latency, problem = read_latency(stamp, arrival, max_age) if arrival else ("", "")
-        warnings = [counts.problem]
-        if len(names) > 1:
+        warnings, count = [counts.problem], len(names)
+        if count > 1:
             warnings.append(
-                f"{len(names)} publishers of {self._topic}, whose frames alternate: {', '.join(names)}"
+                f"{count} publishers of {self._topic}, whose frames alternate: {', '.join(names)}"
             )
         if counts.repeated:
             warnings.append(f"the newest frame was sent again {counts.repeated} times, with its stamp")

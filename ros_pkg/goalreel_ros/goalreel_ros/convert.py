@@ -26,7 +26,7 @@ from goalreel.streaming.board import (
     Phase,
     StepPanel,
 )
-from goalreel.streaming.request import TaskRequest
+from goalreel.streaming.request import TaskEnded, TaskRequest
 from goalreel.types import STAGE_OF_ROLE, Attempt, Failure, Step, Verdict
 from goalreel.types import StoryboardStep as PlannedStep
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
@@ -62,7 +62,7 @@ def constant(kind: Any, prefix: str, name: str) -> int:
 
 
 def to_time(nanoseconds: int) -> Time:
-    """Turn nanoseconds since the epoch of the node's clock into a ROS time."""
+    """Turn nanoseconds into a ROS time."""
     return Time(sec=nanoseconds // GIGA, nanosec=nanoseconds % GIGA)
 
 
@@ -99,9 +99,8 @@ def from_uuid(message: UUIDMessage) -> UUID:
 
 def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
     """Make a board's message, without pictures where `jpegs` is None. `now` (ns) stamps an empty one."""
-    at = header(board.stamp or now, board.frame_id)
     message = Storyboard(
-        header=at,
+        header=header(board.stamp or now, board.frame_id),
         id=to_uuid(board.id),
         revision=board.revision,
         task=board.task,
@@ -113,8 +112,8 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
         degraded=list(board.degraded_lines),
     )
     if jpegs is not None and board.source is not None:
-        source_header = header(board.source.stamp, board.frame_id)
-        message.source_image = jpegs.message(board.source.image, source_header)
+        at = header(board.source.stamp, board.frame_id)
+        message.source_image = jpegs.message(board.source.image, at)
     return message
 
 
@@ -165,20 +164,15 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
     if panel is None:
         message.goal_image = jpegs.message(None, message.header)
         return message
-    message.index = panel.index
-    message.name = panel.step.name
-    message.instruction = panel.step.instruction
-    message.auxiliary_text = panel.step.auxiliary_text or ""
-    message.image_status = constant(StoryboardStep, "IMAGE", image_status(board, panel))
-    message.claims = claims(panel.claims(board.models))
-    message.goal_image = jpegs.message(panel.goal_image, header(panel.source_stamp, board.frame_id))
+    shown = step(panel, board.frame_id, jpegs, board.models, image_status(board, panel))
+    for field in ("index", "name", "instruction", "auxiliary_text", "image_status", "claims", "goal_image"):
+        setattr(message, field, getattr(shown, field))
     return message
 
 
 def progress(value: BoardProgress, now: int) -> StoryboardProgress:
     """Make the message of ~/progress; `now` is in ns."""
-    board = value.board
-    active = board.active
+    board, active = value.board, value.board.active
     return StoryboardProgress(
         header=header(now, board.frame_id),
         storyboard_id=to_uuid(board.id),
@@ -251,25 +245,16 @@ type GenerateRequest = GenerateStoryboard.Goal | StartGenerateStoryboard.Request
 type ExecuteRequest = ExecuteTask.Goal | StartExecuteTask.Request
 
 
-class RequestRefusedError(Exception):
-    """A request that does not reach the engine. `code` and the message, one line, say why."""
-
-    def __init__(self, code: ErrorCode, message: str) -> None:
-        super().__init__(message)
-        self.code = code
-
-
 def generate_request(message: GenerateRequest) -> TaskRequest:
     """Convert a request to make a storyboard.
 
     Raises:
-        RequestRefusedError: the image cannot be read.
+        TaskEnded: the image cannot be read.
     """
-    images = list(message.image)
     return TaskRequest(
         task=message.task,
         kind="generate",
-        image=_image(images[0]) if images else None,
+        image=_image(message.image[0]) if message.image else None,
         auxiliary_text=message.auxiliary_text,
         max_steps=message.max_steps,
         max_attempts=message.max_attempts,
@@ -282,7 +267,7 @@ def execute_request(message: ExecuteRequest) -> TaskRequest:
     """Convert a request to carry a task out.
 
     Raises:
-        RequestRefusedError: its storyboard is not complete, or contradicts itself.
+        TaskEnded: its storyboard is not complete, or contradicts itself.
     """
     return TaskRequest(
         task=message.task,
@@ -305,14 +290,14 @@ def _image(message: CompressedImage) -> Image:
     try:
         return decode(message)
     except ValueError as e:
-        raise RequestRefusedError(ErrorCode.BAD_IMAGE, f"the request's image cannot be used: {e}") from None
+        raise TaskEnded(ErrorCode.BAD_IMAGE, f"the request's image cannot be used: {e}") from None
 
 
 def received_storyboard(message: Storyboard) -> Board:
     """Convert a storyboard that was made elsewhere: its words, pictures, verdicts, claims and failures.
 
     Raises:
-        RequestRefusedError: a step is not complete, or contradicts itself; or a picture cannot be read.
+        TaskEnded: a step is not complete, or contradicts itself; or a picture cannot be read.
     """
     if len(message.steps) > MAX_STEPS:
         raise _refused(f"the storyboard has {len(message.steps)} steps, {MAX_STEPS} are allowed")
@@ -418,5 +403,5 @@ def _failure(line: str) -> Failure:
     return Failure(stage="plan", message=line.strip() or "no reason given")
 
 
-def _refused(message: str) -> RequestRefusedError:
-    return RequestRefusedError(ErrorCode.INVALID_REQUEST, message)
+def _refused(message: str) -> TaskEnded:
+    return TaskEnded(ErrorCode.INVALID_REQUEST, message)

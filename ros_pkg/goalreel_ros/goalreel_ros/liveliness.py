@@ -27,8 +27,7 @@ class LiveSubscription:
     """Gives the messages on a latched topic to `on_message`, and calls `on_loss` when a publisher is lost.
 
     It goes by the middleware's liveliness events, and until the first one comes by the node's heartbeat,
-    `~/progress`: rmw_zenoh refuses such events, or accepts them and sends none (its pull request 934).
-    That is looked for beside `~/subgoal...`.
+    `~/progress` beside `~/subgoal...`: rmw_zenoh refuses such events, or sends none (its pull request 934).
 
     After a loss, messages are requested anew from whoever is alive then: a node that only hung does not
     publish its goal again, and of two nodes only one may be lost. Both functions are called in the executor's
@@ -108,9 +107,8 @@ class LiveSubscription:
                     self._node.destroy_subscription(self._renewed)
                     self._renewed = None
                 if is_alive:
-                    self._renewed = self._node.create_subscription(
-                        self._kind, self._topic, self._on_message, LATCHED
-                    )
+                    create = self._node.create_subscription
+                    self._renewed = create(self._kind, self._topic, self._on_message, LATCHED)
             self.changed.notify_all()
 
 

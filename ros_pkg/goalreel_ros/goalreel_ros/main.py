@@ -29,15 +29,15 @@ def main(args: list[str] | None = None) -> None:
     `args` are those of the command line; None takes the process's own. The exit status is 0, or 1 if the node
     could not start or failed.
     """
-    leave(0 if run(_make_node, args) else 1)
 
+    def make() -> "GoalreelNode":
+        from goalreel.models.load import load
+        from goalreel_ros.node import GoalreelNode
 
-def _make_node() -> "GoalreelNode":
-    from goalreel.models.load import load
-    from goalreel_ros.node import GoalreelNode
+        # No model is loaded here: the engine loads them one by one and reports which.
+        return GoalreelNode(partial(load, roles=()))
 
-    # No model is loaded here: the engine loads them one by one and reports which.
-    return GoalreelNode(partial(load, roles=()))
+    leave(0 if run(make, args) else 1)
 
 
 def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bool:

@@ -26,12 +26,11 @@ from goalreel.models.presets import Preset
 from goalreel.streaming.board import NO_ID, Frame, Goal
 from goalreel.streaming.camera import FrameSlot
 from goalreel.streaming.engine import Engine, OnPhase
-from goalreel.streaming.request import TaskOutcome, TaskRequest, Ticket, excerpt
+from goalreel.streaming.request import TaskEnded, TaskOutcome, TaskRequest, Ticket, excerpt
 from goalreel.streaming.settings import EngineSettings
 from goalreel_interfaces.msg import StoryboardProgress
 from goalreel_ros import convert, parameters
 from goalreel_ros.cameras import CameraInputs, CameraSlot
-from goalreel_ros.convert import RequestRefusedError
 from goalreel_ros.diagnostics import diagnose
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
@@ -45,16 +44,10 @@ LONGEST_STEP = 10.0
 """Seconds of /clock between two looks at it, of which there are several a second; more is a jump."""
 
 
-def new_slot() -> CameraSlot:
-    """Make a slot for the newest camera frame, which is decoded when it is read."""
-    return FrameSlot(decode)
-
-
 def log_failures[**P](
     transition: Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn],
 ) -> Callable[Concatenate["GoalreelNode", P], TransitionCallbackReturn]:
     """Log what a transition raises, which rclpy does not. A UserError makes it a FAILURE, not an ERROR."""
-
     name = transition.__name__.removeprefix("on_").replace("_", " ")
 
     @wraps(transition)
@@ -76,22 +69,15 @@ class GoalreelNode(LifecycleNodeMixin, Node):
     """Declares its parameters when created. Everything else exists from configure to cleanup only.
 
     Configuring takes as long as the models load. Meanwhile the executor's other threads answer for the state.
-
-    `build` makes the models of the preset that the parameters name, and `new_slot` the slot for the newest
-    camera frame. `options` are those of any lifecycle node.
+    `build` makes the models of a preset; `options` are those of any lifecycle node.
 
     Raises:
         InputError: an override has a name that is nearly a parameter's.
         rclpy.exceptions.ParameterException: an override has the wrong type or is out of range.
     """
 
-    def __init__(
-        self,
-        build: Callable[[Preset], ModelSet],
-        new_slot: Callable[[], CameraSlot] = new_slot,
-        **options: Any,
-    ) -> None:
-        self._build, self._new_slot = build, new_slot
+    def __init__(self, build: Callable[[Preset], ModelSet], **options: Any) -> None:
+        self._build = build
         self._entities: NodeEntities | None = None
         self.closed = False
         """The process is about to end."""
@@ -103,15 +89,6 @@ class GoalreelNode(LifecycleNodeMixin, Node):
             self.get_logger().warning(f"there is no parameter {name}: it is ignored")
         self.add_on_set_parameters_callback(self._check)
         self.add_post_set_parameters_callback(self._apply)
-
-    @property
-    def options(self) -> NodeOptions:
-        """The parameters that concern ROS alone.
-
-        Raises:
-            InputError: a value is not valid.
-        """
-        return parameters.read_node_options(self)
 
     def close(self) -> None:
         """Stop the policy, and remove every entity for good. Works in any state, and ends any transition."""
@@ -127,9 +104,8 @@ class GoalreelNode(LifecycleNodeMixin, Node):
         with self._creation:
             if self.closed:
                 return FAILURE
-            self._entities = entities = NodeEntities(
-                self, settings, self.options, self._build, self._new_slot()
-            )
+            options = parameters.read_node_options(self)
+            self._entities = entities = NodeEntities(self, settings, options, self._build)
             loading = entities.engine.begin_loading()  # before anybody can close the node
         try:
             loaded = entities.engine.finish_loading(loading)
@@ -146,7 +122,7 @@ class GoalreelNode(LifecycleNodeMixin, Node):
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Make sure that the models' servers answer, and accept requests."""
         entities = self._require_entities()
-        if not entities.probe(self.options.server_timeout):
+        if not entities.probe(parameters.read_node_options(self).server_timeout):
             return FAILURE
         entities.engine.start()
         entities.active = True
@@ -189,7 +165,8 @@ class GoalreelNode(LifecycleNodeMixin, Node):
 
     def _apply(self, _: list[Parameter]) -> None:
         if self._entities is not None:
-            self._entities.configure(parameters.read_engine_settings(self), self.options)
+            options = parameters.read_node_options(self)
+            self._entities.configure(parameters.read_engine_settings(self), options)
 
 
 class TaskClock:
@@ -205,11 +182,8 @@ class TaskClock:
 
     def __call__(self) -> float:
         clock = self._node.get_clock()
-        simulated = (
-            isinstance(clock, ROSClock)
-            and clock.ros_time_is_active
-            and self._node.count_publishers("/clock") > 0
-        )
+        simulated = isinstance(clock, ROSClock) and clock.ros_time_is_active
+        simulated = simulated and self._node.count_publishers("/clock") > 0
         with self._lock:
             now = clock.now().nanoseconds / 1e9 if simulated else time.monotonic()
             step = now - self._last[1] if simulated == self._last[0] else 0.0
@@ -219,9 +193,7 @@ class TaskClock:
 
 
 class NodeEntities:
-    """The engine, its topics, services and actions.
-
-    `build` makes the models of the preset that the settings name, and `slot` holds the newest camera frame.
+    """The engine, its topics, services and actions. `build` makes the models of the settings' preset.
 
     Raises:
         InputError: the preset does not exist, or predicts no goal images.
@@ -233,26 +205,26 @@ class NodeEntities:
         settings: EngineSettings,
         options: NodeOptions,
         build: Callable[[Preset], ModelSet],
-        slot: CameraSlot,
     ) -> None:
         self._log, self._clock = node.get_logger(), node.get_clock()
         self._name = node.get_fully_qualified_name()
-        self._settings, self._options, self._slot = settings, options, slot
+        self._own_name = node.get_name(), node.get_namespace()
+        self._nodes = node.get_node_names_and_namespaces
+        self._settings, self._options = settings, options
         clock = TaskClock(node)
-        slot.longest, slot.clock = settings.max_image_side, clock
+        self._slot: CameraSlot = FrameSlot(decode, clock, settings.max_image_side)
         self.active = False
         """The node is active: it takes orders."""
         self._refusal = self._degraded = self._rivals = ""
-        self._nodes = node.get_node_names_and_namespaces
-        self._own_name = node.get_name(), node.get_namespace()
         with ExitStack() as undo:
             self.outputs = Outputs(node, options, self.now, self._live_frame)
             undo.callback(self.outputs.destroy)
-            self._camera = CameraInputs(node, lambda: self._options, slot, self.outputs.follow_camera)
+            follow = self.outputs.follow_camera
+            self._camera = CameraInputs(node, lambda: self._options, self._slot, follow)
             undo.callback(self._camera.destroy)
-            silence = self._camera.explain_silence
+            newest, silence = self._slot.newest, self._camera.explain_silence
             self.engine = Engine(
-                settings, slot.newest, self.outputs, self.now, build, silence, self._log.info, clock
+                settings, newest, self.outputs, self.now, build, silence, self._log.info, clock
             )
             undo.callback(self.engine.stop)
             group = MutuallyExclusiveCallbackGroup()
@@ -281,8 +253,8 @@ class NodeEntities:
         """Make a request and hand it to the engine. A ticket that has ended already says why."""
         try:
             request = make()
-        except RequestRefusedError as e:
-            return Ticket(NO_ID, lambda *_: None).refuse(TaskRequest(""), (e.code, str(e)))
+        except TaskEnded as e:
+            return Ticket(NO_ID, lambda *_: None).refuse(TaskRequest(""), (e.error, e.message))
         ticket = self.engine.submit(request, on_phase)
         self._refusal = ""
         self._log.info(f"{request.kind}: {excerpt(request.task) or ticket.id!s}")
@@ -290,11 +262,7 @@ class NodeEntities:
         return ticket
 
     def probe(self, timeout: float) -> bool:
-        """Make sure that the models' servers answer. False if the node is closed meanwhile.
-
-        Raises:
-            UserError: one does not within `timeout` seconds, or something is wrong with it.
-        """
+        """Make sure that the models' servers answer, as `Engine.probe`, and log its remarks."""
         answered = self.engine.probe(timeout)
         for remark in self.engine.probes.remarks if self.engine.probes else ():
             self._log.warning(remark)
@@ -340,24 +308,13 @@ class NodeEntities:
         return None
 
     def _subscribe(self, node: Node, undo: ExitStack, group: CallbackGroup) -> None:
-        subscription = node.create_subscription(
-            String,
-            "~/instruction",
-            self._on_instruction,
-            QoSProfile(depth=10),
-            callback_group=group,
-            qos_overriding_options=OVERRIDABLE,
-        )
-        undo.callback(node.destroy_subscription, subscription)
+        create = partial(node.create_subscription, qos_overriding_options=OVERRIDABLE)
+        qos, sensor = QoSProfile(depth=10), QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
+        orders = create(String, "~/instruction", self._on_instruction, qos, callback_group=group)
+        undo.callback(node.destroy_subscription, orders)
         if self._settings.examples:
-            joints = node.create_subscription(
-                JointState,
-                "joint_states",
-                self._on_joints,
-                QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT),
-                callback_group=MutuallyExclusiveCallbackGroup(),
-                qos_overriding_options=OVERRIDABLE,
-            )
+            own = MutuallyExclusiveCallbackGroup()
+            joints = create(JointState, "joint_states", self._on_joints, sensor, callback_group=own)
             undo.callback(node.destroy_subscription, joints)
 
     def _create_reports(self, node: Node, undo: ExitStack) -> None:

@@ -30,8 +30,7 @@ class Worker:
     """Calls functions one after the other in one thread. An exception is reported and does not stop it."""
 
     def __init__(self, name: str, report: Callable[[str], object]) -> None:
-        self._report = report
-        self._pool = ThreadPoolExecutor(1, name)
+        self._report, self._pool = report, ThreadPoolExecutor(1, name)
 
     def submit(self, function: Callable[[], None]) -> None:
         """Queue a call. After `close` it is dropped."""
@@ -56,8 +55,8 @@ type Create = Callable[[type[Any], str, QoSProfile], Publisher]
 class GoalPictures:
     """Publishes the pictures of a policy's sub-goal camera. Use it from one thread.
 
-    Image topics have no field for "no picture", so the pictures are black then, as in annotated datasets:
-    without a goal, and in a form that follows the camera also while `live_frame` gives None.
+    They are black, as in annotated datasets, without a goal's picture, and in a form that follows the camera
+    also while `live_frame` gives None.
     """
 
     def __init__(
@@ -78,10 +77,7 @@ class GoalPictures:
             self._publish(at)
 
     def publish_goal(self, goal: Goal, at: Header) -> None:
-        """Publish a goal, or black where it has no picture.
-
-        So a node that is just configured takes a previous node's goal away from whoever holds it.
-        """
+        """Publish a goal, or black where it has none: a new node takes a previous one's goal away so."""
         self._goal = goal.image
         if self._goal is not None:
             self._size = self._goal.size
@@ -115,8 +111,8 @@ class GoalPictures:
 class Outputs:
     """Publishes every Board and every Goal, in order, in a thread of its own; the overview in another.
 
-    `on_board`, `on_goal` and `follow_camera` return at once and may be called from any thread. `live_frame`
-    gives the camera's frame if it has a fresh one.
+    All methods but the last three return at once and may be called from any thread. `live_frame` gives the
+    camera's frame if it has a fresh one.
     """
 
     def __init__(
@@ -167,7 +163,7 @@ class Outputs:
     def configure(self, options: NodeOptions) -> None:
         """Use new options from the next message on."""
         self.jpegs.quality = options.jpeg_quality
-        self._overview.configure(options)
+        self._overview.options = options
 
     def finish(self) -> None:
         """Publish what is queued, and nothing after it."""

@@ -47,18 +47,9 @@ def to_ascii(text: str, fallback: str) -> str:
 CELL: Final = 180
 """Preferred width of a picture in pixels, so that a screen holds several in a row."""
 ACTIVE: Final = "#2b5d86"
-_INKS = {
-    "pending": MUTED,
-    "active": ACTIVE,
-    "completed": "#17603c",
-    "skipped": "#535a62",
-    "failed": "#9a2323",
-}
-_MARKS = {
-    "completed": Mark("tick", _INKS["completed"]),
-    "skipped": Mark("dash", _INKS["skipped"]),
-    "failed": Mark("cross", _INKS["failed"]),
-}
+GREEN, GREY, RED = "#17603c", "#535a62", "#9a2323"
+_INKS = {"pending": MUTED, "active": ACTIVE, "completed": GREEN, "skipped": GREY, "failed": RED}
+_MARKS = {"completed": Mark("tick", GREEN), "skipped": Mark("dash", GREY), "failed": Mark("cross", RED)}
 _NOTES = {
     "none": "not rendered yet",
     "generating": "rendering …",
@@ -74,8 +65,7 @@ _NOTES = {
 def compose(board: Board, width: int) -> Image:
     """Draw the board as one RGB picture, `width` pixels wide and as high as needed.
 
-    The active step is framed and completed ones are ticked. A plan that lost a model says so. The captions
-    are the plan's own texts.
+    The active step is framed and completed ones are ticked. A plan that lost a model says so.
     """
     active = board.active
     facts: list[str] = [board.state.replace("empty", "no plan yet")]
@@ -87,13 +77,12 @@ def compose(board: Board, width: int) -> Image:
         facts.append(f"{board.doubted} of {len(board.steps)} in doubt")
     paragraphs = [Line(board.task.strip() or "no task", 24, INK, 3), Line(" · ".join(facts), 15, MUTED, 1)]
     if board.degraded:
-        paragraphs.append(Line(board.degraded, 17, _INKS["failed"], 3))
+        paragraphs.append(Line(board.degraded, 17, RED, 3))
     if board.examination is not None:
         paragraphs.append(Line(board.examination.line, 13, MUTED, 2))
     source = board.source
     start = () if source is None else (Cell(source.image, (Line("planned from", 17, INK, 1),)),)
-    cells = (_cell(panel, board) for panel in board.steps)
-    return lay_out(paragraphs, (*start, *cells), width, CELL)
+    return lay_out(paragraphs, (*start, *(_cell(panel, board) for panel in board.steps)), width, CELL)
 
 
 def _cell(panel: StepPanel, board: Board) -> Cell:
@@ -103,21 +92,11 @@ def _cell(panel: StepPanel, board: Board) -> Cell:
         lines.append(Line(step.instruction, 15, MUTED, 3))
     lines.append(Line(state(panel, board), 15, colour, 2))
     lines += (Line(line, 13, MUTED, 2) for line in claim_lines(panel.claims(board.models)))
-    return Cell(
-        panel.goal_image,
-        tuple(lines),
-        _MARKS.get(panel.status),
-        ACTIVE if panel.status == "active" else None,
-        _note(panel),
-    )
-
-
-def _note(panel: StepPanel) -> Line:
-    """The text in place of a missing picture: the auxiliary text of a step planned without one."""
-    caption = panel.step.auxiliary_text
-    if panel.step.prompt is None and caption:
-        return Line(caption, 15, INK, 6)
-    return Line(_NOTES[panel.image_status], 15, MUTED, 3)
+    note = Line(_NOTES[panel.image_status], 15, MUTED, 3)
+    if step.prompt is None and step.auxiliary_text:
+        note = Line(step.auxiliary_text, 15, INK, 6)
+    frame = ACTIVE if panel.status == "active" else None
+    return Cell(panel.goal_image, tuple(lines), _MARKS.get(panel.status), frame, note)
 
 
 def state(panel: StepPanel, board: Board) -> str:
@@ -148,7 +127,6 @@ _LETTER = 0.46
 """Mean width of a letter of RViz's font over its height, spaces included, rounded up."""
 _LEADING = 1.25
 
-
 # The strip of panels, in metres of an optical frame (REP 103: z forward, y down).
 DISTANCE = 1.0
 """z of the strip, in front of the camera."""
@@ -163,87 +141,69 @@ LINE_LENGTH = int(PANEL / (_LETTER * LETTER))
 
 def build(board: Board, *, frame_id: str) -> MarkerArray:
     """Make all markers of a board, as the complete content of its topic."""
-    return MarkerArray(markers=[Marker(action=Marker.DELETEALL), *_Drawing(board, frame_id)])
+    texts = list(_texts(board)) if board.steps else []
+    for marker in texts:
+        marker.header.frame_id = frame_id
+        marker.ns = f"r{board.revision}/{marker.ns}"
+    return MarkerArray(markers=[Marker(action=Marker.DELETEALL), *texts])
 
 
-class _Drawing:
-    """One board's markers, row by row, as an iterable."""
-
-    def __init__(self, board: Board, frame_id: str) -> None:
-        self._board, self._frame_id = board, frame_id
-
-    def __iter__(self) -> Iterator[Marker]:
-        steps = self._board.steps
-        if not steps:
-            return
-        leading = _LEADING * LETTER
-        height = (_NAME_LINES + 2 + _SMALL * _CLAIM_LINES) * leading
-        rows = list(batched(steps, COLUMNS))
-        top = OFFSET - len(rows) * height / 2
-        text = f"{self._board.state}: {to_ascii(self._board.task, 'see the contact sheet')}"
-        width = max(2, min(len(steps), COLUMNS)) * LINE_LENGTH
-        (title,) = textwrap.wrap(text, width, max_lines=1, placeholder="...")
-        yield self._text("task", 0, title, 0.0, top - leading, _WHITE)
-        if self._board.degraded:
-            loss = to_ascii(f"degraded: {self._board.degraded}", "degraded: see the contact sheet")
-            (line,) = textwrap.wrap(loss, width, max_lines=1, placeholder="...")
-            yield self._text("task", 1, line, 0.0, top - 2 * leading, _COLOURS["failed"])
-        first_x = -((len(rows[0]) - 1) * (PANEL + GAP)) / 2
-        for row, panels in enumerate(rows):
-            for column, panel in enumerate(panels):
-                yield from self._panel(panel, first_x + column * (PANEL + GAP), top + row * height)
-
-    def _panel(self, panel: StepPanel, x: float, top: float) -> Iterator[Marker]:
-        """One step's state, name and claims; `x` is its middle, `top` its upper edge."""
-        colour, leading = _COLOURS[panel.status], _LEADING * LETTER
-        y = top + leading
-        lines = [_state(panel, self._board), *_lines(panel, LINE_LENGTH)]
-        for line, text in enumerate(lines):
-            ink = colour if line == 0 else _WHITE
-            number = panel.index * (_NAME_LINES + 1) + line
-            yield self._text("text", number, text, x, y + line * leading, ink)
-        y += (len(lines) - 1 + (1 + _SMALL) / 2) * leading
-        for line, text in enumerate(self._claims(panel)):
-            number = panel.index * _CLAIM_LINES + line
-            yield self._text("claims", number, text, x, y + line * _SMALL * leading, _MUTED, _SMALL)
-
-    def _claims(self, panel: StepPanel) -> list[str]:
-        """Name the maker and the checker of what a step claims, and if that is in doubt."""
-        sentences = claim_lines(panel.claims(self._board.models))
-        width = int(LINE_LENGTH / _SMALL)
-        lines = [
-            line for text in sentences for line in textwrap.wrap(to_ascii(text, "see ~/storyboard"), width)
-        ]
-        return lines[:_CLAIM_LINES]
-
-    def _text(
-        self, ns: str, number: int, text: str, x: float, y: float, colour: Rgb, size: float = 1.0
-    ) -> Marker:
-        # One line per marker: older versions of RViz misplace texts of several lines. Stamp, lifetime and
-        # lock stay zero: a latched marker holds until the next array.
-        marker = Marker(ns=f"r{self._board.revision}/{ns}", id=number, type=Marker.TEXT_VIEW_FACING)
-        marker.action, marker.text = Marker.ADD, text
-        marker.header.frame_id = self._frame_id
-        marker.scale = Vector3(z=size * LETTER)
-        marker.pose.position = Point(x=x, y=y, z=DISTANCE)
-        marker.pose.orientation.w = 1.0
-        marker.color = ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
-        return marker
+def _texts(board: Board) -> Iterator[Marker]:
+    """The texts of a board with steps, row by row."""
+    leading = _LEADING * LETTER
+    height = (_NAME_LINES + 2 + _SMALL * _CLAIM_LINES) * leading
+    rows = list(batched(board.steps, COLUMNS))
+    top = OFFSET - len(rows) * height / 2
+    width = max(2, min(len(board.steps), COLUMNS)) * LINE_LENGTH
+    (title,) = _wrap(f"{board.state}: {to_ascii(board.task, 'see the contact sheet')}", width, 1)
+    yield _text("task", 0, title, 0.0, top - leading, _WHITE)
+    if board.degraded:
+        loss = to_ascii(f"degraded: {board.degraded}", "degraded: see the contact sheet")
+        (line,) = _wrap(loss, width, 1)
+        yield _text("task", 1, line, 0.0, top - 2 * leading, _COLOURS["failed"])
+    first_x = -((len(rows[0]) - 1) * (PANEL + GAP)) / 2
+    for row, panels in enumerate(rows):
+        for column, panel in enumerate(panels):
+            yield from _panel(board, panel, first_x + column * (PANEL + GAP), top + row * height)
 
 
-def _state(panel: StepPanel, board: Board) -> str:
+def _panel(board: Board, panel: StepPanel, x: float, top: float) -> Iterator[Marker]:
+    """One step's state, name and claims; `x` is its middle, `top` its upper edge."""
+    leading = _LEADING * LETTER
+    y = top + leading
     status = "in words" if panel.step.prompt is None else image_status(board, panel)
-    suffix = "" if panel.image_status == "none" else f", {status}"
-    return f"{panel.index + 1} {panel.status}{suffix}"
-
-
-def _lines(panel: StepPanel, width: int) -> list[str]:
+    state = panel.status if panel.image_status == "none" else f"{panel.status}, {status}"
     name = to_ascii(panel.step.name, f"step {panel.index + 1}")
-    return textwrap.wrap(name, width, max_lines=_NAME_LINES, placeholder="...")
+    lines = [f"{panel.index + 1} {state}", *_wrap(name, LINE_LENGTH, _NAME_LINES)]
+    for line, text in enumerate(lines):
+        ink = _COLOURS[panel.status] if line == 0 else _WHITE
+        number = panel.index * (_NAME_LINES + 1) + line
+        yield _text("text", number, text, x, y + line * leading, ink)
+    y += (len(lines) - 1 + (1 + _SMALL) / 2) * leading
+    sentences = (to_ascii(text, "see ~/storyboard") for text in claim_lines(panel.claims(board.models)))
+    wrapped = [line for text in sentences for line in textwrap.wrap(text, int(LINE_LENGTH / _SMALL))]
+    for line, text in enumerate(wrapped[:_CLAIM_LINES]):
+        number = panel.index * _CLAIM_LINES + line
+        yield _text("claims", number, text, x, y + line * _SMALL * leading, _MUTED, _SMALL)
+
+
+def _wrap(text: str, width: int, lines: int) -> list[str]:
+    return textwrap.wrap(text, width, max_lines=lines, placeholder="...")
+
+
+def _text(ns: str, number: int, text: str, x: float, y: float, colour: Rgb, size: float = 1.0) -> Marker:
+    # One line per marker: older versions of RViz misplace texts of several lines. Stamp, lifetime and lock
+    # stay zero: a latched marker holds until the next array.
+    marker = Marker(ns=ns, id=number, type=Marker.TEXT_VIEW_FACING, action=Marker.ADD, text=text)
+    marker.scale = Vector3(z=size * LETTER)
+    marker.pose.position = Point(x=x, y=y, z=DISTANCE)
+    marker.pose.orientation.w = 1.0
+    marker.color = ColorRGBA(r=colour[0], g=colour[1], b=colour[2], a=1.0)
+    return marker
 
 
 class Overview:
-    """Draws boards. Each takes about 100 ms, so run it in a thread of its own."""
+    """Draws boards. Each takes about 100 ms, so run it in a thread of its own. `options` may be replaced."""
 
     def __init__(
         self,
@@ -252,25 +212,21 @@ class Overview:
         warn: Callable[..., object],
         now: Callable[[], int],
     ) -> None:
-        self._options, self._warn, self._now = options, warn, now
+        self.options, self._warn, self._now = options, warn, now
         self._sheet = create(RawImage, "~/storyboard/image")
         self._compressed = create(CompressedImage, "~/storyboard/image/compressed")
         self._markers = create(MarkerArray, "~/markers") if options.publish_markers else None
         self._published: MarkerArray | None = None
 
-    def configure(self, options: NodeOptions) -> None:
-        """Use new options from the next board on."""
-        self._options = options
-
     def draw(self, board: Board) -> None:
         """Publish the contact sheet and the markers of a board."""
-        sheet = compose(board, self._options.contact_sheet_width)
+        sheet = compose(board, self.options.contact_sheet_width)
         at = header(board.stamp or self._now(), board.frame_id)
         self._sheet.publish(raw(sheet, at))
-        self._compressed.publish(Jpegs(self._options.jpeg_quality).message(sheet, at))
+        self._compressed.publish(Jpegs(self.options.jpeg_quality).message(sheet, at))
         if self._markers is None:
             return
-        frame_id = board.frame_id or self._options.frame_id
+        frame_id = board.frame_id or self.options.frame_id
         if board.steps and not frame_id:
             self._warn(
                 "no ~/markers: the camera's messages have no frame_id; set the parameter frame_id", once=True

@@ -53,11 +53,7 @@ PARAMETERS: Mapping[str, FlatParameter] = {**ENGINE, **NODE}
 
 
 def declare(node: Node, parameters: Mapping[str, FlatParameter] = PARAMETERS) -> None:
-    """Declare every parameter.
-
-    Raises:
-        rclpy.exceptions.ParameterException: an override of the wrong type or out of range.
-    """
+    """Declare every parameter; rclpy raises a ParameterException for an override that does not fit."""
     for parameter in parameters.values():
         node.declare_parameter(parameter.name, parameter.default, describe(parameter))
 
@@ -114,11 +110,7 @@ def read_engine_settings(node: Node, changes: Mapping[str, object] | None = None
 
 
 def read_node_options(node: Node, changes: Mapping[str, object] | None = None) -> NodeOptions:
-    """Read the node's own options in the same way.
-
-    Raises:
-        InputError: as `read_engine_settings`.
-    """
+    """Read the node's own options in the same way."""
     return NodeOptions.read({**_values(node, NODE), **(changes or {})})
 
 

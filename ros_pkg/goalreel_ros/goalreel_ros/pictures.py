@@ -1,7 +1,6 @@
 """Converts camera messages to Images and Images to messages. An unchanged picture is encoded only once."""
 
 from array import array
-from collections.abc import Iterable
 
 import numpy as np
 from sensor_msgs.msg import CompressedImage
@@ -52,15 +51,13 @@ class Jpegs:
 
     def message(self, image: Image | None, header: Header) -> CompressedImage:
         """Make a JPEG message, without data where there is no image."""
-        data = array("B")
-        if image is not None:
-            quality = self.quality  # another thread may change it
-            key = id(image), quality
-            if (entry := self._cache.get(key)) is None:
-                # The cache holds the image too: its id is unique only while it exists.
-                entry = self._cache[key] = image, array("B", image.jpeg(quality))
-            data = entry[1]
-        return CompressedImage(header=header, format="jpeg", data=data)
+        if image is None:
+            return CompressedImage(header=header, format="jpeg")
+        key = id(image), self.quality
+        if (entry := self._cache.get(key)) is None:
+            # The cache holds the image too: its id is unique only while it exists.
+            entry = self._cache[key] = image, array("B", image.jpeg(key[1]))
+        return CompressedImage(header=header, format="jpeg", data=entry[1])
 
     def message_once(self, image: Image, header: Header) -> CompressedImage:
         """Make a JPEG message of a picture that will not be used again, without caching it."""
@@ -68,13 +65,8 @@ class Jpegs:
 
     def drop_others(self, board: Board) -> None:
         """Drop the pictures that are not on the board from the cache."""
-        live = {(id(image), self.quality) for image in _images(board)}
+        attempts = (panel.attempt for panel in board.steps)
+        images = [attempt.image for attempt in attempts if attempt is not None]
+        images += [board.source.image] if board.source is not None else []
+        live = {(id(image), self.quality) for image in images}
         self._cache = {key: entry for key, entry in tuple(self._cache.items()) if key in live}
-
-
-def _images(board: Board) -> Iterable[Image]:
-    if board.source is not None:
-        yield board.source.image
-    for panel in board.steps:
-        if panel.attempt is not None and panel.attempt.image is not None:
-            yield panel.attempt.image

@@ -18,8 +18,6 @@ DEFAULT_LEASE = 1.5
 LEASE = float(os.environ.get("GOALREEL_LEASE", DEFAULT_LEASE))
 """Seconds of silence after which a publisher counts as gone: three missed assertions, or a delay of a second.
 Set it higher, where goals are followed, on a lossy network or a busy machine."""
-
-
 LATCHED = QoSProfile(
     depth=1, reliability=ReliabilityPolicy.RELIABLE, durability=DurabilityPolicy.TRANSIENT_LOCAL
 )
@@ -28,8 +26,7 @@ LATCHED = QoSProfile(
 
 def alive(lease: float) -> QoSProfile:
     """Make a latched profile with signs of life, at most `lease` seconds apart."""
-    # AUTOMATIC: a thread of the middleware asserts liveliness. It ends, or stops, with the process. With
-    # MANUAL, assertions would be missed while Python holds its lock for seconds as models load.
+    # AUTOMATIC: a thread of the middleware asserts it. MANUAL would miss some while Python loads models.
     qos = copy(LATCHED)
     qos.liveliness = LivelinessPolicy.AUTOMATIC
     qos.liveliness_lease_duration = Duration(nanoseconds=round(lease * 1e9))

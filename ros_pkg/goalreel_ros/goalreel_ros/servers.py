@@ -5,7 +5,6 @@ No goal of an action is rejected, since a rejection has no reason; it ends with 
 
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import Future as ConcurrentFuture
 from functools import partial
 from typing import Any, get_args
 
@@ -18,14 +17,8 @@ from rclpy.task import Future
 from goalreel.streaming.board import BoardProgress, CodedText, ErrorCode, Phase
 from goalreel.streaming.engine import Engine, TaskCommand
 from goalreel.streaming.request import TaskOutcome, TaskRequest, Ticket
+from goalreel_interfaces import srv
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
-from goalreel_interfaces.srv import (
-    Command,
-    GetStoryboard,
-    SetActiveStep,
-    StartExecuteTask,
-    StartGenerateStoryboard,
-)
 from goalreel_ros import convert
 from goalreel_ros.convert import STATUSES, to_duration
 from goalreel_ros.outputs import Outputs
@@ -139,11 +132,9 @@ class Actions:
         future: Future[Any] = Future(executor=self._node.executor)
         # A done callback is a task of the executor, which makes it resume the coroutine.
         future.add_done_callback(lambda _: None)
-
-        def on_outcome(outcome: ConcurrentFuture[TaskOutcome]) -> None:
-            self._outputs.call(lambda: future.set_result(result(outcome.result())))
-
-        ticket.outcome.add_done_callback(on_outcome)
+        ticket.outcome.add_done_callback(
+            lambda outcome: self._outputs.call(lambda: future.set_result(result(outcome.result())))
+        )
         if (message := await future) is None:
             raise RuntimeError("the executor cancelled this goal's future")
         return message
@@ -184,8 +175,7 @@ def _publish(handle: ServerGoalHandle, feedback: ExecuteTask.Feedback | Generate
 class Services:
     """Offers every service of the node. `active_engine` gives None while the node is not active.
 
-    In one exclusive `group` with the actions, requests are carried out as they came: the newest goal wins,
-    and an order sent as soon as a goal is accepted is for that goal.
+    In one exclusive `group` with the actions, requests are carried out as they came.
     """
 
     def __init__(
@@ -203,16 +193,14 @@ class Services:
         def create(kind: type[Any], name: str, callback: Callable[..., Any]) -> Any:
             return node.create_service(kind, f"~/{name}", callback, qos_profile=BURST, callback_group=group)
 
-        start = self._start
+        start, generate = self._start, convert.generate_request
         self._services = [
-            create(
-                StartGenerateStoryboard, "start/generate_storyboard", partial(start, convert.generate_request)
-            ),
-            create(StartExecuteTask, "start/execute_task", partial(start, convert.execute_request)),
-            create(GetStoryboard, "get_storyboard", partial(self._answer, self._get)),
-            create(SetActiveStep, "set_active_step", partial(self._answer, self._set_step)),
+            create(srv.StartGenerateStoryboard, "start/generate_storyboard", partial(start, generate)),
+            create(srv.StartExecuteTask, "start/execute_task", partial(start, convert.execute_request)),
+            create(srv.GetStoryboard, "get_storyboard", partial(self._answer, self._get)),
+            create(srv.SetActiveStep, "set_active_step", partial(self._answer, self._set_step)),
             *(
-                create(Command, command, partial(self._answer, partial(self._command, command)))
+                create(srv.Command, command, partial(self._answer, partial(self._command, command)))
                 for command in get_args(TaskCommand.__value__)
             ),
         ]
@@ -239,20 +227,16 @@ class Services:
             response.error_code, response.error_msg = act(engine, request, response)
         return response
 
-    def _get(
-        self, engine: Engine, request: GetStoryboard.Request, response: GetStoryboard.Response
-    ) -> CodedText:
+    def _get(self, engine: Engine, request: srv.GetStoryboard.Request, response: Any) -> CodedText:
         jpegs = self._jpegs if request.include_images else None
         response.storyboard = convert.storyboard(engine.board, jpegs, self._now())
         return ErrorCode.NONE, ""
 
-    def _set_step(self, engine: Engine, request: SetActiveStep.Request, _: object) -> CodedText:
+    def _set_step(self, engine: Engine, request: srv.SetActiveStep.Request, _: object) -> CodedText:
         status = STATUSES.get(request.status, "pending")
         if status == "pending":
             return ErrorCode.INVALID_REQUEST, f"a step cannot be given status {request.status}"
         return engine.set_step(request.index, status)
 
-    def _command(
-        self, command: TaskCommand, engine: Engine, request: Command.Request, _: object
-    ) -> CodedText:
+    def _command(self, command: TaskCommand, engine: Engine, request: Any, _: object) -> CodedText:
         return engine.command(command, request.reason)

@@ -25,7 +25,6 @@ from rclpy.executors import (
     SingleThreadedExecutor,
     TimeoutException,
 )
-from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
@@ -36,8 +35,7 @@ POLL_SECONDS = 0.1
 class Spin:
     """Executes callbacks in the thread that calls `run`, until another thread calls `stop`.
 
-    rclpy 9's `Executor.shutdown` wakes a spin with a guard condition that it then destroys. A spin that was
-    just about to wait misses it, and so whoever joins its thread waits as well.
+    rclpy 9's `Executor.shutdown` would not wake a spin that was just about to wait.
     """
 
     def __init__(self, executor: Executor) -> None:
@@ -51,10 +49,7 @@ class Spin:
                 self._executor.spin_once()
 
     def stop(self, thread: threading.Thread, timeout: float | None = None) -> None:
-        """Wait for the thread in `run`, at most `timeout` seconds, and shut the executor down.
-
-        A thread that was never started is not waited for.
-        """
+        """Wait for the thread in `run`, if started, at most `timeout` s, and shut the executor down."""
         self._stopped.set()
         self._executor.create_task(lambda: None)  # wakes it
         if thread.ident is not None:
@@ -63,9 +58,8 @@ class Spin:
 
 
 class NodeExecutor(MultiThreadedExecutor):
-    """Goes on where an entity was destroyed that it was about to wait for, or that a callback needed.
+    """Goes on where another thread destroyed an entity that it was about to wait for, or a callback needed.
 
-    While one thread cleans the node up, another may be in the middle of a timer's callback or of an answer.
     An RCLError of a callback, which says that a message could not be sent, is raised.
     """
 
@@ -74,19 +68,12 @@ class NodeExecutor(MultiThreadedExecutor):
         try:
             return super().wait_for_ready_callbacks(*args, **kwargs)
         except (RCLError, InvalidHandle) as e:
-            _log(e)
             raise TimeoutException from e  # which ends this round
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
         """Execute the next callback that is ready within `timeout_sec` seconds."""
-        try:
+        with suppress(InvalidHandle):
             super().spin_once(timeout_sec)
-        except InvalidHandle as e:
-            _log(e)
-
-
-def _log(error: Exception) -> None:
-    get_logger("goalreel").debug(f"an entity is gone: {error}")
 
 
 CALL_TIMEOUT = 60.0
@@ -98,8 +85,8 @@ class BackgroundNode:
     """Owns a node, an executor and, from `start` to `close`, a thread.
 
     With `neighbour` the node joins that node's context and namespace. Otherwise it has a context of its own,
-    independent of `rclpy.init` and of signal handlers. Its namespace and remappings are then in `args`; None
-    takes the process's command line. `options` are the node's; without any, its name is made unique.
+    and its namespace and remappings are in `args`; None takes the process's command line. `options` are the
+    node's; without any, its name is made unique.
     """
 
     def __init__(
@@ -131,8 +118,7 @@ class BackgroundNode:
     def run[T](self, function: Callable[[], T]) -> T:
         """Call a function, which must not raise, in the executor's thread, and give its result.
 
-        rclpy 9 loses the answer to an action goal if it arrives while another thread is still in
-        `send_goal_async`. In the executor's own thread nothing can arrive in between.
+        rclpy 9 loses the answer to an action goal that arrives while another thread is in `send_goal_async`.
 
         Raises:
             RuntimeError: the caller is the executor's own thread, which would wait for itself.
@@ -162,7 +148,7 @@ class BackgroundNode:
 
 
 class Calls:
-    """Calls services of the node `server`. `services` gives their types by name.
+    """Calls services of the node `server`, whose types `services` gives by name.
 
     All clients are created at once, since a server can answer only a client that it has discovered.
     """
@@ -196,10 +182,9 @@ class Calls:
 
 @contextmanager
 def rclpy_until_signal(args: list[str] | None) -> Iterator[threading.Event]:
-    """Start rclpy for the block, and give what SIGINT and SIGTERM set.
+    """Start rclpy for the block, and give what SIGINT and SIGTERM set. `args`: None takes the process's own.
 
-    rclpy's own handlers would end the context during a callback, whose publishing would then raise. `args`
-    are those of the command line; None takes the process's own.
+    rclpy's own handlers would end the context during a callback, whose publishing would then raise.
     """
     stop = threading.Event()
     first = iter([True])  # a second signal may interrupt the handler of the first, which holds the lock
@@ -210,10 +195,7 @@ def rclpy_until_signal(args: list[str] | None) -> Iterator[threading.Event]:
 
 
 def run(make: Callable[[], Node], args: list[str] | None) -> None:
-    """Make a node, spin it until a signal comes, and destroy it. The exit status is 1 if it fails.
-
-    `args` are as in `rclpy_until_signal`.
-    """
+    """Make a node, spin it until a signal comes, and destroy it. The exit status is 1 if it fails."""
     from goalreel.errors import UserError
 
     with rclpy_until_signal(args) as stop:

@@ -69,9 +69,7 @@ class GoalreelCameraConfig(CameraConfig):
 class Subscriber:
     """Follows the goal image, and the goal itself where its status counts, in a thread until `close`.
 
-    Raises:
-        ImportError: the settings refuse goals, and goalreel_interfaces is not installed.
-        RuntimeError: the middleware has no liveliness events, and there is no heartbeat to go by.
+    It raises what `GoalreelCamera.connect` does.
     """
 
     def __init__(self, config: GoalreelCameraConfig) -> None:
@@ -92,7 +90,7 @@ class Subscriber:
         self._background = BackgroundNode("lerobot_camera_goalreel")
         node = self._background.node
         try:
-            self._topic = LiveSubscription(
+            self.topic = LiveSubscription(
                 node, CompressedImage, config.topic, self._on_picture, self._forget_picture
             )
             if config.goal_topic:
@@ -103,22 +101,14 @@ class Subscriber:
         except BaseException:
             self._background.close()
             raise
-        self.changed = self._topic.changed
+        self.changed = self.topic.changed
         """Notified of a message, and of a publisher that comes or goes."""
         self._background.start()
 
     @property
-    def alive(self) -> bool:
-        """True while there is a live publisher."""
-        return self._topic.alive
-
-    @property
     def absent(self) -> float:
-        """Seconds for which there has been no live publisher; 0 while there is one.
-
-        A publisher that is killed or hangs counts as alive until the lease is over, which is then included.
-        """
-        return 0.0 if self.alive else max(time.monotonic() - self._topic.last_sign, 1e-9)
+        """Seconds for which there has been no live publisher, the lease included; 0 while there is one."""
+        return 0.0 if self.topic.alive else max(time.monotonic() - self.topic.last_sign, 1e-9)
 
     def close(self) -> None:
         """Stop spinning and destroy the node."""
@@ -176,13 +166,13 @@ class Subscriber:
 class GoalreelCamera(Camera):
     """Shows the active sub-goal, scaled to the configured size, with black borders where the shape differs.
 
-    The pictures are exactly those that `goalreel annotate` writes into datasets. They are black without a
-    goal picture: before the first goal, between tasks, while paused, and for a step in words only. The node
-    makes them in its `subgoal_form`, which should be that of the policy's training dataset.
+    The pictures are exactly those that `goalreel annotate` writes into datasets, in the node's
+    `subgoal_form`. They are black without a goal picture: before the first goal, between tasks, while paused,
+    and for a step in words only.
 
     A goal may stand for minutes, so a frame's age is the time since its publisher was last alive. When the
-    node is gone or hangs, reading fails, so that the policy does not follow an outdated goal. The goal of a
-    node that is gone is forgotten: whoever comes after it starts with black.
+    node is gone or hangs, reading fails, so that the policy does not follow an outdated goal, and the goal is
+    forgotten: whoever comes after it starts with black.
     """
 
     def __init__(self, config: GoalreelCameraConfig) -> None:
@@ -227,7 +217,7 @@ class GoalreelCamera(Camera):
         """
         subscriber = Subscriber(self.config)
         with subscriber.changed:
-            is_there = subscriber.changed.wait_for(lambda: subscriber.alive, self.config.timeout_s)
+            is_there = subscriber.changed.wait_for(lambda: subscriber.topic.alive, self.config.timeout_s)
             if is_there and warmup:
                 subscriber.changed.wait_for(lambda: subscriber.count > 0, self.config.warmup_s)
         if not is_there:
@@ -297,10 +287,9 @@ def decode(data: bytes, size: tuple[int, int]) -> NDArray[np.uint8]:
 
 
 def fit(picture: NDArray[np.uint8], size: tuple[int, int]) -> NDArray[np.uint8]:
-    """Scale to (width, height), with black borders where the shape differs.
+    """Scale to (width, height), with black borders: the same bits as `goalreel.subgoal_camera.fit`.
 
-    It gives the same bits as `goalreel.datasets.writing.video.fit`, so that a policy sees what it was trained
-    on. goalreel need not be installed where the policy runs.
+    goalreel itself need not be installed where the policy runs.
     """
     height, width = picture.shape[:2]
     if (width, height) == size:

@@ -10,6 +10,7 @@ teleoperator, whose actions are not counted.
 
 import json
 import os
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -27,7 +28,7 @@ from lerobot.teleoperators.teleoperator import Teleoperator
 from goalreel.serving.settings import Models
 from goalreel.tabletop.env import HOME_TIP, teleport
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor, World
-from goalreel_ros.tabletop.simulator import ModelServer
+from goalreel_ros.tabletop.simulator import serving
 
 MOVES = ("x.pos", "y.pos", "z.pos", "yaw.pos", "gripper.pos")
 SIZE = 128
@@ -90,7 +91,8 @@ class TabletopRobot(Robot):
     def connect(self, calibrate: bool = True) -> None:
         self.world = world = World(self.config.seed, SIZE)
         models = Models(planner=PlannerChat(world), critic=CriticChat(world), editor=SimulatorEditor(world))
-        self.server = ModelServer(models, self.config.models_port)
+        self.server = ExitStack()
+        self.server.enter_context(serving(models, self.config.models_port))
         for camera in self.cameras.values():
             camera.connect()
         self._move(np.array([0.0, 0.0, 0.0, 0.0, 1.0]))

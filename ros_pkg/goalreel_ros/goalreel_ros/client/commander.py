@@ -4,6 +4,7 @@ import math
 import time
 from array import array
 from collections.abc import Callable
+from contextlib import closing
 from functools import partial
 from typing import Any, Self
 
@@ -15,7 +16,7 @@ from rclpy.node import Node
 from sensor_msgs.msg import CompressedImage
 from unique_identifier_msgs.msg import UUID
 
-from goalreel.errors import InputError
+from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
 from goalreel.types import Storyboard as PlannedStoryboard
@@ -80,8 +81,8 @@ def subgoal_key(goal: SubGoal) -> tuple[object, ...]:
     return goal.header, bytes(goal.storyboard_id.uuid), goal.revision, goal.index
 
 
-COMMANDS = ("pause", "resume", "replan", "cancel")
-SERVICES: dict[str, type] = dict.fromkeys(COMMANDS, Command) | {"set_active_step": SetActiveStep}
+SERVICES: dict[str, type] = dict.fromkeys(("pause", "resume", "replan", "cancel"), Command)
+SERVICES["set_active_step"] = SetActiveStep
 POLL_SECONDS = 0.1
 GRACE = 10.0
 """Seconds after a task's timeout within which the node must have ended it."""
@@ -91,21 +92,33 @@ type ExecuteHandle = TaskHandle[ExecuteTask.Result, ExecuteTask.Feedback]
 
 
 def lifecycle_state(call: Calls, timeout: float | None = None) -> str:
-    """Read the node's state: `unconfigured`, `inactive`, `active`, `finalized`, or a transition's name.
+    """Read the node's state: `unconfigured`, `inactive`, `active`, `finalized`, or a transition's name."""
+    return call("get_state", GetState.Request(), timeout).current_state.label
+
+
+def check_health(node: str, timeout: float = 10.0) -> None:
+    """Check that the node of this full name is active. It has `timeout` seconds to be found, and to answer.
 
     Raises:
-        TimeoutError: the node does not answer.
+        BackendError: it is in another state, does not answer, or is not there; one line.
     """
-    return call("get_state", GetState.Request(), timeout).current_state.label
+    with closing(BackgroundNode("goalreel_health", args=[])) as background:
+        call = Calls(background, node, {"get_state": GetState}, timeout)
+        background.start()
+        try:
+            state = lifecycle_state(call)
+        except TimeoutError as e:
+            raise BackendError(str(e)) from None
+    if state != "active":
+        raise BackendError(f"{node} is {state}, not active: see its log")
 
 
 class GoalreelClient:
     """A client of the node called `server` (absolute, or relative to the namespace).
 
-    It spins a node and an executor of its own in a thread. So its blocking methods work anywhere: in a script
-    without `rclpy.init`, or in a callback of another node. Pass that `node` to share its context and
-    namespace. `timeout` is how long the node may take to answer, in seconds. Use the client in a `with`
-    statement, or call `close`.
+    It spins a node and an executor of its own in a thread, so that its blocking methods work anywhere: in a
+    script without `rclpy.init`, or in a callback of another node. Pass that `node` to share its context and
+    namespace. The node may take `timeout` seconds to answer. Use it in a `with` statement, or call `close`.
     """
 
     def __init__(
@@ -116,13 +129,12 @@ class GoalreelClient:
         timeout: float = 5.0,
         args: list[str] | None = None,
     ) -> None:
-        self._timeout = timeout
+        self._server, self._timeout = server, timeout
         self._background = BackgroundNode("goalreel_client", node, args)
         own_node = self._background.node
         self._call = Calls(self._background, server, SERVICES | {"get_state": GetState}, timeout)
         self._generate = ActionClient(own_node, GenerateStoryboard, f"{server}/generate_storyboard")
         self._execute = ActionClient(own_node, ExecuteTask, f"{server}/execute_task")
-        self._server = server
         self._storyboard: Storyboard | None = None
         self._subgoal: SubGoal | None = None
         self._progress: StoryboardProgress | None = None
@@ -179,8 +191,8 @@ class GoalreelClient:
         """Make a storyboard without executing it, and wait for it.
 
         `image` is an RGB picture (h, w, 3) uint8 to plan from instead of the camera's newest frame. Numbers
-        of -1 stand for the node's parameters. `timeout` is in seconds; 0 stands for the node's parameter, and
-        less for no limit. Ctrl-C cancels the task.
+        of -1 stand for the node's parameters, as does a `timeout` of 0 seconds; less is no limit. Ctrl-C
+        cancels the task.
 
         Raises:
             GoalreelError: the task did not end well. `error.result.storyboard` is the storyboard so far.
@@ -217,9 +229,9 @@ class GoalreelClient:
     ) -> ExecuteHandle:
         """Start a task: plan, stream sub-goals, track them, re-plan. Returns once the node accepts it.
 
-        `storyboard_id` executes a storyboard that `generate` made. `storyboard` executes one that was made
-        elsewhere, such as by `goalreel plan` or in the studio. Numbers are as in `generate`; with
-        `max_replans` 0 nothing is planned anew.
+        `storyboard_id` executes a storyboard that `generate` made, `storyboard` one that was made elsewhere,
+        such as by `goalreel plan` or in the studio. Numbers are as in `generate`; with `max_replans` 0
+        nothing is planned anew.
 
         Raises:
             GoalreelError: the node refuses it.
@@ -295,17 +307,17 @@ class GoalreelClient:
             TimeoutError: there is none within `timeout` seconds.
         """
 
-        def match() -> bool:
-            if (goal := self._subgoal) is None or not goal.active:
-                return False
-            return after is None or subgoal_key(goal) != subgoal_key(after)
+        def found() -> SubGoal | None:
+            goal = self._subgoal
+            is_new = goal is not None and (after is None or subgoal_key(goal) != subgoal_key(after))
+            return goal if is_new and goal.active else None
 
         with self._changed:
-            self._changed.wait_for(lambda: self._liveliness.gone or match(), timeout)
+            self._changed.wait_for(lambda: self._liveliness.gone or found(), timeout)
             self._check_alive()
-            if self._subgoal is None or not match():
+            if (goal := found()) is None:
                 raise TimeoutError(f"no {'new ' if after else ''}active sub-goal within {timeout:g} s")
-            return self._subgoal
+            return goal
 
     @property
     def goal_image(self) -> NDArray[np.uint8] | None:

@@ -30,21 +30,14 @@ class GoalreelError(UserError, RuntimeError):
 
 
 class NodeGoneError(GoalreelError):
-    """The node ended or hangs, so that its sub-goal is no longer current.
-
-    A task also raises it after the node came back, since the node has lost the task.
-    """
+    """The node ended or hangs: its sub-goal is not current. Its task raises it even after it came back."""
 
     def __init__(self, server: str) -> None:
         super().__init__(ErrorCode.NOT_ACTIVE, f"the node {server} is gone or hangs: its goal is stale")
 
 
 def check(answer: Any, result: Any = None) -> None:
-    """Check the `error_code` of a message.
-
-    Raises:
-        GoalreelError: it is not NONE.
-    """
+    """Raise a GoalreelError where the `error_code` of a message is not NONE."""
     if answer.error_code != ErrorCode.NONE:
         raise GoalreelError(answer.error_code, answer.error_msg, result)
 
@@ -58,7 +51,7 @@ POLL_SECONDS = 0.5
 class TaskHandle[Result, Feedback]:
     """A task that the node accepted. Made by `GoalreelClient`; safe from any thread.
 
-    `result` gives the action's result message, `feedback` its newest feedback message.
+    `result` gives the action's result message, `feedback` its newest feedback message, None before the first.
     """
 
     def __init__(
@@ -75,7 +68,6 @@ class TaskHandle[Result, Feedback]:
         self._liveliness, self._losses = liveliness, liveliness.losses
         self._changed, self._progress = liveliness.changed, progress
         self.feedback: Feedback | None = None
-        """The newest feedback message, or None before the first."""
         self._goal: ClientGoalHandle
         self._answer: ClientGoalHandle | None = None
         self._outcome: Result | None = None

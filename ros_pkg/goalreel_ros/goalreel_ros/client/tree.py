@@ -21,8 +21,8 @@ from goalreel_ros.client.task import GoalreelError, NodeGoneError, TaskHandle
 class TaskRun:
     """Starts a task and follows it in threads of its own: no method waits for the node, except `wait`.
 
-    Commands are given in their order once the node has accepted the task, as none may reach the one before.
-    `options` are those of `GoalreelClient.execute`. `problem` is why the last command did not come about.
+    Commands are given in their order once the node has accepted the task. `options` are those of
+    `GoalreelClient.execute`. `problem` is why the last command did not come about.
     """
 
     def __init__(self, client: GoalreelClient, task: str, **options: Any) -> None:
@@ -109,9 +109,9 @@ class ExecuteTask(py_trees.behaviour.Behaviour):
     """Has the node carry out an instruction: RUNNING until it is done, FAILURE if it cannot be done.
 
     On the blackboard, in `namespace`, it reads `instruction`, unless that is given here, and `pause`: true
-    holds the task, false lets it go on. It writes `subgoal`, the active SubGoal or None; `progress`, the
-    node's StoryboardProgress; and `problem`, one line. Interrupted, it cancels the task. `options` are those
-    of `GoalreelClient.execute`.
+    holds the task. It writes `subgoal`, the active SubGoal or None; `progress`, the node's
+    StoryboardProgress; and `problem`, one line. Interrupted, it cancels the task. `options` are those of
+    `GoalreelClient.execute`.
     """
 
     def __init__(
@@ -148,10 +148,14 @@ class ExecuteTask(py_trees.behaviour.Behaviour):
         if self.board.pause != self._is_paused:
             self._is_paused = bool(self.board.pause)
             (run.pause if self._is_paused else run.resume)()
-        self._write()
+        goal = None
+        with suppress(NodeGoneError):
+            goal = self._client.subgoal()
+        self.board.subgoal = goal if goal is not None and goal.active else None
+        self.board.progress = progress = self._client.progress()
+        self.board.problem = run.problem
         if not run.done:
-            said = self.board.progress.message if self.board.progress is not None else ""
-            self.feedback_message = run.problem or said
+            self.feedback_message = run.problem or (progress.message if progress is not None else "")
             return Status.RUNNING
         try:
             self.feedback_message = run.result().error_msg
@@ -165,12 +169,3 @@ class ExecuteTask(py_trees.behaviour.Behaviour):
         self.board.subgoal = None
         if new_status == Status.INVALID and self.run is not None and not self.run.done:
             self.run.cancel()
-
-    def _write(self) -> None:
-        try:
-            goal = self._client.subgoal()
-        except NodeGoneError:
-            goal = None
-        self.board.subgoal = goal if goal is not None and goal.active else None
-        self.board.progress = self._client.progress()
-        self.board.problem = "" if self.run is None else self.run.problem

@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -35,30 +34,20 @@ from goalreel_ros.qos import LATCHED
 FPS = 10
 START = 300.0
 """Seconds for the processes to be there."""
-SPIN_SECONDS = 0.02
 TRACKING = {"track_rate": 10.0, "critic_period": 0.5, "gate": 0.3}
 """The node's settings for a robot that is faster than a real one."""
 
 app = typer.Typer(add_completion=False)
 WIDTH, CELL = 720, 320
+type FilmFrame = tuple[Image, str, Image | None]
+"""A camera frame; the name of the sub-goal, or what the node says of its progress; the goal image."""
 
 
-@dataclass(frozen=True)
-class FilmFrame:
-    """One camera frame, the goal image of the active sub-goal, and its name.
-
-    Without a sub-goal, `caption` is what the node says of its progress.
-    """
-
-    live: Image
-    caption: str
-    goal: Image | None = None
-
-    def page(self, task: str) -> Image:
-        """Lay both pictures out side by side below the task."""
-        camera = Cell(self.live, (Line("camera", 17, INK, 1),))
-        goal = Cell(self.goal, (Line(self.caption, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
-        return lay_out((Line(task, 17, INK, 5),), (camera, goal), WIDTH, CELL)
+def page(task: str, live: Image, caption: str, goal: Image | None = None) -> Image:
+    """Lay a camera frame and the goal image of the moment out side by side below the task."""
+    camera = Cell(live, (Line("camera", 17, INK, 1),))
+    shown = Cell(goal, (Line(caption, 17, INK, 2),), note=Line("no goal", 17, MUTED, 1))
+    return lay_out((Line(task, 17, INK, 5),), (camera, shown), WIDTH, CELL)
 
 
 @contextmanager
@@ -89,7 +78,7 @@ class TableWatcher(Node):
 
     def spin_once(self) -> None:
         """Receive a message that has arrived."""
-        self._executor.spin_once(SPIN_SECONDS)
+        self._executor.spin_once(0.02)
 
     def _on_truth(self, message: String) -> None:
         self.truth = json.loads(message.data)
@@ -109,7 +98,7 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     with one_line_errors("interrupted"), rclpy.init():
         frames, truth, problem = _run(seed, rate, preset)
-    write_film((frame.page(truth["instruction"]) for frame in frames), out / "film.mp4", FPS)
+    write_film((page(truth["instruction"], *frame) for frame in frames), out / "film.mp4", FPS)
     for goal in truth["goals"]:
         typer.echo(f"{'holds' if goal['holds'] else 'DOES NOT HOLD'}: {goal['text']}")
     if problem is not None:
@@ -120,11 +109,7 @@ def main(
 
 
 def _run(seed: int, rate: float, preset: str) -> tuple[list[FilmFrame], dict[str, Any], GoalreelError | None]:
-    """Run the loop, and give the film's frames, the truth at its end, and why the task did not end well.
-
-    Raises:
-        TimeoutError: a process did not start in time.
-    """
+    """Run the loop, and give the film's frames, the truth at its end, and why the task did not end well."""
     with ExitStack() as stack:
         stack.enter_context(process("tabletop.simulator", seed=seed, rate=rate, port=0))
         watcher = TableWatcher()
@@ -155,7 +140,7 @@ def _film(client: GoalreelClient, watcher: TableWatcher) -> tuple[list[FilmFrame
         if goal is not None and client.goal_image is not None:
             caption, picture = f"goal {goal.index + 1}: {goal.name}", decode(goal.goal_image)
         while watcher.frames:
-            frames.append(FilmFrame(decode(watcher.frames.pop(0)), caption, picture))
+            frames.append((decode(watcher.frames.pop(0)), caption, picture))
     try:
         task.result()
     except GoalreelError as e:

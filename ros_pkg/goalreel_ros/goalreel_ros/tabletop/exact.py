@@ -58,10 +58,9 @@ class ControlResult:
 
 
 class World:
-    """The scene of a seed, its robot, and a second table on which sub-goals are imagined.
+    """The scene of a seed, its robot, and a second table on which sub-goals are imagined. Thread-safe.
 
-    MuJoCo's contexts belong to the thread that made them, so one private thread does all of the work. Every
-    method is safe from any thread.
+    MuJoCo's contexts belong to the thread that made them, so one private thread does all of the work.
     """
 
     def __init__(self, seed: int, size: int = 256) -> None:
@@ -139,24 +138,35 @@ def _digest(picture: Image) -> bytes:
     return hashlib.blake2b(picture.pixels.tobytes(), digest_size=16).digest()
 
 
-class PlannerChat(Chat):
-    """Plans the sub-goals that do not hold yet, of the scene's own instruction or of a simpler one."""
+class TableChat(Chat):
+    """Answers by the table's state; a question about another table gets a text that is no answer."""
 
     def __init__(self, world: World) -> None:
         self._world = world
 
     def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply]:
-        """Give a plan for each; for an instruction about another table, a text that is no plan."""
-        return [TokenReply(self._plan(request.conversation)) for request in requests]
+        """Give a reply to each question."""
+        return [TokenReply(self._answer(request.conversation)) for request in requests]
 
-    def _plan(self, conversation: Conversation) -> str:
-        text, images = _question(conversation)
-        instruction = _line(text, "Instruction")
+    def _answer(self, conversation: Conversation) -> str:
+        # Later turns only say what was wrong with a reply.
+        question = next(message for message in conversation if message.role == "user")
+        text = "\n".join(part for part in question.parts if isinstance(part, str))
         try:
-            goals = self._goals(instruction)
+            return self._respond(text, [part for part in question.parts if isinstance(part, Image)])
         except ValueError as e:
-            log.warning("no plan: %s", e)
+            log.warning("no answer: %s", e)
             return str(e)
+
+    def _respond(self, text: str, images: Sequence[Image]) -> str:
+        raise NotImplementedError
+
+
+class PlannerChat(TableChat):
+    """Plans the sub-goals that do not hold yet, of the scene's own instruction or of a simpler one."""
+
+    def _respond(self, text: str, images: Sequence[Image]) -> str:
+        goals = self._goals(_line(text, "Instruction"))
         now = self._world.snapshot_of(images[-1] if images else None)
         missing = _missing(goals, now) or goals[-1:]
         return _reply(f"{len(missing)} left to do.", {"execution_plan": [self._step(g) for g in missing]})
@@ -177,23 +187,11 @@ class PlannerChat(Chat):
         }
 
 
-class CriticChat(Chat):
+class CriticChat(TableChat):
     """Judges whether a picture shows the wanted state, and nothing else has changed since the source."""
 
-    def __init__(self, world: World) -> None:
-        self._world = world
-
-    def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply]:
-        """Give a verdict for each; for a state of another table, a text that is no verdict."""
-        return [TokenReply(self._verdict(request.conversation)) for request in requests]
-
-    def _verdict(self, conversation: Conversation) -> str:
-        text, images = _question(conversation)
-        try:
-            goals = read_wanted(states_in(_line(text, "Wanted state")), self._world.names)
-        except ValueError as e:
-            log.warning("no verdict: %s", e)
-            return str(e)
+    def _respond(self, text: str, images: Sequence[Image]) -> str:
+        goals = read_wanted(states_in(_line(text, "Wanted state")), self._world.names)
         now = self._world.snapshot_of(images[-1])
         source = self._world.snapshot_of(images[0]) if len(images) > 1 else now
         disturbed = _disturbed(source, now, {goal.object for goal in goals})
@@ -201,11 +199,10 @@ class CriticChat(Chat):
         faults += [f"The {name} was moved." for name in disturbed]
         faults += [] if now.arm_home else ["The arm is not out of the way."]
         warning = "".join(f"Leave the {name} where it is. " for name in disturbed)
-        prompt = (
-            order_of(goals[0], self._world.names, warning or "Really do it this time. ") if faults else None
-        )
+        better = order_of(goals[0], self._world.names, warning or "Really do it this time. ")
         thinking = " ".join(faults) or f"It is so: {', and '.join(map(state_of, goals))}."
-        return _reply(thinking, {"previous_step_success": not faults, "refine_prompt": prompt})
+        answer = {"previous_step_success": not faults, "refine_prompt": better if faults else None}
+        return _reply(thinking, answer)
 
 
 class SimulatorEditor:
@@ -234,13 +231,6 @@ def _missing(goals: Sequence[SubGoal], now: TableSnapshot) -> list[SubGoal]:
         if not now.holds(goal) or moved & {goal.object, goal.target}:
             missing.append(goal)
     return missing
-
-
-def _question(conversation: Conversation) -> tuple[str, list[Image]]:
-    """Texts and images of the first question; later turns only say what was wrong with a reply."""
-    question = next(message for message in conversation if message.role == "user")
-    texts = [part for part in question.parts if isinstance(part, str)]
-    return "\n".join(texts), [part for part in question.parts if isinstance(part, Image)]
 
 
 def _line(text: str, label: str) -> str:

@@ -14,7 +14,8 @@ import socket
 import threading
 from array import array
 from collections import deque
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 
 import numpy as np
 from rclpy.node import Node
@@ -41,28 +42,24 @@ HOST = "127.0.0.1"
 CLOSE_SECONDS = 1
 
 
-class ModelServer:
-    """Serves models on loopback, in a thread, until `close`; `url` is its address.
+@contextmanager
+def serving(models: Models, port: int) -> Iterator[str]:
+    """Serve models on loopback, in a thread, and give the address.
 
     Raises:
         OSError: the port is in use.
     """
-
-    def __init__(self, models: Models, port: int) -> None:
-        self._socket = socket.create_server((HOST, port))
-        self.url = f"http://{HOST}:{self._socket.getsockname()[1]}"
+    with socket.create_server((HOST, port)) as listening:
         app = create_app(models, ServeSettings(batch_wait_ms=0))
-        self._server = BoundedServer(app, timeout_graceful_shutdown=CLOSE_SECONDS)
+        server = BoundedServer(app, timeout_graceful_shutdown=CLOSE_SECONDS)
         # Outside the main thread uvicorn installs no signal handlers.
-        serve = self._server.run
-        self._thread = threading.Thread(target=serve, args=([self._socket],), name="models", daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        """Stop serving."""
-        self._server.should_exit = True
-        self._thread.join(CLOSE_SECONDS)
-        self._socket.close()
+        thread = threading.Thread(target=server.run, args=([listening],), name="models", daemon=True)
+        thread.start()
+        try:
+            yield f"http://{HOST}:{listening.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            thread.join(CLOSE_SECONDS)
 
 
 class SimulatorOptions(Settings):
@@ -87,8 +84,16 @@ class SimulatorNode(Node):
         self._options = declare_options(self, SimulatorOptions)
         self._world = World(self._options.seed, self._options.size)
         self._undo.callback(self._world.close)
-        self._server = ModelServer(self._models(), self._options.port)
-        self._undo.callback(self._server.close)
+        models = Models(
+            planner=PlannerChat(self._world),
+            critic=CriticChat(self._world),
+            editor=SimulatorEditor(self._world),
+            planner_name="simulator-planner",
+            critic_name="simulator-critic",
+            editor_name="simulator-editor",
+        )
+        url = self._undo.enter_context(serving(models, self._options.port))
+        self._address = f"server:{url}"
         self._actions: deque[list[float]] = deque(maxlen=QUEUE)
         self._grip = 1.0
         self._ticks = 0
@@ -99,22 +104,12 @@ class SimulatorNode(Node):
         self.create_subscription(Float64MultiArray, "action", self._on_action, QUEUE)
         self.create_timer(1 / (CONTROL_HZ * self._options.rate), self._tick)
         instruction = self._world.episode.instruction
-        self.get_logger().info(f"ready: {instruction!r}, models at server:{self._server.url}")
+        self.get_logger().info(f"ready: {instruction!r}, models at {self._address}")
 
     def destroy_node(self) -> None:
         """Stop the models, too, and free the renderers."""
         self._undo.close()
         super().destroy_node()
-
-    def _models(self) -> Models:
-        return Models(
-            planner=PlannerChat(self._world),
-            critic=CriticChat(self._world),
-            editor=SimulatorEditor(self._world),
-            planner_name="simulator-planner",
-            critic_name="simulator-critic",
-            editor_name="simulator-editor",
-        )
 
     def _on_action(self, message: Float64MultiArray) -> None:
         if len(message.data) != len(ACTION_NAMES) or not all(map(math.isfinite, message.data)):
@@ -137,14 +132,8 @@ class SimulatorNode(Node):
         self._image.publish(raw(picture, header))
         now, episode = self._world.now(), self._world.episode
         goals = [{"text": goal.text, "holds": now.holds(goal)} for goal in episode.goals]
-        truth = json.dumps(
-            {
-                "instruction": episode.instruction,
-                "goals": goals,
-                "arm_home": now.arm_home,
-                "models": f"server:{self._server.url}",
-            }
-        )
+        facts = {"instruction": episode.instruction, "goals": goals, "arm_home": now.arm_home}
+        truth = json.dumps(facts | {"models": self._address})
         if truth != self._truth:
             self._truth = truth
             self._truth_publisher.publish(String(data=truth))
