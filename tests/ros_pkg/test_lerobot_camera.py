@@ -45,18 +45,6 @@ def publisher(shared):
     return shared
 
 
-@pytest.fixture
-def own_publisher():
-    """One that may be stopped; elsewhere, because the shared one stays."""
-    with other(PUBLISHER, *remap(OWN)) as it:
-        show(it, "red")
-        yield it
-
-
-def remap(topic: str) -> tuple[str, ...]:
-    return "--ros-args", "-r", f"/goalreel/subgoal/image/compressed:={topic}"
-
-
 def show(publisher, word: str) -> None:
     """Return once it is published."""
     before = publisher.lines.count(f"shown {word}")
@@ -175,25 +163,6 @@ def test_a_goal_that_cannot_be_read_is_an_error_not_a_picture(camera, publisher)
 
 
 @pytest.mark.process
-def test_when_the_node_is_gone_reading_fails_and_comes_back_with_it(own_publisher):
-    with camera_of(**PATIENT, topic=OWN) as camera:
-        assert colour(camera.read_latest()) == "red"
-        own_publisher.stop()
-
-        def gone():
-            try:
-                camera.read_latest(max_age_ms=300)
-            except TimeoutError as e:
-                return str(e)
-
-        assert "latest frame is too old" in until(gone)
-        assert colour(camera.read_latest(max_age_ms=10**6)) == "black"
-        with other(PUBLISHER, *remap(OWN)) as again:
-            show(again, "green")
-            until(lambda: not gone() and colour(camera.read_latest()) == "green")
-
-
-@pytest.mark.process
 def test_without_a_publisher_connect_fails_and_leaves_nothing_behind():
     camera = camera_of(**SIZE, topic="/nobody", timeout_s=0.2)
     with pytest.raises(ConnectionError, match="nobody publishes it") as failed:
@@ -204,8 +173,6 @@ def test_without_a_publisher_connect_fails_and_leaves_nothing_behind():
 
 @pytest.mark.process
 def test_before_the_first_goal_it_is_black():
-    with (
-        other(PUBLISHER, *remap("/quiet/goal")),
-        camera_of(**SIZE, topic="/quiet/goal", warmup_s=0.2) as camera,
-    ):
+    quiet = "--ros-args", "-r", "/goalreel/subgoal/image/compressed:=/quiet/goal"
+    with other(PUBLISHER, *quiet), camera_of(**SIZE, topic="/quiet/goal", warmup_s=0.2) as camera:
         assert colour(camera.read()) == "black"

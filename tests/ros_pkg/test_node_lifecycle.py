@@ -9,8 +9,6 @@ import pytest
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import GetState
-from rcl_interfaces.srv import SetParameters
-from rclpy.parameter import Parameter
 from std_msgs.msg import String
 from support.ros import Other
 from support.ros_bench import BLUE, GREEN, RED, Robot, command, node, rgb, seen
@@ -18,9 +16,8 @@ from support.ros_bench import node as start
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
-from goalreel.types import ROLE_OF_STAGE
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
-from goalreel_interfaces.msg import Storyboard, StoryboardStep, SubGoal
+from goalreel_interfaces.msg import Storyboard, SubGoal
 from goalreel_interfaces.srv import Command, GetStoryboard, SetActiveStep, StartExecuteTask
 from goalreel_ros.client import GoalreelClient
 from goalreel_ros.pictures import decode
@@ -97,38 +94,6 @@ def assert_inactive_answers(robot) -> None:
     for kind, name in ((ExecuteTask, "execute_task"), (GenerateStoryboard, "generate_storyboard")):
         status, result = robot.result(robot.send(kind, name, task=RED))
         assert (status, result.error_code) == (ABORTED, ErrorCode.NOT_ACTIVE)
-
-
-def test_a_model_that_cannot_be_reached(served, robot):
-    _, url = served
-    goals = robot.listen(SubGoal, "goalreel/subgoal")
-
-    def on_failure(value: str) -> None:
-        parameter = Parameter("on_model_failure", value=value).to_parameter_msg()
-        (done,) = robot.call(SetParameters, "set_parameters", parameters=[parameter]).results
-        assert done.successful
-
-    with node(url=url, max_attempts=1, module=("support.dead_model_node",)) as process:
-        for stage, task, code in (
-            ("plan", RED, ErrorCode.PLANNER_FAILED),
-            ("edit", GREEN, ErrorCode.EDITOR_FAILED),
-            ("judge", BLUE, ErrorCode.CRITIC_FAILED),
-        ):
-            process.say(stage)
-            until(lambda: f"{stage} is dead" in process.lines)  # noqa: B023
-            # Words and whatever pictures there are, marked as rejected...
-            on_failure("text_only")
-            begin(robot, task)
-            until(lambda: goals and goals[-1].active and goals[-1].task == task)  # noqa: B023
-            assert task in goals[-1].instruction
-            assert goals[-1].image_status == StoryboardStep.IMAGE_UNJUDGED
-            assert bool(goals[-1].goal_image.data) == (stage == "judge")
-            assert goals[-1].degraded[0].startswith(f"the {ROLE_OF_STAGE[stage]} failed: ")
-            # ... or a clear failure, by parameter.
-            on_failure("fail")
-            status, result = robot.result(robot.send(ExecuteTask, "execute_task", task=task))
-            assert (status, result.error_code) == (ABORTED, code)
-            assert "\n" not in result.error_msg
 
 
 def test_namespaces_remapping_compressed_images_and_another_frame(served):

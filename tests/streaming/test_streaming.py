@@ -384,6 +384,7 @@ def test_a_paused_task_can_jump_without_a_camera(begin):
 @pytest.mark.parametrize(
     ("stage", "reason", "code"),
     [
+        ("plan", "server gone", ErrorCode.PLANNER_FAILED),
         ("edit", "server gone", ErrorCode.EDITOR_FAILED),
         ("edit", "CUDA out of memory: tried to allocate 2 GiB", ErrorCode.OUT_OF_MEMORY),
         ("judge", "server gone", ErrorCode.CRITIC_FAILED),

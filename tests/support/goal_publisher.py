@@ -1,7 +1,6 @@
 """A publisher process of `~/subgoal/image/compressed`: shows what standard input asks for.
 
-A line, answered when it is done, is `red`, `green`, `black`, `wide` (red, twice as wide as high), `broken`
-or `empty`.
+A line, answered when it is done, is `red`, `green`, `black`, `broken` or `empty`.
 """
 
 import signal
@@ -16,19 +15,13 @@ from sensor_msgs.msg import CompressedImage
 
 from goalreel_ros.qos import GOAL
 
-PICTURES = {
-    "red": ((250, 20, 20), 48, 64),
-    "green": ((20, 250, 20), 48, 64),
-    "black": ((0, 0, 0), 48, 64),
-    "wide": ((250, 20, 20), 32, 64),
-}
+COLOURS = {"red": (250, 20, 20), "green": (20, 250, 20), "black": (0, 0, 0)}
 
 
 def data(word: str) -> bytes:
-    if word not in PICTURES:
+    if word not in COLOURS:
         return b"" if word == "empty" else b"no jpeg"
-    colour, height, width = PICTURES[word]
-    bgr = np.full((height, width, 3), colour[::-1], np.uint8)
+    bgr = np.full((48, 64, 3), COLOURS[word][::-1], np.uint8)
     return cv2.imencode(".jpg", bgr, [cv2.IMWRITE_JPEG_QUALITY, 95])[1].tobytes()
 
 
