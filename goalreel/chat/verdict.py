@@ -93,7 +93,7 @@ def verdict_example(scores: bool) -> str:
     return _VERDICT % (_SCORES if scores else "")
 
 
-def verdict_schema(*, scores: bool) -> dict[str, Any]:
+def verdict_schema(scores: bool) -> dict[str, Any]:
     """The JSON schema of a Critic's answer."""
     return (_ScoredVerdict if scores else _Verdict).model_json_schema(mode="serialization")
 
@@ -214,11 +214,8 @@ def _with_probability(verdict: Verdict, reply: TokenReply) -> Verdict | Problem:
     return verdict.model_copy(update={"probability": round(probability, 3)})
 
 
-PUBLISHED_FORMAT = VerdictFormat(
-    lambda scores: verdict_schema(scores=scores), verdict_example, parse_verdict, _with_probability
-)
+PUBLISHED_FORMAT = VerdictFormat(verdict_schema, verdict_example, parse_verdict, _with_probability)
 """The keys of InterleaveThinker's published checkpoints."""
-
 
 OBSERVED_EXAMPLE = '{"holds": "yes, no or cannot tell", "reason": "what shows it, or what hides it"}'
 _NO_REASON = re.compile(

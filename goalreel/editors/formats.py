@@ -126,10 +126,7 @@ class OpenAIImages(ImageFormat):
 
     def picture(self, body: bytes) -> Image:
         """Read the first picture of a reply's `data`; none is fetched from an address."""
-        reply = _read_object(body)
-        if reply.get("error"):
-            raise ValueError(error_text(body))
-        data = reply.get("data")
+        data = _read_object(body).get("data")
         first = _mapping(data[0]) if isinstance(data, list) and data else {}
         if first.get("error"):
             raise ValueError(error_text(json.dumps(first).encode()))
@@ -153,8 +150,8 @@ class InterleaveThinkerImages(ImageFormat):
 
     def picture(self, body: bytes) -> Image:
         reply = _read_object(body)
-        if reply.get("success", True) is not True or reply.get("error"):
-            raise ValueError(str(reply.get("error") or "it does not say that it succeeded"))
+        if reply.get("success", True) is not True:
+            raise ValueError("it does not say that it succeeded")
         return _read_picture(reply, "edited_image")
 
 
@@ -196,8 +193,6 @@ class GeminiImages(ImageFormat):
     def picture(self, body: bytes) -> Image:
         """Read the last picture of a reply, without drafts among the thoughts."""
         reply = _read_object(body)
-        if reply.get("error"):
-            raise ValueError(error_text(body))
         if reason := _mapping(reply.get("promptFeedback")).get("blockReason"):
             raise Refusal(f"the prompt was refused: {reason}")
         candidates = reply.get("candidates")
@@ -228,7 +223,7 @@ def _mapping(value: object) -> Mapping[str, Any]:
 
 
 def _read_object(body: bytes) -> dict[str, Any]:
-    """Read a reply that is one JSON object."""
+    """Read a reply that is one JSON object and tells no error."""
     try:
         reply = json.loads(body, object_pairs_hook=make_dict)
     except RepeatedKeyError as e:
@@ -237,6 +232,8 @@ def _read_object(body: bytes) -> dict[str, Any]:
         raise ValueError("not JSON") from e
     if not isinstance(reply, dict):
         raise ValueError("not a JSON object")
+    if reply.get("error"):
+        raise ValueError(error_text(body))
     return reply
 
 

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from goalreel.errors import InputError
 
@@ -139,39 +139,45 @@ def openai_endpoint(address: str | None, extra: object = None) -> Endpoint:
     Raises:
         InputError: as `Endpoint`, or OpenAI itself is to be asked and there is no key.
     """
-    base = os.environ.get("OPENAI_BASE_URL") or OPENAI
-    address = (address or base).rstrip("/")
-    variables = _key_variables(address, base, OPENAI, "OPENAI_API_KEY")
-    endpoint = Endpoint(address, variables, "http://HOST:PORT/v1", extra=extra)
-    if _origin(address) == _origin(OPENAI) and not endpoint.key:
-        raise InputError("OpenAI needs a key: set OPENAI_API_KEY, or give another address")
-    return endpoint
+    base, keys = os.environ.get("OPENAI_BASE_URL"), ("OPENAI_API_KEY",)
+    return _of_service("OpenAI", OPENAI, base, address, keys, example="http://HOST:PORT/v1", extra=extra)
 
 
 def gemini_endpoint(address: str | None, extra: object = None) -> Endpoint:
     """Make the endpoint of Gemini's API; None is GOOGLE_GEMINI_BASE_URL, or Google itself.
 
     The version of the API, `/v1beta`, is added to an address without one. GEMINI_API_KEY, else
-    GOOGLE_API_KEY, is for Google, and for the host of GOOGLE_GEMINI_BASE_URL where that is set.
-    GOALREEL_API_KEY is for any host but Google's, and comes first where both fit.
+    GOOGLE_API_KEY, is Google's key, as OPENAI_API_KEY is OpenAI's.
 
     Raises:
         InputError: as `Endpoint`, or Google itself is to be asked and there is no key.
     """
-    base = os.environ.get("GOOGLE_GEMINI_BASE_URL") or GOOGLE
-    address = (address or base).rstrip("/")
-    variables = _key_variables(address, base, GOOGLE, "GEMINI_API_KEY", "GOOGLE_API_KEY")
-    address = address if re.search(r"/v\d\w*$", address) else f"{address}/v1beta"
-    endpoint = Endpoint(address, variables, key_header="x-goog-api-key", extra=extra)
-    if _origin(address) == _origin(GOOGLE) and not endpoint.key:
-        raise InputError("Google needs a key: set GEMINI_API_KEY, or give another address")
+    base, keys = os.environ.get("GOOGLE_GEMINI_BASE_URL"), ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    header = "x-goog-api-key"
+    return _of_service("Google", GOOGLE, base, address, keys, "/v1beta", key_header=header, extra=extra)
+
+
+def _of_service(
+    name: str,
+    service: str,
+    base: str | None,
+    address: str | None,
+    keys: tuple[str, ...],
+    version: str = "",
+    **more: Any,
+) -> Endpoint:
+    """Make the endpoint of a service, or of an address that speaks as it does; the user may have a `base`."""
+    address = (address or base or service).rstrip("/")
+    origin, services = _origin(address), _origin(service)
+    variables = () if origin == services else ("GOALREEL_API_KEY",)
+    if origin in (services, _origin(base or service)):
+        variables += keys
+    if version and not re.search(r"/v\d\w*$", address):
+        address += version
+    endpoint = Endpoint(address, variables, **more)
+    if origin == services and not endpoint.key:
+        raise InputError(f"{name} needs a key: set {keys[0]}, or give another address")
     return endpoint
-
-
-def _key_variables(address: str, base: str, service: str, *own: str) -> tuple[str, ...]:
-    """Name the variables of an address's key: a service's `own` are for it, and for the user's `base`."""
-    variables = () if _origin(address) == _origin(service) else ("GOALREEL_API_KEY",)
-    return (*variables, *own) if _origin(address) in (_origin(base), _origin(service)) else variables
 
 
 def _long_texts(value: object, name: str = "") -> Iterator[str]:

@@ -10,6 +10,13 @@ if TYPE_CHECKING:
     from support.chat_server import ChatServer
 
 
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    """No key or address of whoever runs the tests."""
+    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
 @pytest.fixture
 def serve() -> "Iterator[Callable[..., ChatServer]]":
     """Starts a chat server on the loopback that answers each request with `answer(request)`."""

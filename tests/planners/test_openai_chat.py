@@ -23,10 +23,7 @@ KEY = "sk-top-secret-0123456789"
 SCHEMA = {"type": "object", "properties": {"success": {"type": "boolean"}}}
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch, retry_pauses):
-    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
+pytestmark = pytest.mark.usefixtures("retry_pauses")
 
 
 def ask(*texts: str):

@@ -13,13 +13,6 @@ from goalreel.models.load import build_chat
 TALK = (Message("system", ("be brief",)), Message("user", ("a",)))
 
 
-@pytest.fixture(autouse=True)
-def environment(monkeypatch):
-    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "GOALREEL_TOKEN", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
-    return monkeypatch
-
-
 def ask(chat, times: int = 1):
     return [reply for _ in range(times) for reply in chat.complete([TALK])]
 
@@ -54,10 +47,8 @@ def test_options_reach_the_server(serve, kind, query, fields):
     ("query", "says"),
     [
         ("top_p=0", "top_p is wrong"),
-        ("top_p=1.5", "top_p is wrong"),
         ("top_k=-1", "top_k is wrong"),
         ("temperature=hot", "temperature is wrong"),
-        ("max_tokens=0", "max_tokens is wrong"),
         ("concurrency=0", "concurrency is wrong"),
     ],
 )

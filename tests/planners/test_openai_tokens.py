@@ -6,15 +6,8 @@ from support.scripted import spelled
 
 from goalreel.chat.conversation import ChatRequest, Message, TokenReply
 from goalreel.chat.openai import OpenAIChat
-from goalreel.errors import BackendError
 
 QUESTION = [(Message("user", ("plan it",)),)]
-
-
-@pytest.fixture(autouse=True)
-def environment(monkeypatch, retry_pauses):
-    for name in ("OPENAI_API_KEY", "GOALREEL_API_KEY", "OPENAI_BASE_URL"):
-        monkeypatch.delenv(name, raising=False)
 
 
 REPLY = spelled("{'a': ", {"True": 0.5, "False": 0.25}, "}")
@@ -112,10 +105,3 @@ def test_signs_of_several_tokens_are_put_together():
 def _plain(text: str) -> dict:
     """As servers that know no bytes and no alternatives say it."""
     return {"token": text, "logprob": 0.0}
-
-
-def test_a_refused_key_is_tried_once():
-    with ChatServer(lambda _: error(403, "no access for this project")) as server:
-        with pytest.raises(BackendError, match="HTTP 403"):
-            OpenAIChat("m", server.url, retries=0).answer([ChatRequest(*ask("x"), SCHEMA, tokens=True)])
-        assert len(server.requests) == 1
