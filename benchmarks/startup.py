@@ -8,7 +8,7 @@ encoder, options and threads. It draws no border, plans, judges and writes nothi
 and numpy. The default dataset is ../shared/data/droid_new_setup.
 
 Keys of --json: `annotate_over_floor`, the ratio of the medians; `annotate_s` and `floor_s`, those medians;
-`annotate_cpu_s` and `floor_cpu_s`, the least processor time, which a busy machine tells, too; `turns`.
+`turns`.
 """
 
 import json
@@ -58,30 +58,27 @@ def main(argv: Sequence[str] | None = None) -> None:
 def measure(dataset: Path, work: Path, turns: int) -> dict[str, Any]:
     """Time both sides in turn."""
     (work / "workload.json").write_text(json.dumps(record_workload(dataset, work / "recorded")))
-    annotate, floor = list[tuple[float, float]](), list[tuple[float, float]]()
+    annotate, floor = list[float](), list[float]()
     for turn in range(turns):
         annotate.append(seconds("-c", GOALREEL, "annotate", dataset, "--out", work / f"out{turn}"))
         floor.append(seconds(FLOOR, work / "workload.json", work / f"floor{turn}.mp4"))
-    annotate_s, floor_s = (statistics.median(wall for wall, _ in runs) for runs in (annotate, floor))
+    annotate_s, floor_s = statistics.median(annotate), statistics.median(floor)
     return {
         "annotate_over_floor": round(annotate_s / floor_s, 2),
         "annotate_s": round(annotate_s, 3),
         "floor_s": round(floor_s, 3),
-        "annotate_cpu_s": round(min(cpu for _, cpu in annotate), 2),
-        "floor_cpu_s": round(min(cpu for _, cpu in floor), 2),
         "turns": turns,
     }
 
 
-def seconds(*arguments: object) -> tuple[float, float]:
-    """Wall and processor time of a Python process with its start, and with bytecode as once installed."""
+def seconds(*arguments: object) -> float:
+    """Time a Python process with its start, and with bytecode as once installed."""
     environment = os.environ | {"HF_HUB_OFFLINE": "1"}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
-    start, start_times = time.perf_counter(), os.times()
+    start = time.perf_counter()
     command = [sys.executable, *map(str, arguments)]
     subprocess.run(command, env=environment, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    wall, end_times = time.perf_counter() - start, os.times()
-    return wall, sum(end_times[2:4]) - sum(start_times[2:4])
+    return time.perf_counter() - start
 
 
 def record_workload(dataset: Path, out: Path) -> dict[str, Any]:
