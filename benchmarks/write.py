@@ -33,6 +33,7 @@ from lerobot.datasets.language import language_feature_info
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.utils.constants import DEFAULT_FEATURES
 from numpy.typing import NDArray
+from parts.scale_data import record
 
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -40,34 +41,7 @@ from goalreel.datasets.writing.pipeline import SUBGOAL, build
 from goalreel.types import Attempt, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
 
 STEPS = 4
-
-
-def make_dataset(root: Path, episodes: int, frames: int, size: int, codec: str | None = None) -> None:
-    """Record it with lerobot; `size` is the side of the square pictures, in pixels."""
-    picture = {"dtype": "video", "shape": (size, size, 3), "names": ["height", "width", "channels"]}
-    numbers = {"dtype": "float32", "shape": (7,), "names": None}
-    features = {"observation.images.front": dict(picture), "observation.images.wrist": dict(picture)}
-    features |= {"observation.state": dict(numbers), "action": dict(numbers)}
-    dataset = LeRobotDataset.create(
-        "local/in",
-        fps=10,
-        features=features,
-        root=root,
-        rgb_encoder=RGBEncoderConfig(vcodec=codec) if codec else None,
-        streaming_encoding=True,
-    )
-    x, y = np.meshgrid(np.arange(size), np.arange(size))
-    ground = np.stack([(x + y) % 200, (2 * x) % 180, (3 * y) % 160], axis=2).astype(np.uint8)
-    for episode in range(episodes):
-        for i in range(frames):
-            view, edge = ground.copy(), size // 5
-            start = 2 * i % (size - edge)
-            view[episode * 4 : episode * 4 + edge, start : start + edge] = (250, 40 * episode % 255, 20)
-            state = np.full(7, i / frames, np.float32)
-            views = {"observation.images.front": view, "observation.images.wrist": view[::-1].copy()}
-            dataset.add_frame({**views, "observation.state": state, "action": state, "task": "move it"})
-        dataset.save_episode()
-    dataset.finalize()
+CAMERAS = ("observation.images.front", "observation.images.wrist")
 
 
 def storyboards(source: Source, camera: str) -> dict[int, Storyboard]:
@@ -210,7 +184,9 @@ def main(argv: Sequence[str] | None = None) -> None:
         root = options.dataset
         if root is None:
             root = folder / "in"
-            make_dataset(root, options.episodes, options.frames, options.size, options.codec)
+            encoder = RGBEncoderConfig(vcodec=options.codec) if options.codec else None
+            create = {"rgb_encoder": encoder, "streaming_encoding": True}
+            record(root, options.episodes, options.frames, options.size, CAMERAS, **create)
         report(measure(root, folder, options.codec), options.json)
 
 

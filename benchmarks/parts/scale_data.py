@@ -4,6 +4,7 @@ import itertools
 import json
 import shutil
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -32,9 +33,12 @@ def make(root: Path, episodes: int, files: int = 1, block: int = BLOCK) -> Path:
 
     It repeats the `block` first episodes, which are recorded, each with a number and a place of its own.
     """
+    from lerobot.configs.video import RGBEncoderConfig
+
     with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as work:
         recording = Path(work) / "block"
-        _record(recording, block)
+        encoder = RGBEncoderConfig(vcodec="h264", g=8, crf=23, extra_options={"bf": "0"})
+        record(recording, block, rgb_encoder=encoder)
         (root / "meta").mkdir(parents=True)
         shutil.copy(recording / "meta" / "tasks.parquet", root / "meta" / "tasks.parquet")
         shutil.copy(recording / "meta" / "stats.json", root / "meta" / "stats.json")
@@ -64,31 +68,39 @@ def fill(root: Path, out: Path, block: int = BLOCK) -> None:
         path.write_text(text.replace(f"episode_{original:06d}", f"episode_{episode:06d}"))
 
 
-def _record(root: Path, episodes: int) -> None:
-    """Record episodes of a square that is picked up and put down."""
-    from lerobot.configs.video import RGBEncoderConfig
+def record(
+    root: Path,
+    episodes: int,
+    frames: int = FRAMES,
+    side: int = SIDE,
+    cameras: Sequence[str] = (CAMERA,),
+    **create: Any,
+) -> None:
+    """Record episodes of a square that is picked up and put down; the pictures are square, too."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     numbers = {"dtype": "float32", "shape": (4,), "names": ["x", "y", "z", "gripper"]}
-    picture = {"dtype": "video", "shape": (SIDE, SIDE, 3), "names": ["height", "width", "channels"]}
+    picture = {"dtype": "video", "shape": (side, side, 3), "names": ["height", "width", "channels"]}
+    features = {name: dict(numbers) for name in ("observation.state", "action")}
     dataset = LeRobotDataset.create(
         "local/block",
         robot_type="koch_follower",  # its gripper is closed at the low end
         fps=FPS,
-        features={CAMERA: picture, "observation.state": dict(numbers), "action": dict(numbers)},
+        features={camera: dict(picture) for camera in cameras} | features,
         root=root,
-        rgb_encoder=RGBEncoderConfig(vcodec="h264", g=8, crf=23, extra_options={"bf": "0"}),
+        **create,
     )
     cells = np.random.default_rng(0).integers(20, 60, (8, 8, 3), np.uint8)
-    ground = cells.repeat(SIDE // 8, 0).repeat(SIDE // 8, 1)
+    ground = cells.repeat(side // 8, 0).repeat(side // 8, 1)
     for episode in range(episodes):
-        for i in range(FRAMES):
-            view = ground.copy()
-            view[2 * episode : 2 * episode + 12, 3 * i : 3 * i + 12] = (250, 12 * episode, 20)
-            grip = 0.0 if FRAMES // 3 <= i < 2 * FRAMES // 3 else 1.0
+        for i in range(frames):
+            view, at = ground.copy(), 3 * i % (side - 12)
+            view[2 * episode : 2 * episode + 12, at : at + 12] = (250, 12 * episode, 20)
+            grip = 0.0 if frames // 3 <= i < 2 * frames // 3 else 1.0
             state = np.array([0.1 * i, 0.01 * episode, np.sin(i / 3), grip], np.float32)
             task = f"put the {('red', 'blue')[episode % 2]} block in the bowl"
-            dataset.add_frame({CAMERA: view, "observation.state": state, "action": state, "task": task})
+            views = dict.fromkeys(cameras, view)
+            dataset.add_frame({**views, "observation.state": state, "action": state, "task": task})
         dataset.save_episode()
     dataset.finalize()
 
