@@ -34,13 +34,6 @@ from goalreel.loop import LoopArguments, attempt_seed
 from goalreel.types import Candidate, Edit, Editor, Request, Stage, Task
 
 MAX_ATTEMPTS = 3
-TINY_CALL = Entry(
-    pipeline="Flux2KleinPipeline",
-    kinds=("edit",),
-    steps=4,
-    guidance={"guidance_scale": 1.0},
-    arguments={"max_sequence_length": 64},
-)
 
 
 def build(folder: Path, batch: int, tokens: int) -> tuple[HfChat, Editor]:
@@ -48,7 +41,9 @@ def build(folder: Path, batch: int, tokens: int) -> tuple[HfChat, Editor]:
     chat = HfChat.load(tiny.tiny_vlm(folder / "vlm"), batch_size=batch, max_new_tokens=tokens)
     chat.model.generation_config.min_new_tokens = tokens
     path = tiny_pipelines.tiny_pipeline("Flux2KleinPipeline", folder / "editor")
-    return chat, DiffusersEditor.load(path, entry=TINY_CALL, batch_size=batch)
+    arguments = {"max_sequence_length": 64}
+    entry = Entry(kinds=("edit",), steps=4, guidance={"guidance_scale": 1.0}, arguments=arguments)
+    return chat, DiffusersEditor.load(path, entry=entry, batch_size=batch)
 
 
 class TimedModels(ScriptedModels):

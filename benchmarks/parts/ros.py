@@ -100,21 +100,17 @@ class SlowModels(ScriptedModels):
         self._seconds: dict[Stage, float] = {"plan": seconds, "edit": seconds, "judge": seconds / 10}
 
     def work(self, stage: Stage, requests: Sequence[Request]) -> None:
-        """Sleep."""
         time.sleep(self._seconds[stage])
 
     def plan_of(self, task: Task) -> Plan:
-        """Plan four steps."""
         steps = [Step(name=f"step {i}", instruction=f"state {i}", prompt=f"edit {i}") for i in range(4)]
         return Plan(steps=tuple(steps))
 
     def image_of(self, edit: Edit) -> Image:
-        """Turn the source upside down."""
         assert edit.image is not None
         return Image(edit.image.pixels[::-1].copy())
 
     def verdict_of(self, candidate: Candidate) -> Verdict:
-        """Reject it."""
         return Verdict(success=False, reasoning="again")
 
 

@@ -87,9 +87,7 @@ class DiffusersEditor:
         return None
 
     def _placement(self, image: Image) -> Placement:
-        """The picture's place in what the model draws."""
-        entry = self.entry
-        return placement(image.size, entry.size, entry.multiple, entry.square)
+        return placement(image.size, self.entry.size, self.entry.multiple, self.entry.square)
 
     def _render(self, edits: Sequence[Edit], place: Placement | None) -> list[Image | Failure]:
         pictures: list[Image | Failure] = []
