@@ -265,3 +265,25 @@ def test_a_dead_model_ends_the_run_in_one_line_and_what_was_made_is_kept(tmp_pat
     assert not (tmp_path / "dead/samples").exists()
     assert "run the same command again" in fails(*words("ueval", agents, editor, data, out), *gone)
     assert len(list((out / "samples").iterdir())) == 3
+
+
+class Silent(TintEditor):
+    """Draws nothing, as in an outage, until it is told to."""
+
+    silent = True
+
+    def edit(self, edits):
+        made, lost = super().edit(edits), Failure(stage="edit", message="connection refused")
+        return [lost if self.silent else picture for picture in made]
+
+
+def test_answers_that_an_outage_cut_short_are_made_again(tmp_path, agents, at_once):
+    data, out, editor = bench.ueval_data(tmp_path / "data"), tmp_path / "out", Silent()
+    with serving(Models(editor=editor)) as url:
+        run = words("ueval", agents, f"server:{url}", data, out, "--only", "generate")
+        assert "the editor answered none" in fails(*run)
+        editor.silent = False
+        goalreel(*run)
+    boards = [load_storyboard(path) for path in (out / "samples").iterdir()]
+    assert len(boards) == 3
+    assert not any(a.failure for board in boards for step in board.steps for a in step.attempts)
