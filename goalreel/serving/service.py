@@ -89,11 +89,11 @@ class Service:
             raise HTTPException(404, "this server has no editor")
         return self.batchers["editor"]
 
-    def close(self, timeout: float = 5.0) -> None:
+    def close(self) -> None:
         """Stop every model's worker thread, as `Batcher.close`; what waits is answered WorkerDead."""
         self.examining.shutdown(wait=False, cancel_futures=True)
         for batcher in self.batchers.values():
-            batcher.close(timeout)
+            batcher.close()
 
 
 async def ask_while_connected[Q, A](request: Request, batcher: Batcher[Q, A], question: Q) -> A:

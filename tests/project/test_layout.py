@@ -74,11 +74,6 @@ def is_hugging_faces(origin: str) -> bool:
     return package.name == "__init__.py" and "load_dataset" in package.read_text()
 
 
-@pytest.mark.process
-def test_datasets_is_hugging_faces_from_inside_the_checkout():
-    assert is_hugging_faces(python(DATASETS))
-
-
 LINKS = ("annotator", "planners", "datasets")
 """The packages that the project's layout fixes at the top level; goalreel/ holds a link to each."""
 LAYERS = (

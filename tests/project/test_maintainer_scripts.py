@@ -1,4 +1,4 @@
-"""The scripts that only maintainers run, once each and small."""
+"""The script that trains the nano models, which only maintainers run, once and small."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,6 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
-import nano_scores
 import train_nano
 import typer
 import yaml
@@ -57,21 +56,3 @@ def test_train_nano_runs_every_stage_once_and_with_options_that_exist(tmp_path, 
     assert (steps["nano-planner"]["max_steps"], steps["nano-editor"]["denoiser"]["steps"]) == (11, 120)
     train_nano.main(tmp_path, share=0.01)
     assert len(calls) == 12
-
-
-def test_nano_scores_writes_the_tables_and_can_write_them_again(tmp_path, monkeypatch):
-    monkeypatch.setattr(nano_scores, "ROOT", tmp_path)
-    monkeypatch.setattr(nano_scores, "NANO", tmp_path)
-    cards = [tmp_path / role / "README.md" for role in ("planner", "editor", "critic")]
-    paths = [tmp_path / "lab" / "docs" / "nano.md", *cards]
-    for path in paths:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("before\n<!-- scores -->\n<!-- /scores -->\n## What it cannot do\n\nfly\n")
-    scores = {"split": "test", "look": "plain", "camera": "front", "episodes": 7}
-    scores |= {"plan.exact": 0.5, "plan.exact_low": 0.25, "plan.exact_high": 0.75}
-    (tmp_path / "scores.json").write_text(json.dumps(scores))
-    nano_scores.main([tmp_path / "scores.json"])
-    texts = [path.read_text() for path in paths]
-    assert all("| 50.0 % | 25 - 75 % |  | 7 |" in text for text in texts[:2])
-    nano_scores.main([tmp_path / "scores.json"])
-    assert [path.read_text() for path in paths] == texts

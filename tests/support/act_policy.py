@@ -1,6 +1,6 @@
 """A real ACT policy, small and untrained: front camera, sub-goal camera, two joints unless told otherwise."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -16,29 +16,34 @@ FRONT = np.random.default_rng(0).integers(0, 255, (48, 64, 3), np.uint8)
 """What the front camera sees."""
 
 
+def act_config(
+    pictures: Mapping[str, tuple[int, int, int]], numbers: Mapping[str, int], action: int, **sizes: int
+) -> ACTConfig:
+    """An ACT of one layer, which sees pictures (channels, height, width) and numbers."""
+    seen = {name: PolicyFeature(FeatureType.VISUAL, shape) for name, shape in pictures.items()}
+    kinds = {"observation.environment_state": FeatureType.ENV}
+    felt = {name: PolicyFeature(kinds.get(name, FeatureType.STATE), (n,)) for name, n in numbers.items()}
+    return ACTConfig(
+        input_features=seen | felt,
+        output_features={"action": PolicyFeature(FeatureType.ACTION, (action,))},
+        pretrained_backbone_weights=None,
+        n_heads=2,
+        n_encoder_layers=1,
+        use_vae=False,
+        device="cpu",
+        push_to_hub=False,
+        **sizes,
+    )
+
+
 def make_act(
     cameras: Sequence[str] = CAMERAS, size: tuple[int, int] = (64, 48), joints: int = 2
 ) -> PreTrainedPolicy:
     """The same one every time; `n_action_steps=1`, so that every tick is answered from what is seen then."""
     torch.manual_seed(0)
-    picture = PolicyFeature(FeatureType.VISUAL, (3, size[1], size[0]))
-    config = ACTConfig(
-        input_features={
-            **{f"observation.images.{camera}": picture for camera in cameras},
-            "observation.state": PolicyFeature(FeatureType.STATE, (joints,)),
-        },
-        output_features={"action": PolicyFeature(FeatureType.ACTION, (joints,))},
-        pretrained_backbone_weights=None,
-        dim_model=64,
-        n_heads=2,
-        dim_feedforward=64,
-        n_encoder_layers=1,
-        chunk_size=4,
-        n_action_steps=1,
-        use_vae=False,
-        device="cpu",
-        push_to_hub=False,
-    )
+    pictures = {f"observation.images.{camera}": (3, size[1], size[0]) for camera in cameras}
+    sizes = {"dim_model": 64, "dim_feedforward": 64, "chunk_size": 4, "n_action_steps": 1}
+    config = act_config(pictures, {"observation.state": joints}, joints, **sizes)
     return get_policy_class("act")(config).eval()
 
 

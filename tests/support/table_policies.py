@@ -4,13 +4,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from lerobot.configs.types import FeatureType, PolicyFeature
-from lerobot.policies.act.configuration_act import ACTConfig
 from lerobot.policies.act.modeling_act import ACTPolicy
 from lerobot.policies.factory import make_pre_post_processors
 
 from goalreel_lab.policy.policy_tasks import WORDS, key_poses
 from goalreel_lab.policy.rollout import Acts
+from support.act_policy import act_config
 
 
 class Expert:
@@ -54,25 +53,10 @@ def key_pose_policy(
     """Save one that predicts two key poses at once; `broken` ones answer NaN."""
     torch.manual_seed(0)
     cameras = [camera, "subgoal"] if goals else [camera]
-    pictures = {f"observation.images.{c}": PolicyFeature(FeatureType.VISUAL, (3, *size)) for c in cameras}
-    config = ACTConfig(
-        input_features={
-            **pictures,
-            "observation.state": PolicyFeature(FeatureType.STATE, (state,)),
-            "observation.environment_state": PolicyFeature(FeatureType.ENV, (WORDS,)),
-        },
-        output_features={"action": PolicyFeature(FeatureType.ACTION, (action,))},
-        pretrained_backbone_weights=None,
-        dim_model=32,
-        n_heads=2,
-        dim_feedforward=32,
-        n_encoder_layers=1,
-        chunk_size=chunk,
-        n_action_steps=chunk,
-        use_vae=False,
-        device="cpu",
-        push_to_hub=False,
-    )
+    pictures = {f"observation.images.{c}": (3, *size) for c in cameras}
+    numbers = {"observation.state": state, "observation.environment_state": WORDS}
+    sizes = {"dim_model": 32, "dim_feedforward": 32, "chunk_size": chunk, "n_action_steps": chunk}
+    config = act_config(pictures, numbers, action, **sizes)
     policy = ACTPolicy(config).eval()
     if broken:
         torch.nn.init.constant_(policy.model.action_head.bias, float("nan"))
