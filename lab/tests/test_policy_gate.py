@@ -85,4 +85,4 @@ def test_the_command_measures_all_three_ways_and_does_nothing_twice(tmp_path, mo
     assert (found["gate.unanswered"], found["open.false_stops"], found["seeds"]) == (0, None, 1)
     monkeypatch.setattr(LeRobotActor, "act", lambda *_: pytest.fail("asked again"))
     assert goalreel(*words, "--json") == said
-    assert "it can predict no goal image" in fails(*words, "--preset", "hindsight")
+    assert "only reads recordings" in fails(*words, "--preset", "hindsight")
