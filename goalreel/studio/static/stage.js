@@ -151,7 +151,7 @@ function verdict({ step, shown }) {
     "section",
     { class: `verdict-card ${outcome}`, "data-key": `verdict ${number}`, "aria-label": `Attempt ${number + 1}` },
     h("p", { class: "facts" }, h("b", {}, `Attempt ${number + 1}`), badge(outcome, OUTCOME[outcome]), shown.stale.length > 0 && badge("stale", "stale")),
-    said && meter(said),
+    said && scores(said).length > 0 && h("p", { class: "facts" }, scores(said).map((words) => h("span", { class: "muted" }, words))),
     said?.reasoning && h("blockquote", { dir: "auto" }, said.reasoning),
     said && h("p", { class: "muted" }, judge(said, critic)),
     failure && h("p", { class: "doubt", dir: "auto" }, `${failure.stage}: ${failure.message.split("\n")[0]}`),
@@ -175,14 +175,4 @@ function judge({ success, pictures_only }, critic) {
   const verb = success ? "accepted" : "rejected";
   if (pictures_only) return `Picture checks ${verb} it; nobody compared it with the words.`;
   return `${critic ?? "The Critic"} ${verb} it.`;
-}
-
-function meter(said) {
-  const told = scores(said);
-  if (!told.length) return null;
-  const { probability } = said;
-  return h("p", { class: "facts" },
-    probability !== null && h("meter", { min: 0, max: 1, low: 0.33, high: 0.66, optimum: 1, value: probability, "aria-hidden": "true" }),
-    told.map((words) => h("span", { class: "muted" }, words)),
-  );
 }
