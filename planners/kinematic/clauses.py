@@ -46,10 +46,7 @@ class Clause:
     several: bool = False
     """It is about more than one object, so it takes more than one grasp."""
     picked: bool = False
-    """The instruction names the picking up as a separate step ("pick X and place it").
-
-    With `tool` it names what the hand takes for it ("wipe the table with the sponge"): that is the `object`.
-    """
+    """The picking up is named as a separate step, or with `tool` what the hand takes for it: the `object`."""
     means: Means = "grasp"
     """The hand's way with the object: "wipe the table" needs a tool, "open the door" only a push."""
     way: Way = ""
@@ -164,11 +161,8 @@ def split_handovers(instruction: str) -> tuple[str, list[Passing]]:
     text, rest, start = rewrite(text), "", 0
     passings: list[Passing] = []
     for match in _HANDOVER.finditer(text):
-        is_named = (
-            match["to"]
-            or not match["verb"]
-            or (match["verb"].lower() == "hand" and (match["over"] or match["back"]))
-        )
+        is_over = (match["verb"] or "").lower() == "hand" and (match["over"] or match["back"])
+        is_named = match["to"] or not match["verb"] or is_over
         thing, before = match["thing"].strip(), _joined(rest, text[start : match.start()])
         clauses = read(before) if before else []
         if PRONOUN.match(thing):
@@ -300,11 +294,7 @@ def _find_antecedent(verb: Verb, clauses: Sequence[Clause]) -> _Antecedent:
 
 
 def _is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
-    """Tell whether a clause may mean something else than its verb usually does.
-
-    `word` is the verb as the instruction has it, `noun` its object without an added article, and `rest` what
-    follows, with a plain preposition.
-    """
+    """Tell whether a clause may mean something else than its verb, which is `word` there, usually does."""
     last = singular(noun.split()[-1].lower()) if noun else ""
     if rest.startswith("with "):
         is_tool = verb.means == "tool" or rest.split()[-1].lower() in _TOOLS
@@ -374,12 +364,10 @@ def read(instruction: str) -> list[Clause]:
             clauses.append(clause)
     # Clauses whose common target the instruction names only once come in no order.
     targets = [clause.name.split()[-1] if clause.kind in ("put", "many") else "" for clause in clauses]
-    text = instruction.lower()
+    named = [instruction.lower().count(target.lower()) for target in targets]
     return [
-        replace(clause, unordered=clause.unordered or text.count(target.lower()) < targets.count(target))
-        if target
-        else clause
-        for clause, target in zip(clauses, targets, strict=True)
+        replace(clause, unordered=clause.unordered or count < targets.count(target))
+        for clause, target, count in zip(clauses, targets, named, strict=True)
     ]
 
 
@@ -397,23 +385,23 @@ def _join(earlier: Clause, clause: Clause) -> Clause | None:
 
     So are "take X from Y" and "move X" with where it is put.
     """
-    is_same, joined = clause.object == earlier.object, None
+    kinds, joined = (earlier.kind, clause.kind), None
     is_carried = earlier.name.startswith("take ") and earlier.kind == "put"
     is_carried = is_carried or (earlier.name.startswith("move ") and earlier.picked)
-    if earlier.kind == clause.kind == "many":
-        joined = clause if is_same and earlier.name.startswith(("pick up ", "take ")) else None
-    elif is_same and is_carried and clause.kind == "put":
-        joined = replace(clause, picked=True)
-    elif earlier.kind == clause.kind == "put" and is_same and clause.name == f"put down {clause.object}":
-        joined = earlier
-    elif earlier.kind == "pick" and is_same and clause.kind in ("put", "pick"):
-        joined = replace(clause, picked=clause.kind == "put")
-    elif earlier.kind == "pick" and is_same and clause.kind == "act":
-        joined = replace(clause, means=clause.means if clause.picked else "grasp", picked=True)
-    elif earlier.kind == "pick" and clause.kind == "act":
-        covers = clause.name.startswith("close ") and earlier.object.split()[-1] in _COVERS
-        if covers or clause.means == "tool":
+    if clause.object != earlier.object:
+        covers = clause.name.startswith("close ") and not _COVERS.isdisjoint(earlier.object.split()[-1:])
+        if kinds == ("pick", "act") and (covers or clause.means == "tool"):
             joined = replace(clause, object=earlier.object, means="tool", picked=True)
+    elif kinds == ("many", "many"):
+        joined = clause if earlier.name.startswith(("pick up ", "take ")) else None
+    elif clause.kind == "put" and (is_carried or earlier.kind == "pick"):
+        joined = replace(clause, picked=True)
+    elif kinds == ("put", "put") and clause.name == f"put down {clause.object}":
+        joined = earlier
+    elif kinds == ("pick", "pick"):
+        joined = replace(clause, picked=False)
+    elif kinds == ("pick", "act"):
+        joined = replace(clause, means=clause.means if clause.picked else "grasp", picked=True)
     return joined and replace(joined, understood=earlier.understood and clause.understood)
 
 
@@ -438,16 +426,15 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
         text = f"{text[: named.start()]} {text[named.end() :]}".strip()
     if verb.kind == "pick":
         text = text.removesuffix(" up")
-    elif verb.imperative == "put {o} {rest}" and text.endswith(" down"):
+    elif verb is VERBS["put"] and text.endswith(" down"):
         verb, text = VERBS["put down"], text.removesuffix(" down")
     noun, rest = _object_and_rest(text)
     if rest and verb.imperative == "put down {o}":
         verb = VERBS["put"]
-    is_clear = it.is_clear(noun, rest) and not _is_ambiguous(match[1].lower(), verb, noun, rest)
-    is_clear = is_clear and (
-        match[1].lower() not in _OF_A_HELD_THING or bool(PRONOUN.match(noun) or it.thing == noun)
-    )
-    thing = it.thing if PRONOUN.match(noun) and it.thing else _with_article(noun)
+    word, is_pronoun = match[1].lower(), bool(PRONOUN.match(noun))
+    is_clear = it.is_clear(noun, rest) and not _is_ambiguous(word, verb, noun, rest)
+    is_clear = is_clear and (word not in _OF_A_HELD_THING or is_pronoun or it.thing == noun)
+    thing = it.thing if is_pronoun and it.thing else _with_article(noun)
     if it.thing:
         rest = re.sub(r"\b(?:it|them)$", it.thing, rest)
     if not thing:
@@ -463,9 +450,10 @@ def _unread(text: str) -> Clause:
 
 def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
     kind, imperative, state, means = verb
-    if imperative.startswith(("push ", "flip ")) and (direction == "down" or thing.split()[-1] in _BUTTONS):
+    noun = thing.split()[-1]
+    if imperative.startswith(("push ", "flip ")) and (direction == "down" or noun in _BUTTONS):
         means = "press"
-    if kind == "pick" and singular(thing.split()[-1]) in FIXTURES:
+    if kind == "pick" and singular(noun) in FIXTURES:
         imperative, state, kind, means = "lift {o}", "{o} has been lifted", "act", "lift"
     if means == "pull" and direction in _UPWARDS:
         means = "lift"
@@ -492,8 +480,8 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
         state = state.replace("{o} is", "{o} are").replace("{o} has", "{o} have")
     if kind in ("put", "pick") and several:
         kind = "many"
-    values = {"o": thing, "rest": rest}
-    name, state = imperative.format(**values).strip(), _as_state(state.format(**values)).strip()
+    name = imperative.format(o=thing, rest=rest).strip()
+    state = _as_state(state.format(o=thing, rest=rest)).strip()
     return Clause(name, state, kind, tool or thing, several, picked=bool(tool), means=means, way=way)
 
 
@@ -501,11 +489,10 @@ def _way(word: str, means: Means, rest: str, direction: str) -> Way:
     """Tell the direction in which the hand takes the thing, by the words."""
     if word in _DIRECTED and direction in _UPWARDS | _DOWNWARDS:
         return "up" if direction in _UPWARDS else "down"
-    if means in ("push", "pull"):
-        if direction in _SIDEWAYS or rest.startswith(_TO_A_SIDE):
-            return "sideways"
-        if word in _ALONG and not direction and not rest.startswith(("in ", "out of ")):
-            return "sideways"
+    is_aside = direction in _SIDEWAYS or rest.startswith(_TO_A_SIDE)
+    is_along = word in _ALONG and not direction and not rest.startswith(("in ", "out of "))
+    if means in ("push", "pull") and (is_aside or is_along):
+        return "sideways"
     return "up" if means == "lift" else ""
 
 
@@ -527,13 +514,13 @@ def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
     if imperative.split()[0] not in ("put", "move", "take"):
         return imperative, rest
     if rest.startswith(("out of", "off", "from", "away")) and " to " not in rest:
-        return "take {o} {rest}", rest
-    if rest.startswith("on ") and thing.split()[-1] == rest.split()[-1]:
-        return "stack {o} {rest}", rest
-    if rest.startswith(("in ", "on ", "at ")) and not rest.startswith("in front"):
-        return "put {o} {rest}", rest
-    if rest and imperative.startswith("put {o} {rest}"):
-        return "move {o} {rest}", rest
+        imperative = "take {o} {rest}"
+    elif rest.startswith("on ") and thing.split()[-1] == rest.split()[-1]:
+        imperative = "stack {o} {rest}"
+    elif rest.startswith(("in ", "on ", "at ")) and not rest.startswith("in front"):
+        imperative = "put {o} {rest}"
+    elif rest and imperative.startswith("put {o} {rest}"):
+        imperative = "move {o} {rest}"
     return imperative, rest
 
 

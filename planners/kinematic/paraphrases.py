@@ -39,22 +39,20 @@ _RELATION = re.compile(rf" ({'|'.join(sorted(_RELATIONS, key=len, reverse=True))
 def paraphrases(instruction: str, limit: int = 8) -> tuple[str, ...]:
     """The instruction and up to `limit` - 1 other wordings that parse to the very same clauses.
 
-    Only the instruction where a clause cannot be parsed, as in another language, or loses a word in it, and
-    where the instruction does not say which of its clauses comes first.
+    Only the instruction where a clause cannot be parsed, loses a word, or is one of several without order.
 
     >>> paraphrases("place the block into the bowl", 4)
     ('place the block into the bowl', 'put the block in the bowl', 'put the block into the bowl', \
 'put the block inside the bowl')
     """
-    clauses = read(instruction)
-    choices = list(itertools.zip_longest(*(_other(clause.name) for clause in clauses)))
-    wordings = {instruction.strip(): None}
+    clauses, wordings = read(instruction), {instruction.strip(): None}
     if any(not c.understood or c.unordered for c in clauses) or _lost_words(instruction, clauses):
-        return (instruction.strip(),)
+        return tuple(wordings)
+    choices = list(itertools.zip_longest(*(_other(clause.name) for clause in clauses)))
     for lead, choice in itertools.product(_LEADS, choices):
         parts = (text or clause.name for text, clause in zip(choice, clauses, strict=True))
         text = lead + ", then ".join(parts)
-        if _same(read(text), clauses):
+        if _meanings(read(text)) == _meanings(clauses):
             wordings[text] = None
     return tuple(wordings)[:limit]
 
@@ -77,7 +75,6 @@ def _other(name: str) -> list[str]:
     return [f"{v}{head}{link}{tail}" for v, link in itertools.product(verbs, links)]
 
 
-def _same(first: list[Clause], second: list[Clause]) -> bool:
-    """Tell whether names and states agree; the number of grasps does not depend on the wording."""
-    texts, others = ([(c.name, c.state, c.understood) for c in clauses] for clauses in (first, second))
-    return texts == others
+def _meanings(clauses: list[Clause]) -> list[tuple[str, str, bool]]:
+    """What must agree; the number of grasps does not depend on the wording."""
+    return [(c.name, c.state, c.understood) for c in clauses]

@@ -49,27 +49,18 @@ _WHERE_IT_IS = re.compile(
 )
 """A place that says which thing is meant; no name needs it."""
 _TOWER = re.compile(
-    r"\bbuild a tower with (?P<base>.+?) at the bottom, (?P<middle>.+?) in the middle,?"
-    r" and (?P<top>.+?) on top\b",
-    re.IGNORECASE,
+    r"\bbuild a tower with (.+?) at the bottom, (.+?) in the middle,? and (.+?) on top\b", re.IGNORECASE
 )
-_OWN_COLOUR = re.compile(
-    r"\bsort (?P<things>the .+?) into the (?P<places>\w+s) of their own colou?r\b", re.IGNORECASE
-)
+_OWN_COLOUR = re.compile(r"\bsort (the .+?) into the (\w+s) of their own colou?r\b", re.IGNORECASE)
 _COLOURS = "|".join(sorted(COLOURS))
 _ONE = re.compile(
     rf"(?P<before>\b(?:{_COLOURS}) (?P<noun>\w+)\b[^.;]*?\b(?:the|a) (?:{_COLOURS})) one(?=$|[ ,.;])",
     re.IGNORECASE,
 )
 _STEMS = {verb.split()[0] for verb in VERBS} | {"reach", "approach", "go"}
-_FORMS = {
-    form: (stem, form[-1])
-    for stem in _STEMS
-    for form in (
-        f"{stem}s", f"{stem}es", f"{stem}ing", f"{stem.removesuffix('e')}ing", f"{stem}{stem[-1]}ing"
-    )
-}  # fmt: skip
-"""Another form of a verb -> the verb, and how the form ends."""
+_FORMS = {f"{stem}{ending}": stem for stem in _STEMS for ending in ("s", "es", "ing", f"{stem[-1]}ing")}
+_FORMS |= {f"{stem.removesuffix('e')}ing": stem for stem in _STEMS}
+"""Another form of a verb -> the verb."""
 _OBJECT = re.compile(rf"(?:up|down|over|to|for)\b|{DETERMINER.pattern}", re.IGNORECASE)
 """The words behind a verb, and not behind "cutting" in "cutting board in the sink"."""
 _FIRST = re.compile(rf"{_START}\w+", re.IGNORECASE)
@@ -93,7 +84,7 @@ def rewrite(instruction: str) -> str:
     for _ in range(2):  # after one way there may be another
         text = _REACH.sub(_reach, LEAD.sub("", text))
     text = _WHERE_IT_IS.sub(r"\1", _ONE.sub(_same_kind, text))
-    text = _TOWER.sub(r"stack \g<middle> on \g<base>, then stack \g<top> on \g<middle>", text)
+    text = _TOWER.sub(r"stack \2 on \1, then stack \3 on \2", text)
     return _OWN_COLOUR.sub(_sort, text) or instruction
 
 
@@ -120,11 +111,10 @@ def _imperative(text: str) -> str:
     first = first.lower()
     if first not in _FORMS or first in VERBS or not _OBJECT.match(others):
         return text
-    ending = _FORMS[first][1]
 
     def change(match: re.Match[str]) -> str:
-        stem, end = _FORMS.get(match[0].lower(), (match[0], ending))
-        return stem if end == ending else match[0]
+        form = match[0].lower()
+        return _FORMS.get(form, match[0]) if form[-1] == first[-1] else match[0]
 
     return _FIRST.sub(change, text)
 
@@ -157,8 +147,8 @@ def _same_kind(match: re.Match[str]) -> str:
 
 
 def _sort(match: re.Match[str]) -> str:
-    things = [thing.split() for thing in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match["things"])]
+    things = [thing.split() for thing in re.split(r"\s*,\s*(?:and\s+)?|\s+and\s+", match[1])]
     if any(len(thing) != 3 or thing[0].lower() != "the" for thing in things):
         return match[0]  # "the blocks" have no colour of their own
-    place = singular(match["places"])
+    place = singular(match[2])
     return ", then ".join(f"put the {hue} {noun} in the {hue} {place}" for _, hue, noun in things)

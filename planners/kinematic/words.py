@@ -42,14 +42,7 @@ _WITH_REST: dict[Means, str] = {
     "pull": "pull, drag, tug, straighten",
     "tool": "hammer, cut, slice, chop, scoop, spread, brush, scrub, spray, paint, draw",
 }
-_PRESSES = {
-    "press": "is pressed",
-    "click": "has been clicked",
-    "hit": "has been hit",
-    "poke": "has been poked",
-    "tap": "has been tapped",
-    "touch": "has been touched",
-}
+_PRESSES = {"click": "clicked", "hit": "hit", "poke": "poked", "tap": "tapped", "touch": "touched"}
 _ROWS: dict[str, Verb] = {
     "put, place, set, lay, deposit, position, load, lower, store, leave, drop off": Verb(
         "put", "put {o} {rest}", "{o} is {rest}"
@@ -60,12 +53,9 @@ _ROWS: dict[str, Verb] = {
     "take, remove, get, retrieve, fetch, extract, unload, collect": Verb(
         "put", "take {o} {rest}", "{o} is {rest}"
     ),
-    "put away": Verb("put", "put away {o} {rest}", "{o} is {rest}"),
     "put down, set down, release, let go of": Verb(
         "put", "put down {o}", "{o} rests on the surface, released"
     ),
-    "stack": Verb("put", "stack {o} {rest}", "{o} is {rest}"),
-    "insert": Verb("put", "insert {o} {rest}", "{o} is {rest}"),
     "hang": Verb("put", "hang {o} {rest}", "{o} hangs {rest}"),
     "hook": Verb("put", "hook {o} {rest}", "{o} hangs {rest}"),
     "unplug": Verb("put", "unplug {o} {rest}", "{o} is unplugged"),
@@ -96,8 +86,15 @@ _ROWS: dict[str, Verb] = {
     "empty": Verb("many", "empty {o} {rest}", "{o} is empty {rest}"),
     "tidy": Verb("many", "tidy {o} {rest}", "{o} is tidy {rest}"),
     "unpack": Verb("many", "unpack {o} {rest}", "{o} is empty {rest}"),
-    **{verb: Verb("put", f"{verb} {{o}} {{rest}}", "{o} is {rest}") for verb in RELEASES},
-    **{verb: Verb("act", f"{verb} {{o}}", f"{{o}} {state}", "press") for verb, state in _PRESSES.items()},
+    "press": Verb("act", "press {o}", "{o} is pressed", "press"),
+    **{
+        verb: Verb("put", f"{verb} {{o}} {{rest}}", "{o} is {rest}")
+        for verb in ("stack", "insert", "put away", *RELEASES)
+    },
+    **{
+        verb: Verb("act", f"{verb} {{o}}", f"{{o}} has been {done}", "press")
+        for verb, done in _PRESSES.items()
+    },
     **{
         verb: Verb("act", f"{verb} {{o}} {{rest}}", "{o} is {rest}", means)
         for means, verbs in _WITH_REST.items()
@@ -245,17 +242,15 @@ def is_place(text: str) -> bool:
     (True, False)
     """
     text = _PART_OF.sub(r"\1", text)
-    if _ACROSS.fullmatch(text):
-        return True
-    for relation in sorted(set(RELATIONS.values()), key=len, reverse=True):
-        if not text.startswith(f"{relation} "):
-            continue
-        noun = text[len(relation) :].strip()
-        if relation == "between":
-            nouns = noun.split(" and ")
-            return all(map(is_noun, nouns)) and (len(nouns) > 1 or is_plural(noun))
-        return is_noun(f"{noun} corner" if noun.split()[-1].lower() in _SIDES else noun)
-    return False
+    relations = [relation for relation in RELATIONS.values() if text.startswith(f"{relation} ")]
+    if _ACROSS.fullmatch(text) or not relations:
+        return bool(_ACROSS.fullmatch(text))
+    relation = max(relations, key=len)
+    noun = text[len(relation) :].strip()
+    if relation == "between":
+        nouns = noun.split(" and ")
+        return all(map(is_noun, nouns)) and (len(nouns) > 1 or is_plural(noun))
+    return is_noun(f"{noun} corner" if noun.split()[-1].lower() in _SIDES else noun)
 
 
 def is_plural(noun: str) -> bool:
@@ -271,9 +266,7 @@ def is_plural(noun: str) -> bool:
 
 def singular(noun: str) -> str:
     """The singular of a regular plural, "boxes" or "blocks"; "glass" stays."""
-    if re.search(r"(?:x|ch|sh|ss)es$", noun):
-        return noun[:-2]
-    return noun[:-1] if re.search(r"[^s]s$", noun) else noun
+    return noun[:-2] if re.search(r"(?:x|ch|sh|ss)es$", noun) else re.sub(r"(?<=[^s])s$", "", noun)
 
 
 def _is_simple(text: str) -> bool:

@@ -10,16 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from support.places import SHARED
 
-from goalreel.annotator.examples import as_example
 from goalreel.claims import PERSON
 from goalreel.datasets.source import Source
-from goalreel.planners.examples.carry import (
-    Example,
-    Measurement,
-    boundaries,
-    choose,
-    numbers_of,
-)
+from goalreel.planners.examples.carry import Example, Measurement, boundaries, choose, numbers_of
 from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.live import LiveSteps
 from goalreel.planners.examples.planner import ExamplesPlanner
@@ -115,15 +108,23 @@ ARMS = [
 ]
 
 
-def plan_of(planner: ExamplesPlanner, arm: Arm) -> Plan | Failure:
+def answer_of(planner: ExamplesPlanner, arm: Arm) -> Plan | Failure:
     (answer,) = planner.plan([Task(id=arm.id, instruction=arm.instruction)])
     return answer
 
 
+def plan_of(planner: ExamplesPlanner, arm: Arm) -> Plan:
+    answer = answer_of(planner, arm)
+    assert isinstance(answer, Plan), answer
+    return answer
+
+
+def cuts_of(plan: Plan) -> list[int]:
+    return [segment.start for segment in plan.segments[1:]]
+
+
 def planner_of(*examples: Example, of: list[Arm], closed: str = "") -> ExamplesPlanner:
-    cues = (
-        cues_of(Layout.parse(f"gripper={2 if closed == 'high' else 1},closed={closed}")) if closed else None
-    )
+    cues = cues_of(Layout.parse(f"gripper=2,closed={closed}")) if closed else None
     return ExamplesPlanner({arm.id: arm for arm in of}, examples, cues=cues)
 
 
@@ -135,10 +136,8 @@ def measured_of(planner: ExamplesPlanner, instruction: str = PUT) -> Measurement
 
 def test_boundaries_and_words_are_those_of_the_examples() -> None:
     plan = plan_of(planner_of(*map(label, ARMS[:3]), of=ARMS), ARMS[3])
-    assert isinstance(plan, Plan)
-    assert plan.segments is not None
     assert [step.name for step in plan.steps] == ["grasp the pear", PUT, "leave"]
-    assert [s.start for s in plan.segments[1:]] == pytest.approx(ARMS[3].marks(), abs=4)
+    assert cuts_of(plan) == pytest.approx(ARMS[3].marks(), abs=4)
     assert plan.segments[0].goal == (plan.segments[1].start + 2, plan.segments[1].start + 16)
     assert not any(step.doubts for step in plan.steps)
 
@@ -147,21 +146,15 @@ def test_boundaries_and_words_are_those_of_the_examples() -> None:
 def test_an_attempt_in_vain_is_seen_where_the_hand_is_known(attempt: tuple[float, float]) -> None:
     tried = replace(ARMS[3], times=(3.4, 5.4, 7.4), attempt=attempt, id="tried")
     plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[tried], closed="high"), tried)
-    assert isinstance(plan, Plan)
-    assert plan.segments is not None
     assert [step.outcome for step in plan.steps] == ["failed", "failed", "done", "done", "done"]
-    assert [s.start for s in plan.segments[1:]] == pytest.approx(
-        [20 * a for a in attempt] + tried.marks(), abs=5
-    )
+    assert cuts_of(plan) == pytest.approx([20 * a for a in attempt] + tried.marks(), abs=5)
 
 
 @pytest.mark.parametrize("fps", [5.0, 10.0, 30.0, 50.0])
 def test_another_rate_makes_no_difference(fps: float) -> None:
     slow = replace(ARMS[3], fps=fps, id="other")
     plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[slow]), slow)
-    assert isinstance(plan, Plan)
-    assert plan.segments is not None
-    assert [s.start for s in plan.segments[1:]] == pytest.approx(slow.marks(), abs=0.25 * fps)
+    assert cuts_of(plan) == pytest.approx(slow.marks(), abs=0.25 * fps)
 
 
 def test_the_number_is_measured_on_the_examples_themselves() -> None:
@@ -177,7 +170,6 @@ def test_the_number_is_measured_on_the_examples_themselves() -> None:
 def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
     planner = planner_of(label(ARMS[0]), of=ARMS)
     plan = plan_of(planner, ARMS[1])
-    assert isinstance(plan, Plan)
     assert all("nothing is measured" in "; ".join(s.doubts) for s in plan.steps)
     measured = measured_of(planner)
     assert measured.boundaries == 0
@@ -187,24 +179,20 @@ def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
 def test_what_is_cut_off_or_another_motion_is_refused() -> None:
     """So is one that does more, at places that the examples know, or whose hand does not close; one that only
     waits is carried over."""
-    cut, late = (replace(ARMS[3], share=share, id=f"cut {share}") for share in (0.6, -0.7))
-    vain = replace(ARMS[3], hand=0.0, id="in vain")
-    other = replace(ARMS[3], times=(0.5, 1.0, 9.0), reach=-2.0, id="other")
-    twice = replace(ARMS[3], id="twice", again=True)
+    arms = {
+        "it ends where": replace(ARMS[3], share=0.6, id="cut"),
+        "it begins where": replace(ARMS[3], share=-0.7, id="late"),
+        "at a boundary": replace(ARMS[3], hand=0.0, id="in vain"),
+        "unlike the labelled": replace(ARMS[3], times=(0.5, 1.0, 9.0), reach=-2.0, id="other"),
+        "it is unlike": replace(ARMS[3], id="twice", again=True),
+    }
     waits = replace(ARMS[3], id="waits", pause=4.0)
-    reasons = (
-        "it ends where",
-        "it begins where",
-        "at a boundary",
-        "unlike the labelled",
-        "unlike the labelled",
-    )
-    planner = planner_of(*map(label, ARMS[:3]), of=[cut, late, vain, other, twice, waits])
-    for arm, reason in zip((cut, late, vain, other, twice), reasons, strict=True):
-        answer = plan_of(planner, arm)
+    planner = planner_of(*map(label, ARMS[:3]), of=[*arms.values(), waits])
+    for reason, arm in arms.items():
+        answer = answer_of(planner, arm)
         assert isinstance(answer, Failure), arm.id
         assert reason in answer.message
-    assert isinstance(plan_of(planner, waits), Plan)
+    assert plan_of(planner, waits)
 
 
 def left_at(live: LiveSteps, arm: Arm) -> list[float]:
@@ -284,13 +272,11 @@ def test_real_robots_are_followed_within_half_a_second(name: str, action: bool, 
 def test_words_travel_with_their_slots() -> None:
     meat = replace(ARMS[3], instruction="put the meat in the bowl", id="meat")
     plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[meat]), meat)
-    assert isinstance(plan, Plan)
     assert [step.name for step in plan.steps] == ["grasp the meat", "put the meat in the bowl", "leave"]
     assert plan.steps[0].prompt == "Grasp the meat."
     assert all("of two like it" in step.doubts[0] for step in plan.steps)
     verb = replace(meat, instruction="take the pear in the bowl", id="verb")
     plan = plan_of(planner_of(*map(label, ARMS[:3]), of=[verb]), verb)
-    assert isinstance(plan, Plan)
     assert all("begins with another word" in step.doubts[0] for step in plan.steps)
 
 
@@ -300,7 +286,6 @@ def test_examples_that_differ_in_a_thing_serve_each_other() -> None:
     arms = [replace(a, instruction=f"put the {t} in the bowl") for a, t in zip(ARMS, things, strict=True)]
     planner = planner_of(*map(label, arms[:3]), of=arms)
     plan = plan_of(planner, arms[3])
-    assert isinstance(plan, Plan)
     assert [step.name for step in plan.steps] == ["grasp the milk", "put the milk in the bowl", "leave"]
     assert not any(step.doubts for step in plan.steps)
     measured = measured_of(planner)
@@ -350,12 +335,9 @@ def test_edges_that_are_nearly_one_are_one() -> None:
     measured = measured_of(planner)
     assert (measured.found, measured.boundaries) == (6, 6)
     plan = plan_of(planner, ARMS[3])
-    assert isinstance(plan, Plan)
-    assert plan.segments is not None
     assert (plan.segments[0].start, plan.segments[-1].end) == (0, len(ARMS[3].timestamps))
-    short = replace(
-        examples[0], segments=(Segment(start=0, end=2), Segment(start=2, end=50)), steps=examples[0].steps[:2]
-    )
+    spans = (Segment(start=0, end=2), Segment(start=2, end=50))
+    short = replace(examples[0], segments=spans, steps=examples[0].steps[:2])
     assert boundaries(short)[0] == 2, "a short step stays"
 
 
@@ -372,11 +354,8 @@ def test_things_change_places() -> None:
 def test_a_failure_does_not_travel_and_an_example_keeps_its_labels() -> None:
     failed = label(ARMS[0], outcome="failed")
     planner = planner_of(failed, label(ARMS[1]), label(ARMS[2]), of=ARMS)
-    plan, own = plan_of(planner, ARMS[3]), plan_of(planner, ARMS[0])
-    assert isinstance(plan, Plan)
-    assert all(step.outcome == "done" for step in plan.steps)
-    assert isinstance(own, Plan)
-    assert own == failed.plan
+    assert all(step.outcome == "done" for step in plan_of(planner, ARMS[3]).steps)
+    assert plan_of(planner, ARMS[0]) == failed.plan
 
 
 def test_the_episode_to_label_first_is_the_one_most_like_the_others() -> None:
@@ -389,21 +368,13 @@ def test_the_episode_to_label_first_is_the_one_most_like_the_others() -> None:
 def test_any_three_of_five_humanoid_episodes_label_the_other_two() -> None:
     """Five objects in the GR1's hand, one episode of each: alignment, and the rules' cues of the hand."""
     source = Source.open(SHARED / "gr1_sim")
-    labels = json.loads((SHARED / "gr1_sim/labels.json").read_text())
-    episodes = [source.episode(index) for index in source.indices]
-    cues = cues_of(infer_robot(episodes).layout)
-    for labelled in itertools.combinations(episodes, 3):
-        examples = []
-        for episode in labelled:
-            edges = [0, *labels[str(episode.index)]["boundaries"], len(episode)]
-            steps = [(Step(name=n, instruction=n, prompt=n)) for n in ("grasp it", "put it down", "leave")]
-            spans = [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]
-            pieces = list(zip(steps, spans, strict=True))
-            examples.append(as_example(episode, episode.instruction, pieces, PERSON, "gr1_sim", apart=False))
-        planner = ExamplesPlanner({e.id: e for e in episodes}, examples, cues=cues)
-        for episode in set(episodes) - set(labelled):
-            (plan,) = planner.plan([Task(id=episode.id, instruction=episode.instruction)])
+    episodes = {index: source.episode(index) for index in source.indices}
+    examples = real_examples(source)
+    cues = cues_of(infer_robot([*episodes.values()]).layout)
+    for labelled in itertools.combinations(examples, 3):
+        recordings = {e.id: e for e in episodes.values()}
+        planner = ExamplesPlanner(recordings, [examples[index] for index in labelled], cues=cues)
+        for index in examples.keys() - labelled:
+            (plan,) = planner.plan([Task(id=episodes[index].id, instruction="put")])
             assert isinstance(plan, Plan)
-            assert plan.segments is not None
-            cuts = [segment.start for segment in plan.segments[1:]]
-            assert cuts == pytest.approx(labels[str(episode.index)]["boundaries"], abs=0.5 * source.fps)
+            assert cuts_of(plan) == pytest.approx(boundaries(examples[index]), abs=0.5 * source.fps)

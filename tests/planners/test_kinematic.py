@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from support.arms import Motions, names, planned, starts
+from support.arms import HOME, UP, Motions, names, planned, starts
 
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner, Layout
@@ -23,8 +23,7 @@ def fake(instruction, state, **more):
 def places(count, fps=10.0, slow=1.0, seed=0):
     """State x, y, z, gripper (1 open) of `count` pick-and-places, and where each but the first begins."""
     rng = np.random.default_rng(seed)
-    home = np.array([0.3, 0.0, 0.3])
-    rows, cuts = [[*home, 1.0]], []
+    rows, cuts = [[*HOME, 1.0]], []
 
     def go(to, seconds, grip):
         here = np.array(rows[-1][:3])
@@ -35,16 +34,11 @@ def places(count, fps=10.0, slow=1.0, seed=0):
         if k:
             cuts.append(len(rows))
         a, b = (np.array([*rng.uniform((0.4, -0.3), (0.7, 0.3)), 0.02]) for _ in range(2))
-        up = np.array([0, 0, 0.15])
-        go(a + up, 1.0, 1.0)
-        go(a, 0.6, 1.0)
-        go(a, 0.5, 0.4)
-        go(a + up, 0.6, 0.4)
-        go(b + up, 1.2, 0.4)
-        go(b, 0.6, 0.4)
-        go(b, 0.5, 1.0)
-        go(b + up, 0.5, 1.0)
-        go(home, 0.8, 1.0)
+        for to, seconds, grip in ((a + UP, 1.0, 1.0), (a, 0.6, 1.0), (a, 0.5, 0.4), (a + UP, 0.6, 0.4)):
+            go(to, seconds, grip)
+        for to, seconds, grip in ((b + UP, 1.2, 0.4), (b, 0.6, 0.4), (b, 0.5, 1.0), (b + UP, 0.5, 1.0)):
+            go(to, seconds, grip)
+        go(HOME, 0.8, 1.0)
     return np.array(rows), cuts
 
 
@@ -62,8 +56,7 @@ def assert_covers(p, frames):
     assert all(a.end == b.start for a, b in zip(p.segments, p.segments[1:], strict=False))
 
 
-@pytest.mark.parametrize("fps", [4.0, 10.0, 30.0, 50.0])
-@pytest.mark.parametrize("slow", [0.7, 1.0, 2.0])
+@pytest.mark.parametrize(("fps", "slow"), [(4.0, 0.7), (4.0, 2.0), (10.0, 1.0), (30.0, 2.0), (50.0, 0.7)])
 def test_one_clause_a_grasp(fps, slow):
     state, cuts = places(3, fps, slow)
     p = plan(fake(PUTS, state, fps=fps))
@@ -189,7 +182,7 @@ def test_a_bad_layout_is_a_failure_and_others_still_get_plans():
     tasks = [Task(id=i, instruction="put the cup in the box") for i in ("it", "bad", "gone")]
     answers = KinematicPlanner({"it": good, "bad": bad}).plan(tasks)
     assert isinstance(answers[0], Plan)
-    assert [type(a) for a in answers[1:]] == [Failure, Failure]
+    assert "NaN or infinite" in answers[1].message
     assert "no recording 'gone'" in answers[2].message
     outside = plan(good, layout=Layout(gripper=(9,)))
     assert isinstance(outside, Failure)

@@ -26,9 +26,18 @@ opened = cache(Source.open)
 def plans(source, granularity="event", **options):
     episodes = {e.id: e for e in map(source.episode, source.indices)}
     tasks = [Task(id=i, instruction=e.instruction) for i, e in episodes.items()]
-    return list(
-        zip(episodes.values(), KinematicPlanner(episodes, granularity, **options).plan(tasks), strict=True)
-    )
+    answers = KinematicPlanner(episodes, granularity, **options).plan(tasks)
+    return list(zip(episodes.values(), answers, strict=True))
+
+
+def shared(name):
+    """A shared set, its robot's layout, and the labelled boundaries of each episode."""
+    root = SHARED / name
+    if not root.is_dir():
+        pytest.skip(f"no real episodes at {root}")
+    source, labels = opened(root), json.loads((root / "labels.json").read_text())
+    layout = infer_robot([source.episode(i) for i in source.indices]).layout
+    return source, layout, {i: labels[str(i)]["boundaries"] for i in source.indices}
 
 
 def test_every_episode_gets_a_plan_that_covers_it(real_motions):
@@ -57,14 +66,9 @@ def test_picking_up_ends_within_half_a_second_of_the_closing(real_motions):
 @pytest.mark.parametrize("name", ["cr5_banana", "gr1_sim"])
 def test_a_goal_image_of_a_grasp_shows_it_and_no_good_grasp_is_in_doubt(name):
     """Between the labels of contact, right within a fifth of a second, and release. No height is known."""
-    root = SHARED / name
-    if not root.is_dir():
-        pytest.skip(f"no real episodes at {root}")
-    labels = json.loads((root / "labels.json").read_text())
-    source = opened(root)
-    layout = infer_robot([source.episode(i) for i in source.indices]).layout
+    source, layout, boundaries = shared(name)
     for episode, plan in plans(source, layout=layout):
-        grasp, release = labels[str(episode.index)]["boundaries"]
+        grasp, release = boundaries[episode.index]
         first, end = plan.segments[0].goal
         assert grasp - 0.2 * episode.fps < first < end <= release
         assert not any(step.doubts for step in plan.steps)
@@ -73,16 +77,15 @@ def test_a_goal_image_of_a_grasp_shows_it_and_no_good_grasp_is_in_doubt(name):
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_dexterous_hand_holds_before_it_has_closed_to_the_end(is_told):
     """A hand of the GR1 that an object stops closes on for two seconds as it carries it, told to or not."""
-    root = SHARED / "gr1_sim"
-    if not root.is_dir():
-        pytest.skip(f"no real episodes at {root}")
-    labels = json.loads((root / "labels.json").read_text())
-    source = opened(root)
-    layout = infer_robot([source.episode(i) for i in source.indices]).layout
+    source, layout, boundaries = shared("gr1_sim")
     for episode in map(source.episode, source.indices):
         told = episode if is_told else replace(episode, action=episode.action[:, :0], action_names=())
         (cycle,) = read_motion(told, layout).cycles
-        assert abs(cycle.contact + 1 - labels[str(episode.index)]["boundaries"][0]) <= 0.5 * episode.fps
+        assert abs(cycle.contact + 1 - boundaries[episode.index][0]) <= 0.5 * episode.fps
+
+
+def failed_of(plan):
+    return [s for step, s in zip(plan.steps, plan.segments, strict=True) if step.outcome == "failed"]
 
 
 def test_what_slipped_is_a_try_in_vain_and_never_a_place(real_motions):
@@ -91,9 +94,7 @@ def test_what_slipped_is_a_try_in_vain_and_never_a_place(real_motions):
     pushed_in_vain = (6,)  # with an open hand, which the gripper cannot tell
     for granularity in ("event", "phase"):
         for episode, plan in plans(opened(real_motions), granularity):
-            failed = [
-                s for step, s in zip(plan.steps, plan.segments, strict=True) if step.outcome == "failed"
-            ]
+            failed = failed_of(plan)
             true = [] if episode.index in pushed_in_vain else failed_grasps[episode.index]
             assert len(failed) == len(true)
             for found, label in zip(failed, true, strict=True):
@@ -115,10 +116,7 @@ def test_a_sweep_with_an_open_hand_begins_where_the_hand_is_at_the_towel():
 
 def test_nearly_every_true_boundary_is_proposed(real_motions):
     """Within 0.5 s; and not many more than one a second."""
-    labels, source = (
-        read_labels(DATA / "real/labels.json").datasets[real_motions.name],
-        opened(real_motions),
-    )
+    labels, source = read_labels(DATA / "real/labels.json").datasets[real_motions.name], opened(real_motions)
     hit = true = proposed = 0
     for episode in labels.episodes:
         recording = source.episode(episode.episode)
@@ -133,12 +131,6 @@ def test_nearly_every_true_boundary_is_proposed(real_motions):
 
 def test_the_planners_own_cuts_are_proposed_but_for_slips(real_motions):
     """Whoever chooses from the proposals can choose what the planner would have done."""
-    source = opened(real_motions)
-    episodes = {e.id: e for e in map(source.episode, source.indices)}
-    tasks = [Task(id=i, instruction=e.instruction) for i, e in episodes.items()]
-    for episode, plan in zip(episodes.values(), KinematicPlanner(episodes).plan(tasks), strict=True):
-        slipped = {
-            s.end for step, s in zip(plan.steps, plan.segments, strict=True) if step.outcome == "failed"
-        }
-        cuts = {s.start for s in plan.segments[1:]} - slipped
+    for episode, plan in plans(opened(real_motions)):
+        cuts = {s.start for s in plan.segments[1:]} - {s.end for s in failed_of(plan)}
         assert cuts <= {p.frame + (p.cue == "closed") for p in proposals(episode)}
