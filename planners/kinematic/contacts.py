@@ -80,11 +80,7 @@ class HandContacts:
 def find_contacts(
     clauses: Sequence[Clause], recording: Recording, motion: ArmMotion, camera: str | None
 ) -> HandContacts:
-    """Find the contacts by the motion, or as `camera` shows them, or guess a single one.
-
-    Raises:
-        DatasetError: a picture of `camera` cannot be read.
-    """
+    """Find the contacts by the motion, or as `camera` shows them, or guess a single one."""
     grasps, failed_grasps = sort_grasps(clauses, motion)
     contacts = _explain(clauses, grasps, motion)
     only = clauses[0] if len(clauses) == 1 and not grasps else None
@@ -314,8 +310,7 @@ def _find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) 
 
     With `hooks` the hand comes down to a handle: it is also at it where it is first as low as it goes.
     """
-    touches: list[Touch] = []
-    first = last = None
+    touches, first, last = list[Touch](), None, None
     bends = _find_bends(motion, start, end)
     if hooks and motion.height is not None and end > start:
         heights = motion.height[start:end]
@@ -392,13 +387,12 @@ def _find_bends(motion: ArmMotion, start: int, end: int) -> list[int]:
     if not len(moving):
         return []
     sharpness = np.maximum(_turns(motion, near), np.where(motion.speed < slow, 1.0, 0.0))
+    sharpest = np.argsort(-sharpness, kind="stable")
     frames: list[int] = []
-    for frame in np.argsort(-sharpness, kind="stable"):
+    for frame in sharpest[sharpness[sharpest] >= 1 - _TURN].tolist():
         is_inside = moving[0] + near <= frame < moving[-1] - 1
-        if sharpness[frame] < 1 - _TURN:
-            break
         if is_inside and all(abs(frame - other) > _APART_S * motion.fps for other in frames):
-            frames.append(int(frame))
+            frames.append(frame)
     return sorted(frames)
 
 

@@ -57,5 +57,5 @@ def _mentions(text: str, thing: str) -> bool:
     """Tell whether a text names a thing, and in no other colour."""
     *marks, noun = thing.casefold().split()
     pattern = rf"(?:([\w-]+) )?\b{re.escape(singular(noun))}(?:e?s)?\b"
-    others = COLOURS - set(marks) if COLOURS & set(marks) else set()
+    others = COLOURS.difference(marks) if COLOURS.intersection(marks) else ()
     return any(match[1] not in others for match in re.finditer(pattern, text))

@@ -54,10 +54,7 @@ def _largest(mask: PixelMask) -> PixelMask:
 def see_touch(recording: Recording, camera: str, motion: ArmMotion) -> int | None:
     """Find the frame at which a thing begins to move that the arm is at, by a camera that stands still.
 
-    None where nothing is seen to, or the arm looks like what it moves.
-
-    Raises:
-        DatasetError: the pictures cannot be read.
+    None where nothing is seen to, or the arm looks like what it moves; a DatasetError if nothing can be read.
     """
     step = max(1, round(motion.fps / _RATE), -(-len(motion) // _LONGEST))
     indices = np.arange(0, len(motion), step)
@@ -80,10 +77,7 @@ def time_hand(motion: ArmMotion, recording: Recording, camera: str | None) -> Ar
     """Time the grasps of a hand of which only the command is known: the fingers may be slow to follow it.
 
     Contact is where the pictures show the fingers stop while the arm stands. Where they show nothing, and the
-    arm waits for long, it is where the arm goes on.
-
-    Raises:
-        DatasetError: the pictures cannot be read.
+    arm waits for long, it is where the arm goes on. A picture that cannot be read is a DatasetError.
     """
     if not motion.commanded:
         return motion
@@ -96,9 +90,8 @@ def _time_cycle(cycle: Cycle, motion: ArmMotion, recording: Recording, camera: s
     if wait_s < _WAITS_S or motion.goes_on(cycle) is None:
         return cycle
     stop = _see_stop(recording, camera, motion, cycle.grasp, waits + 1) if camera else None
-    if stop is None:
-        stop = waits if wait_s > 2 * _WAITS_S else cycle.contact
-    contact = max(cycle.contact, stop)
+    guess = waits if wait_s > 2 * _WAITS_S else cycle.contact
+    contact = max(cycle.contact, guess if stop is None else stop)
     if cycle.release is None or contact - cycle.contact < _WAITS_S * motion.fps:
         return replace(cycle, contact=contact)
     free = max(motion.stays(cycle.release, len(motion)), cycle.release + 1)
@@ -132,8 +125,7 @@ def _mask_arm(pictures: FrameStack, soon: int) -> NDArray[np.bool_]:
     """Mark what has the colours of the arm, (n, h, w): of what moves in the first `soon` pictures."""
     middle = np.median(pictures, axis=0).astype(pictures.dtype)
     first = pictures[: soon + 1]
-    moving = np.any([_differ(a, b) > _LEVELS for a, b in itertools.pairwise(first)], axis=0)
-    moving = _widen(moving)
+    moving = _widen(np.any([_differ(a, b) > _LEVELS for a, b in itertools.pairwise(first)], axis=0))
     arm, rest = np.zeros(_BINS**3), np.zeros(_BINS**3)
     for picture in first:
         arm += np.bincount(_code(picture[moving & (_differ(picture, middle) > _LEVELS)]), minlength=_BINS**3)
@@ -152,15 +144,11 @@ def _flips(pictures: FrameStack, arm: NDArray[np.bool_]) -> tuple[PixelMask, NDA
         np.median(np.take_along_axis(values, chosen[..., None], axis=0), axis=0).astype(np.int16)
         for chosen in (seen_first, seen_last)
     )
-    is_first = ~arm & (_most(np.abs(values - first)) < _LEVELS)
-    is_last = ~arm & (_most(np.abs(values - last)) < _LEVELS)
-    until, since = (
-        np.where(is_first, time, -1).max(axis=0),
-        np.where(is_last, time, len(pictures)).min(axis=0),
-    )
+    is_first, is_last = (~arm & (_most(np.abs(values - colour)) < _LEVELS) for colour in (first, last))
+    until = np.where(is_first, time, -1).max(axis=0)
+    since = np.where(is_last, time, len(pictures)).min(axis=0)
     is_steady = np.minimum(is_first.sum(axis=0), is_last.sum(axis=0)) >= 3
-    others = (~arm & ~is_first & ~is_last).sum(axis=0)
-    is_steady &= others <= _UNSTEADY * (~arm).sum(axis=0)
+    is_steady &= (~arm & ~is_first & ~is_last).sum(axis=0) <= _UNSTEADY * (~arm).sum(axis=0)
     return is_steady & (_most(np.abs(first - last)) > _LEVELS) & (until < since), since
 
 
@@ -195,7 +183,7 @@ def _code(pixels: NDArray[np.uint8]) -> NDArray[np.int64]:
 def _spread(counts: NDArray[np.float64]) -> NDArray[np.float64]:
     """Let each colour count a little for its neighbours."""
     cube = counts.reshape(_BINS, _BINS, _BINS)
-    for axis in range(3):
-        padded = np.moveaxis(np.pad(cube, [(1, 1) if i == axis else (0, 0) for i in range(3)]), axis, 0)
-        cube = np.moveaxis(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:], 0, axis)
+    for _ in range(3):  # each axis in turn, and back to their order
+        padded = np.pad(cube, [(1, 1), (0, 0), (0, 0)])
+        cube = np.moveaxis(0.25 * padded[:-2] + 0.5 * padded[1:-1] + 0.25 * padded[2:], 0, -1)
     return cube.reshape(-1)
