@@ -341,10 +341,8 @@ def shape(example: Example) -> Shape:
 
 
 def _edges(example: Example) -> tuple[list[int], dict[int, int]]:
-    """The edges of the steps, and the number of the edge that each of their frames belongs to.
-
-    Edges within `_SAME_S` of each other, or of the episode's ends, are one: people write "23.7" for 23.77 s.
-    """
+    """The edges of the steps, and the number of the edge that each of their frames belongs to. Edges within
+    `_SAME_S` of each other, or of the episode's ends, are one: people write "23.7" for 23.77 s."""
     length, segments = len(example.timestamps), example.segments
     frames = {0, length, *(edge for s in segments for edge in (s.start, s.end))}
     edges, numbers = [0], dict[int, int]()

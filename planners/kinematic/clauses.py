@@ -8,24 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from goalreel.planners.kinematic import words as english
 from goalreel.planners.kinematic.wordings import LEAD, rewrite, without_source
 from goalreel.planners.kinematic.words import (
-    CONTAINERS,
-    DETERMINER,
-    DIRECTIONS,
-    FIXTURES,
-    NUMBERS,
-    RELATION_PATTERN,
-    RELATIONS,
-    RELEASES,
-    SURFACES,
-    VERB_PATTERN,
     VERBS,
     Means,
     Verb,
     VerbKind,
     is_noun,
-    is_place,
     is_plural,
     singular,
     words,
@@ -202,7 +192,7 @@ def _split(instruction: str) -> list[tuple[str, bool]]:
             piece = LEAD.sub("", weak).strip()
             if not piece:
                 continue
-            if len(parts) == first or VERB_PATTERN.match(piece):
+            if len(parts) == first or english.VERB_PATTERN.match(piece):
                 parts.append((piece, False))
             else:
                 parts[-1:] = _complete(parts[-1][0], piece)
@@ -212,12 +202,12 @@ def _split(instruction: str) -> list[tuple[str, bool]]:
 def _complete(first: str, second: str) -> list[tuple[str, bool]]:
     """Complete "put A in B and C in D", and "put A and C in D", into two clauses; others are one."""
     one = [(f"{first} and {second}", False)]
-    verb, relation = VERB_PATTERN.match(first), RELATION_PATTERN.search(second)
+    verb, relation = english.VERB_PATTERN.match(first), english.RELATION_PATTERN.search(second)
     if not verb or VERBS[verb[1].lower()].kind != "put" or not relation or relation.start() == 0:
         return one
-    if before := RELATION_PATTERN.search(first, verb.end()):
-        plain = RELATIONS[before[1].lower()]
-        if plain != RELATIONS[relation[1].lower()] and plain not in _SINGLE_PLACE:
+    if before := english.RELATION_PATTERN.search(first, verb.end()):
+        plain = english.RELATIONS[before[1].lower()]
+        if plain != english.RELATIONS[relation[1].lower()] and plain not in _SINGLE_PLACE:
             return one  # "put A between B and C on D" names one thing
         return [(first, False), (f"{verb[1]} {second}", False)]
     things = [*first[verb.end() :].split(" and "), second[: relation.start()].strip()]
@@ -228,7 +218,7 @@ PRONOUN = re.compile(r"^(?:it|them|this|that)$", re.IGNORECASE)
 _LAST_PRONOUN = re.compile(r"\b(?:it|them)$", re.IGNORECASE)
 _SOURCE = re.compile(r"^(?:out of|off|from|away from)\b|^to the (?:left|right)$")
 """Words that follow a thing and name no other place for it."""
-_EACH = re.compile(rf"^(?!between\b).*\b(?:each|every|both|all|{'|'.join(NUMBERS)}|\d+ )\b")
+_EACH = re.compile(rf"^(?!between\b).*\b(?:each|every|both|all|{'|'.join(english.NUMBERS)}|\d+ )\b")
 _TOOLS = words(
     "bat broom brush chopsticks cloth fork hammer key knife ladle paddle pen pencil pole rag rake rod ruler "
     "scissors scoop scraper screwdriver shovel spatula sponge spoon squeegee stick tongs tool towel tweezers "
@@ -279,7 +269,7 @@ def _find_antecedent(verb: Verb, clauses: Sequence[Clause]) -> _Antecedent:
     acts = [clause for clause in clauses if clause.kind == "act" and clause.object]
     chosen = acts[-1] if verb.kind == "act" and acts else last
     after = last.name.partition(last.object)[2].strip()
-    is_free = not after or after in DIRECTIONS or bool(_SOURCE.match(after))
+    is_free = not after or after in english.DIRECTIONS or bool(_SOURCE.match(after))
     if last.means == "tool" or (last.kind == "put" and after and verb.kind == "act"):
         is_free = False  # "take the milk out of the fridge and close it"
     is_object = is_free
@@ -303,9 +293,9 @@ def _is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
         return True
     if word in _OBJECTLESS and (not rest or rest.startswith("to ")):
         return not rest or word == "set"
-    if last in FIXTURES and (word in _GRASPS or verb.kind == "put"):
+    if last in english.FIXTURES and (word in _GRASPS or verb.kind == "put"):
         return word in _GRASPS or not rest.startswith(("in ", "on "))
-    is_listing = " " in noun and not DETERMINER.match(noun) and not noun[-1].isdigit() and not rest
+    is_listing = " " in noun and not english.DETERMINER.match(noun) and not noun[-1].isdigit() and not rest
     return (
         (word == "hold" and bool(rest))
         or (word in _RESHAPES and rest.startswith("in "))
@@ -316,11 +306,11 @@ def _is_ambiguous(word: str, verb: Verb, noun: str, rest: str) -> bool:
 
 
 _NAMED = re.compile(r"^\w+(?:'s|s')\s|(?:\d|\s[A-Z])$")  # "Anna's cup", "box A" and "obj1" have no article
-_WAY = "|".join(sorted(DIRECTIONS))
+_WAY = "|".join(sorted(english.DIRECTIONS))
 _DIRECTION = re.compile(
     rf"^({_WAY})\s+(?=(?:the|a|an|your|this|that)\b)"
     rf"|(?<!\bthe)(?<!\bto)\s+({_WAY})$"
-    rf"|\s+(?!in|over|left|right|out of|away from)({_WAY})(?=\s+(?:{RELATION_PATTERN.pattern}))",
+    rf"|\s+(?!in|over|left|right|out of|away from)({_WAY})(?=\s+(?:{english.RELATION_PATTERN.pattern}))",
     re.IGNORECASE,
 )
 """Such as in "push down the lever", "slide the door open" and "pull the plate back out of the rack"."""
@@ -381,10 +371,8 @@ def whole(instruction: str) -> Clause:
 
 
 def _join(earlier: Clause, clause: Clause) -> Clause | None:
-    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing.
-
-    So are "take X from Y" and "move X" with where it is put.
-    """
+    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing. So are
+    "take X from Y" and "move X" with where it is put."""
     kinds, joined = (earlier.kind, clause.kind), None
     is_carried = earlier.name.startswith("take ") and earlier.kind == "put"
     is_carried = is_carried or (earlier.name.startswith("move ") and earlier.picked)
@@ -407,7 +395,7 @@ def _join(earlier: Clause, clause: Clause) -> Clause | None:
 
 def _clause(text: str, clauses: list[Clause]) -> Clause:
     """Parse one clause; the earlier `clauses` tell what "it" is."""
-    match = VERB_PATTERN.match(text)
+    match = english.VERB_PATTERN.match(text)
     if not match:
         return _unread(text)
     verb = VERBS[match[1].lower()]
@@ -440,7 +428,7 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     if not thing:
         return _unread(said)
     clause = _make_clause(verb, thing, rest, direction)
-    return replace(clause, understood=is_clear and is_noun(thing) and (not rest or is_place(rest)))
+    return replace(clause, understood=is_clear and is_noun(thing) and (not rest or english.is_place(rest)))
 
 
 def _unread(text: str) -> Clause:
@@ -453,7 +441,7 @@ def _make_clause(verb: Verb, thing: str, rest: str, direction: str) -> Clause:
     noun = thing.split()[-1]
     if imperative.startswith(("push ", "flip ")) and (direction == "down" or noun in _BUTTONS):
         means = "press"
-    if kind == "pick" and singular(noun) in FIXTURES:
+    if kind == "pick" and singular(noun) in english.FIXTURES:
         imperative, state, kind, means = "lift {o}", "{o} has been lifted", "act", "lift"
     if means == "pull" and direction in _UPWARDS:
         means = "lift"
@@ -506,10 +494,10 @@ def _is_passive(state: str, rest: str, means: Means, direction: str) -> bool:
 
 def _plain(imperative: str, thing: str, rest: str) -> tuple[str, str]:
     """Write each way of putting in one form, whatever the verb of the instruction."""
-    if rest.startswith("from ") and " to " not in rest and rest.split()[-1].removesuffix("s") in CONTAINERS:
-        relation = "off" if thing.split()[-1] in _OUTER else "out of"
-        rest = f"{relation} {_with_article(rest.removeprefix('from '))}"
-    if imperative.split()[0] in RELEASES and rest.startswith(("in ", "on ")):
+    source = rest.removeprefix("from ")
+    if source != rest and " to " not in rest and rest.split()[-1].removesuffix("s") in english.CONTAINERS:
+        rest = f"{'off' if thing.split()[-1] in _OUTER else 'out of'} {_with_article(source)}"
+    if imperative.split()[0] in english.RELEASES and rest.startswith(("in ", "on ")):
         imperative = "put {o} {rest}"
     if imperative.split()[0] not in ("put", "move", "take"):
         return imperative, rest
@@ -533,12 +521,12 @@ def _as_state(state: str) -> str:
 
 def _object_and_rest(text: str) -> tuple[str, str]:
     """("the red block", "in the yellow bowl"): with a plain preposition and the missing articles."""
-    match = RELATION_PATTERN.search(text)
+    match = english.RELATION_PATTERN.search(text)
     if not match:
         return text.strip(), ""
     target = text[match.end() :].strip()
-    relation = RELATIONS[match[1].lower()]
-    if _PART.match(match[1]) and target and singular(target.split()[-1].lower()) in SURFACES:
+    relation = english.RELATIONS[match[1].lower()]
+    if _PART.match(match[1]) and target and singular(target.split()[-1].lower()) in english.SURFACES:
         relation = match[1].lower()
     if relation in ("in", "on", "out of", "off", "next to") or relation.endswith(" of"):
         target = _with_article(target)
@@ -547,6 +535,6 @@ def _object_and_rest(text: str) -> tuple[str, str]:
 
 def _with_article(noun: str) -> str:
     """The noun with an article, unless it has one, or is named otherwise."""
-    if determiner := DETERMINER.match(noun):
+    if determiner := english.DETERMINER.match(noun):
         return determiner[0].lower() + noun[determiner.end() :]
     return noun if not noun or _NAMED.search(noun) else f"the {noun}"

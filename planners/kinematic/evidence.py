@@ -126,10 +126,8 @@ def _of_grasps(
 
 
 def _counts(clause: Clause, grasps: int) -> bool:
-    """Tell whether a clause about several objects asks for so many grasps: "the two cups", or any number.
-
-    Of cups that are stacked one may stay where it is.
-    """
+    """Tell whether a clause about several objects asks for so many grasps: "the two cups", or any number. Of
+    cups that are stacked one may stay where it is."""
     tokens = clause.object.lower().split()
     if tokens[-1] in _PAIRS:
         return False

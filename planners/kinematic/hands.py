@@ -265,10 +265,8 @@ def _moving_hands(
 def _join_fingers(
     found: dict[int, Look], values: Sequence[NDArray[np.floating]], fps: float, apart: Collection[int]
 ) -> dict[int, tuple[int, ...]]:
-    """Join in `found` the fingers that go along with each other, where they are more than a gripper's.
-
-    Those in `apart` stay alone. Returns each hand by the first of its dimensions, which stands for it.
-    """
+    """Join in `found` the fingers that go along with each other, where they are more than a gripper's. Those
+    in `apart` stay alone. Returns each hand by the first of its dimensions, which stands for it."""
     dims = [i for i in found if found[i] != Look() and i not in apart]
     hands: dict[int, tuple[int, ...]] = {}
     if len(dims) <= _FINGERS:

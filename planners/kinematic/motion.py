@@ -7,24 +7,10 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.planners.kinematic import signals
 from goalreel.planners.kinematic.layout import Layout, as_places, names_of, values_of
 from goalreel.planners.kinematic.roles import is_rate
-from goalreel.planners.kinematic.signals import (
-    ArmCommand,
-    Curve,
-    Cycle,
-    arm_moves,
-    arm_speed,
-    closure,
-    cycles,
-    hand_signal,
-    has_two_values,
-    moves,
-    read_command,
-    runs,
-    smooth,
-    unwrap,
-)
+from goalreel.planners.kinematic.signals import ArmCommand, Curve, Cycle, moves, smooth, unwrap
 from goalreel.types import Recording
 
 _OPEN, _STOPS = 0.2, 0.25  # closure of an open hand, and share of its greatest speed below which it stops
@@ -268,7 +254,7 @@ class ArmMotion:
     def pauses(self) -> list[tuple[int, int]]:
         """Spans of at least 0.3 s within the episode in which the arm nearly stands; longest first."""
         rim = 0.5 * self.fps
-        still = runs(self.speed < _STANDS * self.usual_speed)
+        still = signals.runs(self.speed < _STANDS * self.usual_speed)
         inner = [(a, b) for a, b in still if a > rim and b < len(self) - rim and b - a >= 0.3 * self.fps]
         return sorted(inner, key=lambda span: span[0] - span[1])
 
@@ -295,12 +281,12 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     path = _evened(path) if layout.vertical is None else path
     closed, grasps, commanded = None, (), False
     fingers = values_of(recording, layout.source)[:, list(layout.gripper)]
-    signal = hand_signal(fingers) if layout.gripper else None
+    signal = signals.hand_signal(fingers) if layout.gripper else None
     if signal is not None and moves(signal):
-        closed = closure(fingers, fps, layout.closed, layout.threshold)
-        commanded = has_two_values((signal - signal.min()) / np.ptp(signal))
-        grasps = cycles(closed, fps, _hand_command(recording, layout, closed))
-    speed = arm_speed(path, fps)
+        closed = signals.closure(fingers, fps, layout.closed, layout.threshold)
+        commanded = signals.has_two_values((signal - signal.min()) / np.ptp(signal))
+        grasps = signals.cycles(closed, fps, _hand_command(recording, layout, closed))
+    speed = signals.arm_speed(path, fps)
     motion = ArmMotion(
         fps=fps,
         path=path,
@@ -309,9 +295,9 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
         closed=closed,
         cycles=tuple(grasps),
         commanded=commanded,
-        command=read_command(recording, layout),
+        command=signals.read_command(recording, layout),
         drives=tuple(_find_drives(recording, layout, speed)),
-        is_still=not arm_moves(place),
+        is_still=not signals.arm_moves(place),
     )
     return replace(motion, cycles=tuple(_hold(cycle, motion) for cycle in grasps))
 
@@ -319,7 +305,7 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
 def _evened(path: Curve) -> Curve:
     """Divide each dimension that moves by the root of its range: metres would not count beside angles, and
     of equal ranges a joint that hardly moves would count as much as the others."""
-    moving = [i for i in range(path.shape[1]) if arm_moves(path[:, [i]])]
+    moving = [i for i in range(path.shape[1]) if signals.arm_moves(path[:, [i]])]
     return path[:, moving] / np.sqrt(np.ptp(path[:, moving], axis=0)) if moving else path
 
 
@@ -352,7 +338,7 @@ def _hand_command(recording: Recording, layout: Layout, closed: Curve) -> Curve 
     same = recording.action_names == recording.state_names and recording.action.shape == recording.state.shape
     if layout.source != "state" or not same:
         return None
-    command = hand_signal(recording.action[:, list(layout.gripper)])
+    command = signals.hand_signal(recording.action[:, list(layout.gripper)])
     if not np.ptp(command) or not np.ptp(closed):
         return None
     command = (command - command.min()) / np.ptp(command)
@@ -370,7 +356,7 @@ def _find_drives(recording: Recording, layout: Layout, arm_speed: Curve) -> list
     drives = np.any([speed > _DRIVES * max(float(speed.max()), 1e-9) for speed in speeds], axis=0)
     drives &= arm_speed <= _ARM_STANDS * arm_speed.max()
     spans, gap = list[tuple[int, int]](), round(_GAP_S * fps)
-    for start, end in runs(drives):
+    for start, end in signals.runs(drives):
         if spans and start - spans[-1][1] < gap:
             start = spans.pop()[0]
         spans.append((start, end))
@@ -405,7 +391,7 @@ def read_arms(recording: Recording, layout: Layout) -> ArmMotion:
     if len(arms) == 1:
         return replace(arms[0], sides=sides, at_once=at_once)
     path = np.concatenate([arm.path for arm in arms], axis=1)
-    speed = arm_speed(path, recording.fps)
+    speed = signals.arm_speed(path, recording.fps)
     curves = [arm.closed for arm in arms if arm.closed is not None]
     return ArmMotion(
         fps=recording.fps,
@@ -423,10 +409,8 @@ def read_arms(recording: Recording, layout: Layout) -> ArmMotion:
 
 
 def _in_turn(arms: Sequence[ArmMotion]) -> tuple[list[Cycle], list[Handover]]:
-    """The grasps in order, and where one takes over what another holds: these are one grasp.
-
-    Others that begin while another hand holds something are left out.
-    """
+    """The grasps in order, and where one takes over what another holds: these are one grasp. Others that
+    begin while another hand holds something are left out."""
     turns, handovers = list[Cycle](), list[Handover]()
     grasps = sorted(((cycle, arm) for arm in arms for cycle in arm.cycles), key=lambda grasp: grasp[0].grasp)
     holds, holder = grasps[0] if grasps else (None, None)

@@ -76,5 +76,5 @@ def _other(name: str) -> list[str]:
 
 
 def _meanings(clauses: list[Clause]) -> list[tuple[str, str, bool]]:
-    """What must agree; the number of grasps does not depend on the wording."""
+    """Names and states, which must agree; the number of grasps does not depend on the wording."""
     return [(c.name, c.state, c.understood) for c in clauses]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.planners.kinematic import roles
 from goalreel.planners.kinematic.closed_end import (
     End,
     HandTrace,
@@ -29,15 +30,6 @@ from goalreel.planners.kinematic.layout import (
     times_text,
     values_of,
     written,
-)
-from goalreel.planners.kinematic.roles import (
-    are_places,
-    are_scaled,
-    find_base,
-    find_position,
-    find_rates,
-    find_speeds,
-    named_hands,
 )
 from goalreel.planners.kinematic.signals import arm_moves, finger_leader, hand_signal, moves
 from goalreel.types import Recording
@@ -105,7 +97,7 @@ def infer_robot(
     sample = f"{count} of {sampled_from} episodes" if sampled_from else episodes_text(count)
     hint, base = _find_base(recordings, hint, robot_type)
     hint, sums = _find_sums(recordings, hint)
-    is_scaled = are_scaled(recordings)
+    is_scaled = roles.are_scaled(recordings)
     recordings = [as_places(recording, hint) for recording in recordings]
     base += sums
     hands = find_hands(recordings, hint, robot_type, sample)
@@ -152,7 +144,7 @@ def _find_base(
     """Complete the mobile base; a robot without one has no finding."""
     if layout.base:
         return layout, [finding("base", layout.base, "given", "by --layout")]
-    base, source, reason = find_base(recordings[0], robot_type)
+    base, source, reason = roles.find_base(recordings[0], robot_type)
     if not base:
         return layout, []
     drives = any(np.ptp(values_of(r, source)[:, list(base)], axis=0).any() for r in recordings)
@@ -170,9 +162,9 @@ def _find_sums(recordings: Sequence[Recording], layout: Layout) -> tuple[Layout,
     body = body_of(recordings[0])
     names, dims = names_of(recordings[0], body), values_of(recordings[0], body).shape[1]
     hands = [hand.gripper for hand in layout.hands if hand.source == body and hand.gripper]
-    hands += named_hands(names, dims)
+    hands += roles.named_hands(names, dims)
     hands += [[i] for i, look in looks(recordings, layout, body).items() if look.levels >= _TWO_LEVELS]
-    summed = find_rates(recordings, hands, layout.base if layout.base_source == body else ())
+    summed = roles.find_rates(recordings, hands, layout.base if layout.base_source == body else ())
     if not summed:
         return layout, []
     reason = f"the {body} holds changes or speeds, not places: all is near 0 whenever the arm stands"
@@ -255,7 +247,7 @@ def _find_arm(
         return layout, [place, finding(height, layout.vertical, "likely", axis)]
     sure: Confidence = "certain" if axis == "named z" else "likely"
     columns = [values_of(recording, "body")[:, list(layout.position)] for recording in recordings]
-    if place.confidence == "likely" and not layout.summed and are_places(columns):
+    if place.confidence == "likely" and not layout.summed and roles.are_places(columns):
         place = finding(place.field, layout.position, sure, f"{place.reason}, and z agrees")
     reason = f"{axis}, and it rises between taking and leaving a thing {times_text(ups)}"
     return layout, [place, finding(height, layout.vertical, sure, reason)]
@@ -269,10 +261,10 @@ def _find_place(
     dims = values_of(recordings[0], source).shape[1]
     dead = {i for i in range(dims) if not any(np.ptp(values_of(r, source)[:, i]) for r in recordings)}
     hand, other = (hand, other) if layout.source == source else ((), ())
-    base = {*(layout.base if layout.base_source == source else ()), *find_speeds(recordings)}
-    position, named = find_position(names, dims, hand, base, other)
+    base = {*(layout.base if layout.base_source == source else ()), *roles.find_speeds(recordings)}
+    position, named = roles.find_position(names, dims, hand, base, other)
     if {*position} <= dead and len(dead) < dims:
-        position, named = find_position(names, dims, hand, base | dead, other)
+        position, named = roles.find_position(names, dims, hand, base | dead, other)
     by_name = "the arm's joints, by their names" if names else "all the rest"
     return position, named, by_name if named is None else "named x, y and z"
 
@@ -302,10 +294,8 @@ def _find_height(recordings: Sequence[Recording], layout: Layout, dims: Sequence
 
 
 def _lifts(recordings: Sequence[Recording], layout: Layout) -> tuple[int, int]:
-    """Count how often the height rises, and falls, between a hand's closing and opening.
-
-    Only what the hand does away from where it rests counts.
-    """
+    """Count how often the height rises, and falls, between a hand's closing and opening. Only what the hand
+    does away from where it rests counts."""
     ups = downs = 0
     for trace in (read_trace(recording, layout) for recording in recordings):
         for start, end, _ in trace.level_spans():

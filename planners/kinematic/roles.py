@@ -273,10 +273,8 @@ def are_places(columns: Columns) -> bool:
 
 
 def _rates(columns: Columns, fps: float) -> list[int]:
-    """All dimensions that are not constant but for noise, if they are rates, else none.
-
-    Rates are centred on 0, and are all near it where the arm stands on its way, or change quickly.
-    """
+    """All dimensions that are not constant but for noise, if they are rates, else none. Rates are centred on
+    0, and are all near it where the arm stands on its way, or change quickly."""
     columns = [column.astype(np.float64) for column in columns if np.ptp(column, axis=0).any()]
     if sum(map(len, columns)) < _FEW or are_places(columns):
         return []

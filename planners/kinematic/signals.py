@@ -188,18 +188,16 @@ def cycles(closed: Curve, fps: float, command: Curve | None = None) -> list[Cycl
     if closed[0] > 1 - _OPEN and _HOLDS[0] < later.max() < min(_HOLDS[1], 1.2 * later[-1]):
         level = split_level(later)
     enter, leave = level + 0.05, level - 0.05
-    spans: list[tuple[int, int]] = []
-    inside, start, has_opened = bool(closed[0] > enter), 0, False
+    spans, inside, start = list[tuple[int, int]](), bool(closed[0] > enter), 0
     for i, value in enumerate(closed):
         if not inside and value > enter:
             inside, start = True, i
         elif inside and value < leave:
-            if has_opened or start > 0:
-                spans.append((start, i))
-            inside, has_opened = False, True
-    if inside and start > 0:
+            inside = False
+            spans.append((start, i))
+    if inside:
         spans.append((start, len(closed)))
-    cycles = [_cycle(closed, a, b, fps) for a, b in spans if b - a >= fps / 3]
+    cycles = [_cycle(closed, a, b, fps) for a, b in spans if a > 0 and b - a >= fps / 3]
     return cycles if command is None or not has_two_values(command) else _by_command(cycles, closed, command)
 
 
