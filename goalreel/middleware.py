@@ -79,13 +79,10 @@ class AskAdapter:
         self.ask = ask
 
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
-        """Plan each task."""
         return cast(Any, self.ask("plan", tasks))
 
     def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        """Draw each edit."""
         return cast(Any, self.ask("edit", edits))
 
     def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
-        """Judge each candidate."""
         return cast(Any, self.ask("judge", candidates))

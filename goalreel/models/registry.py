@@ -1,19 +1,8 @@
 """Which kinds of models there are: a registry a role, filled by goalreel (`models.kinds`) and by plugins.
 
-A package of yours adds a kind in two files. Its pyproject.toml names a module,
-
-    [project.entry-points."goalreel.editors"]
-    mine = "my_package"
-
-and that module registers the kind:
-
-    @editors.kind("mine:SHADE", "Paints everything SHADE grey levels dark.", ModelOptions)
-    def build(spec: ModelSpec[ModelOptions]) -> Editor:
-        return MyEditor(int(spec.name.target))
-
-`goalreel annotate --editor mine:40` then uses it. The groups are `goalreel.planners`, `goalreel.editors` and
-`goalreel.critics`; a chat model can be planner and critic, and registers with `chats`. A module is imported
-when a name asks for its kind, or when all kinds are listed.
+A package adds a kind in a module that its pyproject.toml names under `goalreel.planners`, `goalreel.editors`
+or `goalreel.critics`, as docs/tutorials/your-own-model.md shows. A chat model can be planner and critic, and
+registers with `chats`. A module is imported when a name asks for its kind, or when all kinds are listed.
 """
 
 import importlib

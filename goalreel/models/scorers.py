@@ -1,18 +1,7 @@
 """Scorers of pictures, by name: a registry that packages fill, and chat models as judges.
 
-A package adds a scorer as it adds a kind of model (see `goalreel.models.registry`): its pyproject.toml names
-a module,
-
-    [project.entry-points."goalreel.scorers"]
-    mine = "my_package"
-
-and that module registers what builds the scorer:
-
-    @register_scorer("mine")
-    def build() -> Scorer:
-        return MyScorer()
-
-The module is imported when the scorer is asked for by its name.
+A package adds one as it adds a kind of model (`models.registry`), under `goalreel.scorers`. Its module registers
+what builds the scorer with `@register_scorer("mine")`; it is imported when a name asks for it.
 """
 
 from collections.abc import Callable
@@ -54,11 +43,7 @@ def register_scorer(name: str, success_of: SuccessOf = succeeds) -> Callable[[Bu
 
 
 def find_scorer(name: str) -> ScorerKind | None:
-    """The registered scorer `name`, or None. A package is imported where its scorer is asked for.
-
-    Raises:
-        InputError: the package cannot be imported.
-    """
+    """The registered scorer `name`, or None; raise an InputError if its package cannot be imported."""
     for entry in metadata.entry_points(group=GROUP, name=name) if name not in _kinds else ():
         try:
             entry.load()
@@ -67,14 +52,8 @@ def find_scorer(name: str) -> ScorerKind | None:
     return _kinds.get(name)
 
 
-def scorer_names() -> list[str]:
-    """The names of all scorers that are registered or installed."""
-    return sorted({*_kinds, *metadata.entry_points(group=GROUP).names})
-
-
 def build_scorer(name: str) -> Scorer:
-    """The scorer `name`: a registered one such as `simulator`, or a chat model as the judge (VIEScore), such
-    as `openai:MODEL@URL`.
+    """The scorer `name`: a registered one such as `simulator`, or a chat model as the judge (VIEScore).
 
     Raises:
         UserError, OSError, ModuleNotFoundError: there is no such scorer, or it cannot be built.
@@ -90,5 +69,6 @@ def build_scorer(name: str) -> Scorer:
             raise
         if name == "simulator":
             raise InputError(f"the scorer simulator comes with goalreel-lab: {install_beside('lab')}") from e
-        names = f"{', '.join(scorer_names())}, or " if scorer_names() else ""
-        raise InputError(f"no scorer {name!r}: use {names}a chat model such as openai:MODEL@URL") from e
+        known = sorted({*_kinds, *metadata.entry_points(group=GROUP).names})
+        use = " or ".join([*known, "a chat model such as openai:MODEL@URL"])
+        raise InputError(f"no scorer {name!r}: use {use}") from e

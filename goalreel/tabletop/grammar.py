@@ -24,45 +24,31 @@ from goalreel.tabletop.scene import (
     shows,
 )
 
-PARAPHRASES: dict[str, tuple[str, ...]] = {
+_OTHER_WORDS: dict[str, tuple[str, ...]] = {
     "inside": (
-        "put the {object} in the {target}",
         "place the {object} into the {target}",
         "drop the {object} into the {target}",
         "move the {object} into the {target}",
     ),
     "on": (
-        "stack the {object} on the {target}",
         "place the {object} on top of the {target}",
         "put the {object} on the {target}",
         "set the {object} on top of the {target}",
     ),
     "left_of": (
-        "move the {object} to the left of the {target}",
         "place the {object} to the left of the {target}",
         "put the {object} on the left side of the {target}",
     ),
     "right_of": (
-        "move the {object} to the right of the {target}",
         "place the {object} to the right of the {target}",
         "put the {object} on the right side of the {target}",
     ),
     "in_front_of": (
-        "move the {object} in front of the {target}",
         "place the {object} in front of the {target}",
         "bring the {object} in front of the {target}",
     ),
-    "behind": (
-        "move the {object} behind the {target}",
-        "place the {object} behind the {target}",
-        "put the {object} behind the {target}",
-    ),
-    "out_of": (
-        "take the {object} out of the {target}",
-        "remove the {object} from the {target}",
-        "clear the {target}",
-        "empty the {target}",
-    ),
+    "behind": ("place the {object} behind the {target}", "put the {object} behind the {target}"),
+    "out_of": ("remove the {object} from the {target}", "clear the {target}", "empty the {target}"),
     "sort": (
         "sort the blocks by colour",
         "put every block that has a bowl of its own colour into that bowl",
@@ -74,6 +60,7 @@ PARAPHRASES: dict[str, tuple[str, ...]] = {
     ),
     "clear_all": ("clear all the bowls", "empty every bowl", "take the blocks out of the bowls"),
 }
+PARAPHRASES = {k: (TEXTS[k], *more) if k in TEXTS else more for k, more in _OTHER_WORDS.items()}
 """Mission -> templates; the first is the plainest. `objects` is a list in words."""
 
 

@@ -82,11 +82,8 @@ def test_a_rejection_rewrites_the_prompt_and_changes_the_seed():
     assert [e.image for e in edits] == [TASK.image] * 3
     assert board.steps[0].chosen == 2
     judged = [r for r in requests if isinstance(r, Candidate)]
-    assert [(c.prompt, c.first_prompt) for c in judged] == [
-        ("do 0", "do 0"),
-        ("do it gently", "do 0"),
-        ("do it gently", "do 0"),
-    ]
+    assert [c.prompt for c in judged] == [e.prompt for e in edits]
+    assert {c.first_prompt for c in judged} == {"do 0"}
 
 
 def verdict(score: float | None = None, probability: float | None = None) -> Verdict:
@@ -139,9 +136,8 @@ def test_a_step_in_words_alone_changes_no_picture():
 
 
 def test_stop_does_not_stop_at_words_and_does_stop_behind_them():
-    board, requests = drive(
-        [plan(4, words=frozenset({0, 2})), picture(1), NO], max_attempts=1, on_rejected="stop"
-    )
+    answers = [plan(4, words=frozenset({0, 2})), picture(1), NO]
+    board, requests = drive(answers, max_attempts=1, on_rejected="stop")
     assert [s.status for s in board.steps] == ["text", "rejected", "skipped", "skipped"]
     assert sum(isinstance(r, Edit) for r in requests) == 1
     assert not board.complete
@@ -220,20 +216,15 @@ def test_a_wrong_answer_is_refused():
         next(storyboard(TASK, max_attempts=0))
 
 
-def test_seeds_differ_by_step_and_attempt_and_never_change():
-    seeds = {attempt_seed(7, s, a) for s in range(50) for a in range(20)}
-    assert len(seeds) == 1000
-    assert attempt_seed(7, 3, 1) == attempt_seed(7, 3, 1) != attempt_seed(8, 3, 1)
+def test_seeds_differ_by_task_step_and_attempt():
+    assert len({attempt_seed(t, s, a) for t in (7, 8) for s in range(50) for a in range(20)}) == 2000
 
 
 def test_once_all_steps_have_come_off_the_critic_is_asked_about_the_whole_instruction():
     answers = [plan(2), picture(1), YES, picture(2), YES]
     refused = Verdict(success=False, reasoning="it is not done")
-    for answer, complete, by in (
-        (YES, True, "unknown"),
-        (refused, False, "unknown"),
-        (BROKEN_JUDGE, False, "nobody"),
-    ):
+    told = [(YES, True, "unknown"), (refused, False, "unknown"), (BROKEN_JUDGE, False, "nobody")]
+    for answer, complete, by in told:
         board, requests = drive([*answers, answer], confirms=lambda steps: steps == 2)
         asked = requests[-1]
         assert isinstance(asked, Candidate)

@@ -135,9 +135,7 @@ def test_remote_models_go_on_while_a_local_one_works():
 
     model = Called(before)
     limits = Limits(1, 2)
-    assert len(
-        list(run(tasks(2), model, model, model, max_attempts=1, limits=limits, remote=["plan", "judge"]))
-    )
+    assert list(run(tasks(2), model, model, model, max_attempts=1, limits=limits, remote=["plan", "judge"]))
 
 
 def test_a_call_that_takes_long_holds_up_no_other_request_of_its_model():

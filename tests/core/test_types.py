@@ -70,9 +70,8 @@ def board_steps(draw: st.DrawFn) -> StoryboardStep:
     status = "failed" if tried else draw(st.sampled_from(["skipped", *(["text"] * (step.prompt is None))]))
     if chosen is not None:
         status = tried[chosen].status
-    return StoryboardStep(
-        step=step, segment=draw(st.none() | segments), attempts=tried, status=status, chosen=chosen
-    )
+    segment = draw(st.none() | segments)
+    return StoryboardStep(step=step, segment=segment, attempts=tried, status=status, chosen=chosen)
 
 
 boards = st.builds(
@@ -215,6 +214,10 @@ WORDS = Step(name="a", instruction="b", prompt=None, auxiliary_text="c")
 PICTURE = Image(np.zeros((2, 2, 3), np.uint8))
 
 
+def judged(success: bool) -> Attempt:
+    return Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=success))
+
+
 @pytest.mark.parametrize(
     "build",
     [
@@ -228,24 +231,14 @@ PICTURE = Image(np.zeros((2, 2, 3), np.uint8))
         lambda: Verdict(success=True, probability=float("nan")),
         lambda: Step(name="a", instruction="b", prompt=None, auxiliary_text=" "),
         lambda: StoryboardStep(step=STEP, status="text"),
-        lambda: StoryboardStep(
-            step=WORDS,
-            attempts=(Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=True)),),
-            status="accepted",
-            chosen=0,
-        ),
+        lambda: StoryboardStep(step=WORDS, attempts=(judged(True),), status="accepted", chosen=0),
         lambda: Attempt(prompt="p", seed=0),
         lambda: Registration(shift=(0, 0), reason="flat"),
         lambda: Attempt(prompt="p", seed=0, verdict=Verdict(success=True)),
         lambda: Storyboard(task=Task(id="t", instruction="go")),
         lambda: StoryboardStep(step=STEP, status="accepted"),
         lambda: StoryboardStep(step=STEP, status="failed"),
-        lambda: StoryboardStep(
-            step=STEP,
-            attempts=(Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=False)),),
-            status="accepted",
-            chosen=0,
-        ),
+        lambda: StoryboardStep(step=STEP, attempts=(judged(False),), status="accepted", chosen=0),
     ],
 )
 def test_impossible_records_are_refused(build):
@@ -253,7 +246,6 @@ def test_impossible_records_are_refused(build):
         build()
 
 
-SEEN = "12.9% of the picture changed, at 1.01 of the source's sharpness."
 FRAME = Image(PICTURE.pixels, frame="camera#3")
 
 
@@ -285,8 +277,7 @@ def test_a_storyboard_says_which_models_it_lost():
     steps = tuple(StoryboardStep(step=STEP, attempts=(tried,), status="failed") for _ in range(2))
     board = Storyboard(task=Task(id="t", instruction="go"), steps=steps)
     assert board.degraded == "the editor failed: server gone"
-    rejected = Attempt(prompt="p", seed=0, image=PICTURE, verdict=Verdict(success=False))
-    refused = StoryboardStep(step=STEP, attempts=(tried, rejected), status="rejected", chosen=1)
+    refused = StoryboardStep(step=STEP, attempts=(tried, judged(False)), status="rejected", chosen=1)
     assert board.model_copy(update={"steps": (refused,)}).degraded == "", "a rejection is an answer"
     none = Storyboard(task=board.task, failure=Failure(stage="plan", message="no words"))
     assert none.degraded == "no plan: no words"

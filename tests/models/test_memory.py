@@ -13,7 +13,6 @@ from support.tiny_pipelines import tiny_pipeline
 
 from goalreel.models import presets
 from goalreel.models.memory import CHAT_GB, CONTEXT_GB, EDIT_GB, memory_of, model_gb, quantized_gb
-from goalreel.types import ROLES
 
 LOCAL = ("klein", "klein-4b", "klein-48gb", "klein-24gb")
 
@@ -85,12 +84,6 @@ def test_full_batches_take_what_was_measured(preset, measured):
     assert memory_of(presets.load(preset)).batched_gb == pytest.approx(measured, rel=0.03)
 
 
-def test_batches_of_one_take_no_more_than_one_request():
-    names = {role: f"{getattr(presets.load('klein'), role)}?batch_size=1" for role in ROLES}
-    memory = memory_of(presets.load("klein", **names))
-    assert memory.batched_gb == memory.needed_gb == memory_of(presets.load("klein")).needed_gb
-
-
 def test_a_quantised_size_is_that_of_the_loaded_model(tiny_models, tmp_path):
     pytest.importorskip("torchao")
     from goalreel.chat.hf import HfChat
@@ -151,10 +144,8 @@ def test_the_index_of_a_download_that_is_not_whole_and_the_hubs_cache(tmp_path, 
     (repository / "refs").mkdir()
     (repository / "refs" / "main").write_text("abc")
     (snapshot / "config.json").write_text("{}")
-    index = {
-        "metadata": {"total_size": 17_534_247_392},
-        "weight_map": {"a": "model-00001-of-00004.safetensors"},
-    }
+    weights = {"a": "model-00001-of-00004.safetensors"}
+    index = {"metadata": {"total_size": 17_534_247_392}, "weight_map": weights}
     (snapshot / "model.safetensors.index.json").write_text(json.dumps(index))
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
     planner = memory_of(presets.load("klein")).models[0]

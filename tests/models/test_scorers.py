@@ -44,7 +44,7 @@ def test_the_scorer_of_a_package_is_imported_when_it_is_asked_for(monkeypatch):
 
 def test_an_unknown_scorer_names_those_there_are(monkeypatch):
     install(monkeypatch, "mine", "goalreel.nowhere")
-    with pytest.raises(InputError, match="no scorer 'other': use mine, or a chat model"):
+    with pytest.raises(InputError, match="no scorer 'other': use mine or a chat model"):
         build_scorer("other")
 
 

@@ -2,7 +2,10 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
+
+import numpy as np
 
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.rows import Corpus, write_corpus
@@ -25,6 +28,29 @@ SMALL = {
     "save_steps": 1,
     "outage": {"waits": []},
 }
+
+
+def shade(value: int) -> Image:
+    return Image(np.full((32, 32, 3), value, np.uint8))
+
+
+def critique(**changes: object) -> CritiqueRow:
+    """A wrong picture of which the Critic should say so."""
+    made = CritiqueRow(
+        task_id="tabletop-3",
+        step=0,
+        attempt=0,
+        source=shade(10),
+        candidate=shade(20),
+        drawn=False,
+        instruction="the red block is in the blue bowl",
+        first_prompt="Put it there.",
+        prompt="Put it there, please.",
+        success=False,
+        semantics=2,
+        quality=8,
+    )
+    return replace(made, **changes)
 
 
 def corpus(folder: Path, rows: Sequence[CritiqueRow]) -> Path:

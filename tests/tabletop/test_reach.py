@@ -1,9 +1,5 @@
 """From two pictures to a motion: which block, and where to, also where the goal image errs."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import numpy as np
 import pytest
 

@@ -1,11 +1,7 @@
 """Recordings: what lerobot loads back, the ground truth beside it, refusals, and the command line."""
 
 import gc
-import os
 from pathlib import Path
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-os.environ["HF_HUB_OFFLINE"] = "1"
 
 import numpy as np
 import pytest

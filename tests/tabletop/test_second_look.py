@@ -1,9 +1,5 @@
 """A second look at pictures in which colours run into one another and towers hide things."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import cv2
 import numpy as np
 import pytest

@@ -1,9 +1,5 @@
 """The simulator: state, expert, teleport, pictures and what they read back to."""
 
-import os
-
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import cv2
 import numpy as np
 import pytest

@@ -9,8 +9,6 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")

@@ -67,10 +67,7 @@ def test_vllm_that_is_not_installed_is_told_before_anything_is_written(grpo, fol
     ("change", "said"),
     [
         ({"per_device_train_batch_size": 4}, "must be divisible by num_generations"),
-        (
-            {"prompts_per_rollout": 4},
-            "prompts_per_rollout: no such setting, of goalreel or of TRL's GRPOConfig",
-        ),
+        ({"prompts_per_rollout": 4}, "prompts_per_rollout: no such setting, of goalreel or of TRL's GRPO"),
         ({"gradient_accumulation_steps": 2, "steps_per_generation": 3}, "2 does not divide a rollout's 3"),
         ({"per_device_train_batch_size": 300}, "rows do not fill a rollout of 100"),
         ({"scale_rewards": "row"}, "scale_rewards: Input should be 'group', 'batch' or 'none'"),

@@ -1,5 +1,6 @@
 """What every run needs: its folder, weights that can be saved, bf16, a compiler, Muon, an order of rows."""
 
+import json
 import os
 import random
 import signal
@@ -8,17 +9,14 @@ import sys
 from itertools import pairwise
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="needs torch: pip install 'goalreel[train]'")
 
 import torch
+from support.grpo_runs import corpus, critique
 
-from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.rows import Corpus, write_corpus
 from goalreel.errors import InputError
-from goalreel.image import Image
 from goalreel.tabletop.truth import held_out_split
 from goalreel.training import loading
 from goalreel.training.config import GrpoConfig, SftConfig
@@ -80,25 +78,16 @@ def launched(request, monkeypatch):
 
 def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(launched, tmp_path):
     supervised, reinforced = launched
-    rows, out, settings = (
-        tmp_path / "rows.json",
-        tmp_path / "out",
-        {"model": str(tmp_path / "none"), "max_steps": 1},
-    )
-    rows.write_text(
-        '[{"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]}]'
-    )
-    picture = Image(np.zeros((8, 8, 3), np.uint8))
-    words = {"instruction": "it lies there", "first_prompt": "Put it there.", "prompt": "Put it there."}
-    said = {"drawn": False, "success": False, "semantics": 2, "quality": 8}
-    row = CritiqueRow(task_id="e", step=0, attempt=0, source=picture, candidate=picture, **words, **said)
-    corpus = Corpus(CRITIQUES, "train", {"train-00000": range(1)}, lambda part: [row], {"test": 1}, "test")
-    write_corpus(corpus, tmp_path / "rl", text=False)
+    rows, out = tmp_path / "rows.json", tmp_path / "out"
+    settings = {"model": str(tmp_path / "none"), "max_steps": 1}
+    turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+    rows.write_text(json.dumps([{"messages": turns}]))
+    folder = corpus(tmp_path / "rl", [critique(task_id="e")])
     refused = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to full\Z"
     with pytest.raises(InputError, match=refused):
         supervised(SftConfig(role="critic", corpus=(rows,), method="lora", **settings), out, False)
     settings |= {"num_generations": 2, "per_device_train_batch_size": 2}
-    config = GrpoConfig(corpus=(tmp_path / "rl",), method="lora", **settings)
+    config = GrpoConfig(corpus=(folder,), method="lora", **settings)
     with pytest.raises(InputError, match=refused):
         models = {"editor": object(), "scorer": object(), "local": True}
         reinforced(config, out, False, held_out=held_out_split, **models)

@@ -7,8 +7,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-os.environ.setdefault("MUJOCO_GL", "egl")
-
 import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
