@@ -1,7 +1,7 @@
 """Scorers of pictures, by name: a registry that packages fill, and chat models as judges.
 
-A package adds one as it adds a kind of model (`models.registry`), under `goalreel.scorers`. Its module registers
-what builds the scorer with `@register_scorer("mine")`; it is imported when a name asks for it.
+A package adds one as it adds a kind of model (`models.registry`), under `goalreel.scorers`. Its module, which
+is imported when a name asks for it, registers what builds the scorer with `@register_scorer("mine")`.
 """
 
 from collections.abc import Callable
