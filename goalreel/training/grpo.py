@@ -1,7 +1,6 @@
 """GRPO of a Critic with TRL's `GRPOTrainer`: one reward for each reply, and none after an outage."""
 
 import logging
-import math
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -85,7 +84,7 @@ class CollapseError(UserError):
 
 
 class _Trainer(GRPOTrainer):
-    """Waits for editor and scorer where they fail, and counts the groups that teach nothing."""
+    """Waits for editor and scorer where they fail."""
 
     def __init__(self, *args: Any, outage: OutageSettings, **options: Any) -> None:
         self._outage = outage
@@ -98,7 +97,6 @@ class _Trainer(GRPOTrainer):
             rewards: torch.Tensor = super()._calculate_rewards(*arguments, **options)
             unknown = int(rewards.isnan().sum())
             if unknown <= self._outage.most * len(rewards):
-                self._count_silent(rewards)
                 return rewards
             message = f"{unknown} of {len(rewards)} rewards are unknown, for editor or scorer failed"
             if (pause := next(waits, None)) is None:
@@ -106,12 +104,6 @@ class _Trainer(GRPOTrainer):
             log.warning("%s: asking again in %g s", message, pause)
             time.sleep(pause)
             self._pending_metrics.clear()
-
-    def _count_silent(self, rewards: torch.Tensor) -> None:
-        # TRL counts groups only where it divides by their own spread.
-        groups = rewards.view(-1, int(self.num_generations or 1))
-        spread = groups.nan_to_num(-math.inf).amax(1) - groups.nan_to_num(math.inf).amin(1)
-        self._metrics["train"]["silent_groups"].append((spread <= 1e-6).float().mean().item())
 
     def save_now(self) -> None:
         """Keep the model as it is, to resume from; before the first step there is nothing to keep."""

@@ -81,9 +81,6 @@ class Marks:
     """Its prompt was drawn and the picture scored."""
     refused: bool = False
     """Its prompt was not drawn: too long, or the editor will not."""
-    control: float | None = None
-    """The step that the row's own prompt would earn, drawn again with the same new seed: the gain of the seed
-    alone. None where the reply's prompt was not drawn, or the control's scores are not known."""
 
     def total(self, weights: RewardSettings) -> float:
         rest = weights.accuracy * self.accuracy + weights.step * self.step
@@ -101,10 +98,6 @@ class _Key:
     def seed(self) -> int:
         # Of the row alone: completions of a group differ by their prompt, and no seed serves all rows.
         return int(self.row[:8], 16)
-
-    def control(self, row: CritiqueRow) -> "_Key":
-        """Make the same re-edit by the order that the candidate was made with."""
-        return replace(self, prompt=row.drawn_by)
 
 
 type _Found = Mapping[_Key, PictureScores | None]
@@ -138,8 +131,7 @@ class CriticReward:
         read = [parse_verdict(reply, row.drawn_by) for row, reply in zip(rows, replies, strict=True)]
         keys = [_key(row, verdict) for row, verdict in zip(rows, read, strict=True)]
         drawn = [None if key is None or not self._fits(key.prompt) else key for key in keys]
-        keyed_rows = [(key, row) for key, row in zip(drawn, rows, strict=True) if key is not None]
-        rows_by_key = dict(keyed_rows) | {key.control(row): row for key, row in keyed_rows}
+        rows_by_key = {key: row for key, row in zip(drawn, rows, strict=True) if key is not None}
         scores = await asyncio.to_thread(self._find, rows_by_key)
         return [
             self._marks(row, reply, verdict, key, scores, fits=key == drawable)
@@ -170,9 +162,7 @@ class CriticReward:
         new = scores[key]
         if new is None:
             return replace(marks, step=form.worst, refused=True)
-        old, control_scores = PictureScores(row.semantics, row.quality), scores.get(key.control(row))
-        control = None if control_scores is None else form.step(old, control_scores)
-        return replace(marks, step=form.step(old, new), edited=True, control=control)
+        return replace(marks, step=form.step(PictureScores(row.semantics, row.quality), new), edited=True)
 
     def _strict(self, reply: str, verdict: Verdict) -> bool:
         """Tell whether a readable reply has the form asked for: thinking first, nothing around it, a prompt.
@@ -228,13 +218,11 @@ class CriticReward:
 def summary(rows: Sequence[CritiqueRow], marks: Sequence[Marks | None]) -> dict[str, float]:
     """Compute what to watch of a rollout, by name; what is a share of nothing is left out.
 
-    `true_rate` and the accuracies are of the replies that can be read. `edited_step` and `control_step` are
-    of those that were drawn: what their prompts are worth is the difference.
+    `true_rate` and the accuracies are of the replies that can be read, `edited_step` of those drawn.
     """
     known_marks = [m for m in marks if m is not None]
     verdicts = [(r, m) for r, m in zip(rows, marks, strict=True) if m is not None and m.success is not None]
     right = {j: [m.success == j for r, m in verdicts if r.success is j] for j in (True, False)}
-    paired = [(m.step, m.control) for m in known_marks if m.edited and m.control is not None]
     shares: dict[str, list[float]] = {
         "unknown": [m is None for m in marks],
         "unread": [m.success is None for m in known_marks],
@@ -243,8 +231,7 @@ def summary(rows: Sequence[CritiqueRow], marks: Sequence[Marks | None]) -> dict[
         "format": [m.format for m in known_marks],
         "accuracy": [m.accuracy for m in known_marks],
         "step": [m.step for m in known_marks],
-        "edited_step": [step for step, _ in paired],
-        "control_step": [control for _, control in paired],
+        "edited_step": [m.step for m in known_marks if m.edited],
         "true_rate": [m.success is True for _, m in verdicts],
     }
     means = {name: fmean(values) for name, values in shares.items() if values}

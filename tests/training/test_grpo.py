@@ -100,19 +100,15 @@ def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog
     assert not any("images" in record.getMessage() for record in caplog.records)
 
 
-def test_trap_6_the_share_of_silent_groups_is_logged(folder, tmp_path, monkeypatch):
-    """Three groups of four: all alike; one reply apart; alike but for one that is unknown."""
-    steps = (0.5, 0.5, 0.5, 0.5), (0.5, 0.5, 0.9, 0.5), (0.5, 0.5, None, 0.5)
-
+def test_rewards_are_asked_for_in_groups_and_some_may_be_unknown(folder, tmp_path, monkeypatch):
     async def marks(self, rows, replies):
-        assert [rows.index(row) // 4 for row in rows] == [0] * 4 + [1] * 4 + [2] * 4, "in groups"
-        return [None if s is None else Marks(1.0, 1.0, s, False) for group in steps for s in group]
+        assert [rows.index(row) // 4 for row in rows] == [0] * 4 + [1] * 4 + [2] * 4
+        return [None, *[Marks(1.0, 1.0, 0.5, False)] * 11]
 
     monkeypatch.setattr(grpo.CriticReward, "marks", marks)
     some = {"num_generations": 4, "per_device_train_batch_size": 12, "max_steps": 1, "outage": {"most": 0.1}}
     run(config(folder, **some), tmp_path / "out")
     (told, *_) = history(tmp_path / "out", 1)
-    assert told["silent_groups"] == pytest.approx(2 / 3)
     assert told["critic/unknown"] == pytest.approx(1 / 12)
 
 
@@ -146,5 +142,5 @@ def test_a_killed_run_resumes_to_what_the_unkilled_is(folder, tmp_path):
     for name, value in one.items():
         torch.testing.assert_close(other[name], value, rtol=0, atol=1e-6, msg=name)
     assert list((tmp_path / "killed/logs").glob("events.*"))
-    assert {"critic/true_rate", "silent_groups", "critic/unknown"} <= history(tmp_path / "whole", 2)[0].keys()
+    assert {"critic/true_rate", "critic/unknown"} <= history(tmp_path / "whole", 2)[0].keys()
     HfChat.load(tmp_path / "killed", device="cpu")
