@@ -1,34 +1,20 @@
 """The ground truth that travels with a recording, in `meta/tabletop.json`, and the ids of its tasks."""
 
-from dataclasses import dataclass
+import re
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 from pydantic import Field, ValidationError
 
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import read_file
 from goalreel.settings import Frozen
-from goalreel.tabletop.mjcf import FIXED
 from goalreel.tabletop.scene import GoalKind
 from goalreel.tabletop.splits import Split, split_of
 
 FILE = Path("meta/tabletop.json")
-
-type Style = Literal["plain", "varied", "unseen"]
-"""`plain`: one shade a colour, white light. `varied`: what training shows beside it. `unseen`: what no
-training shows."""
-
-
-@dataclass(frozen=True)
-class View:
-    """View of an episode: its colours and light, and the fixed camera."""
-
-    look: Style = "plain"
-    camera: str = "front"
-
-
-PLAIN = View()
+_TASK = re.compile(r"tabletop-([0-9]+)(-[a-z]+-[a-z]+)?")
+"""Ids of tasks: a seed, and in the laboratory a look and a camera."""
 
 
 class TrueSegment(Frozen):
@@ -85,26 +71,11 @@ def write_truth(root: Path, truth: Truth) -> None:
     (root / FILE).write_text(truth.model_dump_json(indent=1) + "\n")
 
 
-def task_id_of(seed: int, view: View = PLAIN) -> str:
-    """Make the id of a tabletop task: `tabletop-SEED`, with `-LOOK-CAMERA` unless the view is plain."""
-    return f"tabletop-{seed}" if view == PLAIN else f"tabletop-{seed}-{view.look}-{view.camera}"
-
-
-def task_of(task_id: str) -> tuple[int, View]:
-    """Read seed and view from the id of a tabletop task; raise an InputError if it is of another form."""
-    name, *parts = task_id.split("-")
-    if name != "tabletop" or len(parts) not in (1, 3) or not parts[0].isdecimal():
-        raise InputError(f"{task_id!r} is no tabletop task: tabletop-SEED or tabletop-SEED-LOOK-CAMERA")
-    look, camera = parts[1:] or (PLAIN.look, PLAIN.camera)
-    if look not in ("plain", "varied", "unseen") or camera not in FIXED:
-        raise InputError(f"{task_id!r}: no look {look!r}, or no camera {camera!r}")
-    return int(parts[0]), View(look, camera)
-
-
 def held_out_split(task_id: str) -> Split | None:
     """Find the split of a held-out tabletop task; None for a training task and for every other task."""
+    task = _TASK.fullmatch(task_id)
     try:
-        split = split_of(task_of(task_id)[0])
+        split = split_of(int(task[1])) if task else None
     except InputError:
         return None
     return None if split == "train" else split
@@ -114,4 +85,4 @@ def recording_task_ids(root: Path) -> dict[int, str]:
     """Map episode numbers to task ids for a recording of the tabletop; empty for any other dataset."""
     if not (root / FILE).is_file():
         return {}
-    return {number: task_id_of(episode.seed) for number, episode in enumerate(read_truth(root).episodes)}
+    return {number: f"tabletop-{episode.seed}" for number, episode in enumerate(read_truth(root).episodes)}

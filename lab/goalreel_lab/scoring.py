@@ -42,9 +42,8 @@ from goalreel.tabletop.scene import (
     displacement,
     shows,
 )
-from goalreel.tabletop.truth import task_of
 from goalreel.types import Candidate, PictureScores
-from goalreel_lab.variety import seen
+from goalreel_lab.variety import seen, task_of
 
 NEAREST = 0.9
 """Share of the marks for a place that just misses; halfway to all of them where it is in doubt."""

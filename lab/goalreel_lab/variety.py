@@ -2,14 +2,29 @@
 
 import colorsys
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
 from goalreel.errors import InputError
 from goalreel.tabletop.grammar import TabletopEpisode
+from goalreel.tabletop.mjcf import FIXED
 from goalreel.tabletop.scene import TABLES, Look, Paint, Placed, TabletopScene
-from goalreel.tabletop.truth import PLAIN as PLAIN
-from goalreel.tabletop.truth import View as View
+
+type Style = Literal["plain", "varied", "unseen"]
+"""`plain`: one shade a colour, white light. `varied`: what training shows beside it. `unseen`: what no
+training shows."""
+
+
+@dataclass(frozen=True)
+class View:
+    """View of an episode: its colours and light, and the fixed camera."""
+
+    look: Style = "plain"
+    camera: str = "front"
+
+
+PLAIN = View()
 
 type Variety = float | View
 """The share of episodes that look other than plain, from 0 to 1; or the view of all of them."""
@@ -56,6 +71,22 @@ _RANGES = {
 }
 _STREAM = 77
 """Sets its choices apart from the episode's own."""
+
+
+def task_id_of(seed: int, view: View = PLAIN) -> str:
+    """Make the id of a tabletop task: `tabletop-SEED`, with `-LOOK-CAMERA` unless the view is plain."""
+    return f"tabletop-{seed}" if view == PLAIN else f"tabletop-{seed}-{view.look}-{view.camera}"
+
+
+def task_of(task_id: str) -> tuple[int, View]:
+    """Read seed and view from the id of a tabletop task; raise an InputError if it is of another form."""
+    name, *parts = task_id.split("-")
+    if name != "tabletop" or len(parts) not in (1, 3) or not parts[0].isdecimal():
+        raise InputError(f"{task_id!r} is no tabletop task: tabletop-SEED or tabletop-SEED-LOOK-CAMERA")
+    look, camera = parts[1:] or (PLAIN.look, PLAIN.camera)
+    if look not in ("plain", "varied", "unseen") or camera not in FIXED:
+        raise InputError(f"{task_id!r}: no look {look!r}, or no camera {camera!r}")
+    return int(parts[0]), View(look, camera)
 
 
 def view_of(seed: int, variety: Variety) -> View:

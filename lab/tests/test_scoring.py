@@ -6,12 +6,11 @@ import pytest
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.tabletop.splits import seeds
-from goalreel.tabletop.truth import task_id_of, task_of
 from goalreel.types import Candidate, PictureScores
 from goalreel_lab.corpora.rows import VerdictRow
 from goalreel_lab.corpora.verdicts import verdict_rows
 from goalreel_lab.scoring import SimulatorScorer, success_of
-from goalreel_lab.variety import PLAIN, View, view_of
+from goalreel_lab.variety import PLAIN, View, task_id_of, task_of, view_of
 
 SOME = seeds("validation", 14, first=3000)
 VARIETY = 0.5

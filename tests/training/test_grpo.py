@@ -26,7 +26,7 @@ from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.critic_rows import CritiqueRow
 from goalreel.errors import BackendError, InputError
-from goalreel.tabletop.truth import held_out_split, task_id_of
+from goalreel.tabletop.truth import held_out_split
 from goalreel.training import grpo
 from goalreel.training.rewards import Marks
 from goalreel.training.rows import Critiques, asked_of
@@ -71,7 +71,7 @@ def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
 
 @pytest.mark.parametrize("seed", [900_000, 950_000])
 def test_trap_15_rows_of_held_out_episodes_are_refused(rows, tmp_path, seed):
-    held = corpus(tmp_path / "held", [*rows, replace(rows[0], task_id=task_id_of(seed))])
+    held = corpus(tmp_path / "held", [*rows, replace(rows[0], task_id=f"tabletop-{seed}")])
     with pytest.raises(InputError, match=r"held-out episodes \(1 of (validation|test)\)"):
         Critiques([held], held_out_split)
     real = corpus(tmp_path / "real", [replace(rows[0], task_id="episode-7")])

@@ -18,7 +18,6 @@ from goalreel.image import Image
 from goalreel.loop import Keep, attempt_seed
 from goalreel.progress import OnProgress
 from goalreel.tabletop.scene import SceneLayout
-from goalreel.tabletop.truth import task_of
 from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Storyboard, Task, Verdict
 from goalreel_lab.bench.plan import step_of
 from goalreel_lab.bench.scenes import Walk, look_rendered, outcome
@@ -26,6 +25,7 @@ from goalreel_lab.corpora.grounding import advice, compare
 from goalreel_lab.corpora.prompts import explicit
 from goalreel_lab.corpora.rows import Register
 from goalreel_lab.statistics import gap_share, points, share_with_interval
+from goalreel_lab.variety import task_of
 
 ATTEMPTS = (1, 2, 3, 5)
 type LoopArm = Literal["ours", "oracle", "reseed", "control"]

@@ -14,9 +14,8 @@ from goalreel.tabletop.env import Tabletop, TabletopState, teleport
 from goalreel.tabletop.grammar import TabletopEpisode, sample_episode
 from goalreel.tabletop.readback import read_after, shown
 from goalreel.tabletop.scene import SceneLayout, SubGoal, TabletopScene, displacement
-from goalreel.tabletop.truth import task_id_of
 from goalreel.types import Failure, Task
-from goalreel_lab.variety import PLAIN, View, seen
+from goalreel_lab.variety import PLAIN, View, seen, task_id_of
 
 log = logging.getLogger(__name__)
 SIZE = 128
@@ -57,7 +56,7 @@ class Walk:
 
     @property
     def task(self) -> Task:
-        """Make the task as an agent gets it; `truth.task_of` reads its id."""
+        """Make the task as an agent gets it; `variety.task_of` reads its id."""
         return Task(
             id=task_id_of(self.seed, self.view),
             instruction=self.episode.instruction,

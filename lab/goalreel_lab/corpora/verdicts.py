@@ -14,7 +14,6 @@ from goalreel.image import Image
 from goalreel.tabletop.grammar import state_of
 from goalreel.tabletop.readback import MOVED, STILL, PixelMask, fit_cubes, read_after, segment
 from goalreel.tabletop.scene import SceneLayout, SubGoal, colour, displacement
-from goalreel.tabletop.truth import task_id_of
 from goalreel.types import Edit, Editor
 from goalreel_lab.corpora.edits import MADE, Made, make, order, relabel, vary
 from goalreel_lab.corpora.grounding import Change, compare, verdict_of
@@ -22,7 +21,7 @@ from goalreel_lab.corpora.plans import Done, walk
 from goalreel_lab.corpora.prompts import terse
 from goalreel_lab.corpora.rows import Mistake, VerdictRow
 from goalreel_lab.scoring import SimulatorScorer, possible, success_of
-from goalreel_lab.variety import Variety
+from goalreel_lab.variety import Variety, task_id_of
 
 _STREAM = 3
 
