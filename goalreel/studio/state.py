@@ -263,24 +263,25 @@ def _worked(
         # A goal image from before stays where the new round came to nothing.
         place = None if what.attempt is None else step.place(what.round, what.attempt)
         return step.updated(todo=False, chosen=step.chosen if place is None else place)
-    told = what if isinstance(what, events.DrawnPicture) else what.result
+    place = None
+    if isinstance(what, events.DrawnPicture):
+        told, raw, result = what, what.picture, None
+    else:
+        told, raw, result = what.result, None, what.result
+        place = step.place(what.round, what.attempt)
+    if place is not None and step.attempts[place].basis.source == what.source:
+        return step.with_attempt(place, step.attempts[place].updated(result=result, models=state.models))
     attempt = DrawnAttempt(
         round=what.round,
         number=what.attempt,
         prompt=told.prompt,
         seed=told.seed,
         basis=Basis(what.name, what.instruction, what.source),
-        raw=what.picture if isinstance(what, events.DrawnPicture) else None,
+        raw=raw,
         models=state.models,
+        result=result,
     )
-    if isinstance(what, events.DrawnPicture):
-        return step.with_attempt(len(step.attempts), attempt)
-    place = step.place(what.round, what.attempt)
-    if place is None or step.attempts[place].basis.source != what.source:
-        place = len(step.attempts)
-    else:
-        attempt = step.attempts[place]
-    return step.with_attempt(place, attempt.updated(result=what.result, models=state.models))
+    return step.with_attempt(len(step.attempts), attempt)
 
 
 def _with_change(state: StudioState, edit: events.BoardEdit, number: int) -> StudioState:

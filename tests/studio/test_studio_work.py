@@ -153,6 +153,11 @@ def test_a_second_server_on_a_folder_is_refused_and_a_damaged_log_is_left_alone(
         assert history["storyboards"] == []
         assert made(client)["status"] == "done"
     assert log.read_bytes() == damaged
+    log.write_bytes(
+        good.replace(b'"on_rejected"', b'"preset":null,"on_rejected"')
+    )  # as servers once wrote it
+    with studio(tmp_path) as client:
+        assert state(client, board)["status"] == "done"
 
 
 def test_a_watcher_hears_of_changes_and_of_the_end(tmp_path):
