@@ -23,13 +23,13 @@ needs_chromium = pytest.mark.skipif(
 )
 
 
-def chromium(profile: Path, *logs: str, more: str = "") -> Iterator:
-    """A browser of its own, and its end; it logs what pages say, and `logs`; `more` are switches."""
+def chromium(profile: Path, *logs: str) -> Iterator:
+    """A browser of its own, and its end; it logs what pages say, and `logs`."""
     from selenium import webdriver
 
     options = webdriver.ChromeOptions()
     options.binary_location = CHROMIUM
-    for switch in [*SWITCHES.split(), *more.split(), f"--user-data-dir={profile}"]:
+    for switch in [*SWITCHES.split(), f"--user-data-dir={profile}"]:
         options.add_argument(switch)
     options.set_capability("goog:loggingPrefs", dict.fromkeys(("browser", *logs), "ALL"))
     driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(CHROMEDRIVER))
