@@ -41,7 +41,6 @@ if TYPE_CHECKING:
     from goalreel.annotator.model_check import RoleTrial
     from goalreel.terms import Role
 
-SCARCE_GIB = 5
 PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
 MAX_SHOWN = 4_000
 """Characters of a reply; its file has the rest."""
@@ -118,7 +117,7 @@ def run_checks() -> list[Check]:
     with ThreadPoolExecutor() as pool:
         running = [pool.submit(check) for check in _native_checks()]
         quick = [_python(), _goalreel(), _nano(), *map(_extra, EXTRAS), _presets(), *map(_models, ROLES)]
-        return [*quick, *(check.result() for check in running), _raw_frames(), _disk()]
+        return [*quick, *(check.result() for check in running), _raw_frames()]
 
 
 def _check_machine(json_output: bool) -> bool:
@@ -226,14 +225,6 @@ def _raw_frames() -> Check:
     if profiles:
         return Check(name, "warning", f"{PROFILES} names no file: {profiles}", fix)
     return Check(name, "missing", f"{PROFILES} is not set: a camera started here loses raw frames", fix)
-
-
-def _disk() -> Check:
-    free = shutil.disk_usage(Path.cwd()).free / 2**30
-    detail = f"{free:.1f} GiB free in {Path.cwd()}"
-    if free < SCARCE_GIB:
-        return Check("disk", "warning", detail, "free some space, or give --out on a larger disk")
-    return Check("disk", "ok", detail)
 
 
 def _native_checks() -> list[Callable[[], Check]]:

@@ -90,7 +90,7 @@ def test_the_real_machine_is_described_and_nothing_heavy_loaded():
     assert checks["goalreel"].status == "ok", checks["goalreel"]
     (lerobot,) = (c for name, c in checks.items() if name.startswith("[lerobot]"))
     assert ("lerobot 0.6" in lerobot.found) == (lerobot.status == "ok")
-    assert {"GPU", "ROS 2", "fonts", "disk", "video: PyAV"} <= checks.keys()
+    assert {"GPU", "ROS 2", "fonts", "video: PyAV"} <= checks.keys()
     assert all(check.found for check in checks.values())
     assert [name for name, check in checks.items() if (check.status == "ok") != (not check.fix)] == []
     assert checks["video: PyAV"].status == "ok"
@@ -169,7 +169,7 @@ def test_what_is_broken_is_a_warning(machine):
     machine.library("mujoco", "import os; os.kill(os.getpid(), 6)")
     machine.library("torch", "raise ImportError('libcudart.so.13 is missing')")
     machine.program("nvidia-smi", "NVIDIA H200, 143771 MiB, 570.1")
-    [found] = machine.look("doctor.SCARCE_GIB = 1e12")
+    [found] = machine.look("")
     renders = found["rendering: MuJoCo"]
     assert (renders.status, renders.found) == ("warning", "crashed: Aborted")
     assert "package manager" in renders.fix, "there is no apt-get"
@@ -179,7 +179,6 @@ def test_what_is_broken_is_a_warning(machine):
     assert gpu.found.startswith("NVIDIA H200, 143771 MiB")
     assert "libcudart.so.13" in gpu.found
     assert "torch" in gpu.fix
-    assert found["disk"].status == "warning"
 
 
 @pytest.mark.process
