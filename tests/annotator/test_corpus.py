@@ -216,14 +216,6 @@ def test_an_empty_result_is_a_whole_one_and_says_why(tmp_path):
     assert "name a judge" in told.stderr
     assert list(read_rows(tmp_path / "out/sft", JUDGEMENTS)) == []
     assert goalreel(*command, tmp_path / "out")
-    sure = [step(name, attempt("x", True, (9, 9))) for name in "ab"]
-    varied = step("c", attempt("x", False, (2, 8)), attempt("y", True, (9, 9)))
-    save_storyboard(board(*sure, varied), tmp_path / "in/b")
-    told = invoke(*command, tmp_path / "one")
-    assert "rows: 0 sft, 2 rl" in told.stderr
-    assert "--rl-variance 25 gives every step to sft" in told.stderr
-    told = invoke(*command, tmp_path / "two", "--rl-variance", 25)
-    assert "rows: 2 sft, 0 rl" in told.stderr
 
 
 @pytest.mark.long
