@@ -122,12 +122,14 @@ def _rows(
 def _step(step: StoryboardStep, fps: float) -> dict[str, object]:
     chosen = None if step.chosen is None else step.attempts[step.chosen]
     goal, verdict, segment = step.goal_image, chosen.verdict if chosen else None, step.segment
+    end = step.claims.came_off
+    came_off = end is not None and end.checked not in (NOBODY, PICTURE_CHECKS) and not end.doubts
     row: dict[str, object] = {
         "name": step.step.name,
         "sub_goal": step.step.instruction,
         "prompt": step.step.prompt if chosen is None else chosen.prompt,
         "status": step.status,
-        "outcome": None if step.step.outcome == "done" and not _came_off(step) else step.step.outcome,
+        "outcome": None if step.step.outcome == "done" and not came_off else step.step.outcome,
         "unaligned": step.alignment.reason if step.alignment else None,
         "attempts": len(step.attempts),
         "chosen": step.chosen,
@@ -150,8 +152,3 @@ def _step(step: StoryboardStep, fps: float) -> dict[str, object]:
         elif verdict.success and (verdict.pictures_only or step.step.doubts):
             row["success"] = None
     return row
-
-
-def _came_off(step: StoryboardStep) -> bool:
-    claim = step.claims.came_off
-    return claim is not None and claim.checked not in (NOBODY, PICTURE_CHECKS) and not claim.doubts

@@ -160,8 +160,8 @@ def show_summary(summary: "Summary") -> None:
         table.add_row("whole task judged by", checked)
     if summary.examination is not None:
         table.add_row("critic's examination", summary.examination.line)
-    for form, episodes in summary.labels.items():
-        table.add_row("labels", f"{form}: those of {_episodes(episodes)}")
+    for form, count in summary.labels.items():
+        table.add_row("labels", f"{form}: those of {count} episode{'s' if count != 1 else ''}")
     for one in summary.measured:
         table.add_row("labelled episodes", str(one))
     table.add_row("goal images from", summary.camera)
@@ -185,7 +185,3 @@ def show_summary(summary: "Summary") -> None:
             f"{summary.out}  Then  annotate --examples {summary.out} --out NEW  carries their steps over "
             "to the others."
         )
-
-
-def _episodes(count: int) -> str:
-    return f"{count} episode{'s' if count != 1 else ''}"

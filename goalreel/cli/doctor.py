@@ -116,7 +116,8 @@ def run_checks() -> list[Check]:
 
     with ThreadPoolExecutor() as pool:
         running = [pool.submit(check) for check in _native_checks()]
-        quick = [_python(), _goalreel(), _nano(), *map(_extra, EXTRAS), _presets(), *map(_models, ROLES)]
+        python = Check("python", "ok", f"{platform.python_version()} ({sys.executable})", required=True)
+        quick = [python, _goalreel(), _nano(), *map(_extra, EXTRAS), _presets(), *map(_models, ROLES)]
         return [*quick, *(check.result() for check in running), _raw_frames()]
 
 
@@ -145,10 +146,6 @@ def _check_machine(json_output: bool) -> bool:
             # Commands are printed unwrapped, so that they can be copied.
             console.print(Text(f"\n{check.name}:"), Text(f"  {check.fix}", "bold"), sep="\n", soft_wrap=True)
     return ok
-
-
-def _python() -> Check:
-    return Check("python", "ok", f"{platform.python_version()} ({sys.executable})", required=True)
 
 
 def _goalreel() -> Check:
