@@ -9,7 +9,6 @@ from support.cli import fails, results
 from support.corpora import read_rows
 
 from goalreel.annotator.corpus.boards import find_boards
-from goalreel.annotator.plan_rows import read_rows as read_prompts
 from goalreel.chat.dialects import InterleaveThinkerDialect
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, critique_lesson
 from goalreel.datasets.corpora.published import import_corpus
@@ -200,16 +199,3 @@ def test_a_raw_trajectory_of_the_reference_is_a_storyboard(tmp_path):
     os.mkfifo(folder / "execution_record.json")
     with pytest.raises(InputError, match="holds no storyboard"):
         find_boards([tmp_path / "raw"])
-
-
-def test_the_reference_s_prompts_are_rows(tmp_path):
-    drawn = picture(tmp_path / "cup.png", 40)
-    rows = [{"id": 7, "user_input": "draw a cup", "user_input_image": None}]
-    rows += [{"id": 8, "user_input": "x", "user_input_image": drawn}]
-    (tmp_path / "prompt40k.jsonl").write_text("\n".join(map(json.dumps, rows)))
-    read, faults = read_prompts(tmp_path / "prompt40k.jsonl", tmp_path)
-    assert [(row.id, row.prompt, row.picture) for row in read] == [
-        ("7", "draw a cup", None),
-        ("8", "x", tmp_path / drawn),
-    ]
-    assert not faults

@@ -110,12 +110,16 @@ BAD = (
 )
 
 
-def test_bad_lines_are_counted_and_left_out(tmp_path):
-    path = tmp_path / "rows.jsonl"
-    path.write_text('{"prompt": "go", "id": "one"}\n\n' + "\n".join(line for line, _ in BAD))
+def test_rows_are_read_in_both_forms_and_bad_lines_counted_and_left_out(tmp_path):
+    path, picture = tmp_path / "rows.jsonl", tmp_path / "cup.png"
+    picture.touch()
+    theirs = '{"id": 7, "user_input": "draw a cup", "user_input_image": %s}'
+    good = ['{"prompt": "go", "id": "one"}', theirs % "null", theirs.replace("7", "8") % '"cup.png"', ""]
+    path.write_text("\n".join([*good, *(line for line, _ in BAD)]))
     rows, faults = read_rows(path, tmp_path)
-    assert [row.id for row in rows] == ["one"]
-    assert list(faults) == [3, 4, 5, 6, 7, 8, 9]
+    assert [(row.id, row.picture) for row in rows] == [("one", None), ("7", None), ("8", picture)]
+    assert [row.prompt for row in rows] == ["go", "draw a cup", "draw a cup"]
+    assert list(faults) == [5, 6, 7, 8, 9, 10, 11]
     for reason, (_, words) in zip(faults.values(), BAD, strict=True):
         assert words in reason
     with pytest.raises(InputError, match="holds no prompt"):
