@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.extension import ExtensibleGroup
+from goalreel.cli.extension import command_group
 from goalreel.cli.options import Json
 
 if TYPE_CHECKING:
@@ -20,15 +20,17 @@ if TYPE_CHECKING:
     from goalreel.annotator.corpus.make import CorpusReport
 
 
-IMPORT_EPILOG = (
-    "FILE is told by its fields: `evaluation` makes critiques (InterleaveThinker's critic_rl.jsonl), "
+app = command_group("corpus", "Make training data for planner, editor and critic.")
+
+
+@app.command(
+    "import",
+    epilog="FILE is told by its fields: `evaluation` makes critiques (InterleaveThinker's critic_rl.jsonl), "
     "`messages` or `conversations` make conversations (ShareGPT, as LLaMA-Factory reads it).\n\n"
     "Examples:\n\n"
     "- `goalreel corpus import Train-Data/critic_rl.jsonl --images DATA --out corpora/rl`\n\n"
-    "- `goalreel corpus import Train-Data/planner_sft.json --images DATA --out corpora/planner`"
+    "- `goalreel corpus import Train-Data/planner_sft.json --images DATA --out corpora/planner`",
 )
-
-
 def import_published(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="A .json or .jsonl file of rows.")],
     out: Annotated[Path, typer.Option(help="Folder of the corpus. Run again to resume.")],
@@ -54,18 +56,6 @@ def import_published(
         *(f"left out {count}: {reason}" for reason, count in report.dropped.items()),
     ]
     show_result(results, "\n".join(lines), json_output)
-
-
-app = typer.Typer(
-    name="corpus",
-    cls=ExtensibleGroup,
-    help="Make training data for planner, editor and critic.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
-
-
-app.command("import", epilog=IMPORT_EPILOG)(import_published)
 
 
 @app.command(

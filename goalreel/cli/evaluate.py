@@ -9,15 +9,11 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.extension import ExtensibleGroup
+from goalreel.cli.extension import command_group
 from goalreel.cli.options import Json, RecordedSource
 
-app = typer.Typer(
-    name="eval",
-    cls=ExtensibleGroup,
-    help="Measure goalreel against people's corrections, and with goalreel-lab against ground truth.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
+app = command_group(
+    "eval", "Measure goalreel against people's corrections, and with goalreel-lab against ground truth."
 )
 _ROWS = {
     "untouched": "episodes accepted as they came",

@@ -103,6 +103,13 @@ def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
     return LazyGroup
 
 
+def command_group(name: str, help: str) -> typer.Typer:
+    """Make a group of commands that other packages may add to."""
+    return typer.Typer(
+        name=name, help=help, cls=ExtensibleGroup, no_args_is_help=True, rich_markup_mode="markdown"
+    )
+
+
 class ExtensibleGroup(TyperGroup):
     """A group of commands that other packages add to."""
 

@@ -6,15 +6,11 @@ from typing import Annotated
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.extension import command_group
 from goalreel.cli.options import First, Json, Split
 from goalreel.tabletop.splits import seeds
 
-app = typer.Typer(
-    name="tabletop",
-    help="Simulate long-horizon tabletop episodes with ground truth.",
-    no_args_is_help=True,
-    rich_markup_mode="markdown",
-)
+app = command_group("tabletop", "Simulate long-horizon tabletop episodes with ground truth.")
 SIZE = 128
 """Width and height of a picture in pixels, unless told otherwise: what the nano models see."""
 

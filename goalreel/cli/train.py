@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from goalreel.cli.errors import one_line_errors
+from goalreel.cli.extension import command_group
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
 from goalreel.extras import install_beside
@@ -16,9 +17,7 @@ from goalreel.extras import install_beside
 if TYPE_CHECKING:
     from goalreel.models.names import ModelName
 
-app = typer.Typer(
-    name="train", help="Train Planner and Critic.", no_args_is_help=True, rich_markup_mode="markdown"
-)
+app = command_group("train", "Train Planner and Critic.")
 
 Config = Annotated[
     str,
