@@ -1,10 +1,7 @@
 """Corpora on disk: what an agent asks is what it is trained on; rows come back; a killed run goes on."""
 
 import json
-import os
 import sys
-
-os.environ.setdefault("MUJOCO_GL", "egl")
 
 import pytest
 from support.corpora import read_rows

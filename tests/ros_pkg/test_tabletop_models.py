@@ -1,9 +1,6 @@
 """The tabletop's exact models, through the real agents: they tell the truth in the published formats."""
 
-import os
 from dataclasses import replace
-
-os.environ.setdefault("MUJOCO_GL", "egl")
 
 import numpy as np
 import pytest
