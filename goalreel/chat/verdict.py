@@ -137,9 +137,8 @@ def _doubt(success: bool, parsed: ParsedReply, prompt: str | None) -> Problem | 
     odd = [word for word in _WORD.findall(before) if word not in plain] if success else []
     if not odd:
         return None
-    return Problem(
-        f"it accepts the picture after the word {odd[0][:40]!r}: write thoughts in <think></think>"
-    )
+    word = odd[0][:40]
+    return Problem(f"it accepts the picture after the word {word!r}: write thoughts in <think></think>")
 
 
 def verdict_reply(verdict: Verdict, repeated: str | None = None) -> str:
@@ -227,9 +226,8 @@ _OPENINGS = {"yes": "", "no": "The state does not hold: ", "cannot tell": "Canno
 def _normalized(value: object) -> object:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return (
-        " ".join(value.casefold().replace("_", " ").split()).strip(" .") if isinstance(value, str) else value
-    )
+    text = str(value).casefold().replace("_", " ")
+    return " ".join(text.split()).strip(" .") if isinstance(value, str) else value
 
 
 class _Observation(BaseModel):

@@ -49,9 +49,8 @@ class Control:
 
 def key_of(candidate: Candidate, *more: str) -> str:
     """Digest of a candidate's words, of a grid of its pictures' pixels, and of `more`."""
-    digest = hashlib.blake2b(
-        "\0".join((candidate.instruction, candidate.prompt, *more)).encode(), digest_size=8
-    )
+    words = "\0".join((candidate.instruction, candidate.prompt, *more))
+    digest = hashlib.blake2b(words.encode(), digest_size=8)
     for image in (candidate.source, candidate.image):
         if image is not None:
             every = max(1, max(image.size) // _SIDE)

@@ -486,9 +486,8 @@ def _examination(critic: str, answers: dict[str, tuple[str, str]]) -> Examinatio
 
     kinds = {kind: answers_to for kind in KINDS if (answers_to := of(kind)).asked}
     own = of("judged")
-    return Examination(
-        critic=critic, kinds=kinds, judged=own.asked, accepted=own.yes, unseen=counts["judged", "unseen"] > 0
-    )
+    unseen = counts["judged", "unseen"] > 0
+    return Examination(critic=critic, kinds=kinds, judged=own.asked, accepted=own.yes, unseen=unseen)
 
 
 def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:

@@ -221,9 +221,8 @@ def model(model: str, service: Here) -> ModelCard:
 def _card(name: str, service: Service) -> ModelCard:
     models, role = service.models, service.names()[name]
     trained = models.planner_dialect.trained_steps if role == "planner" else None
-    return ModelCard(
-        id=name, trained_steps=trained, confirm_steps=models.critic_steps() if role == "critic" else None
-    )
+    confirmed = models.critic_steps() if role == "critic" else None
+    return ModelCard(id=name, trained_steps=trained, confirm_steps=confirmed)
 
 
 @router.post("/chat/completions", responses=responses(404, 424))
