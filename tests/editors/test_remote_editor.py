@@ -160,20 +160,6 @@ def test_base64_as_various_servers_write_it(server):
         assert "its picture of 8 x 8 pixels is none for 1024 x 1024" in failure.message
 
 
-def test_a_goalreel_server_gets_the_seed_and_the_picture_as_it_is(server):
-    server.reply = echo
-    editor = remote_editor("server", server.url + "/", **HASTE)
-    source = picture(64, 48)
-    drawn, edited = editor.edit([edit(), edit(seed=2**32 - 1, image=source)])
-    assert edited == source
-    assert drawn.size == (1024, 1024)
-    sent = {path: fields for path, fields, _ in server.requests}
-    assert sent["/v1/images/generations"]["seed"] == 7
-    assert sent["/v1/images/edits"]["seed"] == b"4294967295"
-    assert Image.decode(sent["/v1/images/edits"]["image"]) == source
-    assert "size" not in sent["/v1/images/edits"]
-
-
 def test_interleavethinkers_server(server):
     """Its replies are always 1024 x 1024."""
 

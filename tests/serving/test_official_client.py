@@ -1,15 +1,20 @@
-"""OpenAI's own client at `goalreel serve`: replies, pictures, names and errors."""
+"""OpenAI's own client at `goalreel serve`: replies, pictures, names, errors, and how likely tokens were."""
 
 import base64
+import math
 
 import httpx
 import openai
 import pytest
-from support.serving_models import EchoChat, TintEditor, describe, picture, serving, tinted
+from support import serving_models
+from support.serving_models import EchoChat, TintEditor, content, describe, picture, say, serving, tinted
 
 from goalreel.chat.conversation import Token, TokenReply, Usage
+from goalreel.critics.chat import ChatCritic
 from goalreel.image import Image
+from goalreel.models.load import build_chat
 from goalreel.serving.settings import Models
+from goalreel.types import Candidate
 
 NAME = "hf:lab/planner-8b"
 HELLO = [{"role": "user", "content": "hello"}]
@@ -182,3 +187,55 @@ def test_a_body_that_is_no_request_is_refused_in_words(client):
     ):
         answer = httpx.post(url + path, timeout=60, **body)
         assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True), answer.text
+
+
+# How likely a served model's tokens were.
+
+
+@pytest.fixture
+def served():
+    models = Models(planner=serving_models.TokenEcho(), critic=EchoChat())
+    with serving_models.talking(models) as client:
+        yield client, models.planner
+
+
+def test_the_official_client_reads_them(served):
+    client, _ = served
+    official = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="unused", max_retries=0)
+    (choice,) = official.chat.completions.create(
+        model="planner", messages=[{"role": "user", "content": "aü"}], logprobs=True, top_logprobs=2
+    ).choices
+    assert choice.message.content == "aü"
+    first, second = choice.logprobs.content
+    assert (first.token, second.token, second.bytes) == ("a", "ü", list("ü".encode()))
+    assert first.logprob == pytest.approx(math.log(0.5))
+    assert [(t.token, t.logprob) for t in first.top_logprobs] == [
+        ("a", pytest.approx(math.log(0.5))),
+        ("?", pytest.approx(math.log(0.25))),
+    ]
+
+
+def test_what_could_not_have_stood_there_is_still_json(served):
+    client, _ = served
+    (token,) = say(client, "a", logprobs=True, top_logprobs=20).json()["choices"][0]["logprobs"]["content"]
+    assert token["top_logprobs"][-1] == {"token": "!", "logprob": -9999.0, "bytes": [33]}
+
+
+def test_the_probability_gets_through_to_a_client():
+    models = Models(
+        planner=serving_models.PlannerChat(), critic=serving_models.TokenCritic(), editor=TintEditor()
+    )
+    candidate = Candidate(task_id="t", step=0, source=None, image=picture(), instruction="a", prompt="b")
+    with serving(models) as url:
+        (verdict,) = ChatCritic(build_chat(f"server:{url}", role="critic")).judge([candidate])
+        assert (verdict.success, verdict.probability) == (True, pytest.approx(0.75))
+
+
+def test_none_unless_asked_for_and_none_of_a_model_that_tells_none(served):
+    client, _ = served
+    assert say(client, "a").json()["choices"][0]["logprobs"] is None
+    silent = say(client, "a", "critic", logprobs=True, top_logprobs=5)
+    assert (content(silent), silent.json()["choices"][0]["logprobs"]) == ("a", None)
+    lost = say(client, "no reply", logprobs=True)
+    assert (lost.status_code, "too long" in lost.text) == (424, True)
+    assert say(client, "a", logprobs=True, top_logprobs=21).status_code == 400
