@@ -13,8 +13,6 @@ from goalreel.streaming.board import ErrorCode, Frame, GoalReason
 from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import MAX_IMAGE_SIDE, EngineSettings
 
-SPACED_FRAMES = 4
-"""Frames whose arrival times tell how far apart a camera's frames come."""
 ORDERED_FRAMES, JUMP = 12, 10**9
 """Frames whose stamps tell whether two sources alternate, such as a camera and a bag of earlier: twice forth
 and twice back by more than JUMP, in ns. No picture is taken for the scene then."""
@@ -72,7 +70,7 @@ class FrameSlot[Raw]:
         self._decode = decode
         self._lock = threading.Lock()
         self._message: _Message[Raw] | None = None
-        self._arrivals: deque[float] = deque(maxlen=SPACED_FRAMES)
+        self._arrivals: deque[float] = deque(maxlen=4)
         self._jumps: deque[int] = deque(maxlen=ORDERED_FRAMES)
         self._counts = FrameCounts()
 
@@ -136,15 +134,11 @@ class FrameSlot[Raw]:
 
 SILENCE = "no camera frame has arrived"
 _GOAL_REASONS: Mapping[ErrorCode, GoalReason] = {ErrorCode.NONE: "active", ErrorCode.STALE_IMAGE: "stale"}
-_LONGEST_PAUSE = 5.0
-"""In periods of `track_rate`. Whoever has not polled for longer was stopped, with the whole process."""
-_LARGEST_SPACING = 0.9
-"""Share of `max_image_age`: frames that come farther apart may be too old at any moment."""
 
 
 def explain_spacing(spacing: float, max_image_age: float) -> str:
-    """Say in one line that frames come too far apart for `max_image_age`; nothing where they do not."""
-    if spacing <= _LARGEST_SPACING * max_image_age:
+    """Say in one line that frames come too far apart to stay fresh; nothing where they do not."""
+    if spacing <= 0.9 * max_image_age:
         return ""
     return (
         f"frames come up to {spacing:.1f} s apart, too far for max_image_age, {max_image_age:g} s: "
@@ -187,7 +181,8 @@ class LiveCamera:
         """
         now, steady_now = self.clock(), time.monotonic()
         pause = steady_now - self._last_poll
-        if self._polled_since is None or pause > _LONGEST_PAUSE / self._settings.track_rate:
+        # Whoever has not polled for five periods was stopped, with the whole process.
+        if self._polled_since is None or pause > 5 / self._settings.track_rate:
             self._polled_since = now
         self._last_poll = steady_now
         frame, error, reason = self._read()

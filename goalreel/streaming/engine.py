@@ -56,13 +56,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-MAX_SAVED_BOARDS = 8
-"""Storyboards that can still be executed by their id."""
-
 type OnPhase = Callable[[Phase], None]
 type TaskCommand = Literal["pause", "resume", "replan", "cancel"]
 
-NOT_ACTIVE: CodedText = (ErrorCode.NOT_ACTIVE, "the node is not active")
 DEACTIVATED: CodedText = (ErrorCode.PREEMPTED, "the node was deactivated")
 
 
@@ -115,7 +111,7 @@ class Engine:
         self.cue: ExamplesCue | None = None
         """The cue of labelled episodes, once they are read; it takes the robot's numbers."""
         self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
-        """The last storyboards that were generated, by the ids of their requests."""
+        """The last eight storyboards that were generated, by the ids of their requests."""
         self._caller: ModelCaller | None = None
         self._examiner = examiner_of(settings, self._preset)
         self._controls: list[Control] = []
@@ -271,8 +267,7 @@ class Engine:
         return caller
 
     async def _probe(self, timeout: float) -> None:
-        caller = await self._require_models()
-        self.probes = Probes(caller.model_set, self._names)
+        self.probes = Probes((await self._require_models()).model_set, self._names)
         await self.probes.run(timeout)
 
     def _describe_loading(self) -> str:
@@ -333,7 +328,7 @@ class Engine:
         sent = None if request.storyboard is None else request.storyboard.id
         ticket = Ticket(request.storyboard_id or sent or uuid4(), partial(self._call, self._stop_session))
         if not self._active:
-            return ticket.refuse(request, NOT_ACTIVE)
+            return ticket.refuse(request, (ErrorCode.NOT_ACTIVE, "the node is not active"))
         try:
             check_request(request, self._settings, self._preset, self._saved_boards)
         except TaskEnded as e:
@@ -408,7 +403,8 @@ class Engine:
     def _start_session(self, ticket: Ticket, request: TaskRequest, on_phase: OnPhase | None) -> None:
         if not self._active or ticket.done:
             return
-        self._stop_examining()
+        if self._examining is not None:
+            self._examining.cancel()
         previous, settings = self._session, self._settings
         preset = preset_of_task(settings, self._preset)
         board = first_board(request, ticket.id, self._saved_boards, self._names, settings, preset)
@@ -424,10 +420,6 @@ class Engine:
         session.coroutine = asyncio.create_task(_run_after(previous, session), name="goalreel-task")
         session.coroutine.add_done_callback(lambda _: self._finish_session(session))
 
-    def _stop_examining(self) -> None:
-        if self._examining is not None:
-            self._examining.cancel()
-
     async def _examine(self, caller: ModelCaller, examiner: Examiner) -> None:
         """Ask the control questions that are due, one by one, until a task comes."""
         self._controls += await asyncio.to_thread(examiner.due)
@@ -442,26 +434,24 @@ class Engine:
             del self._controls[0]
 
     def _stop_session(self, ticket: Ticket | None, error: ErrorCode, message: str) -> None:
-        if ticket is None:
-            self._stop_examining()
-        session = self._current()
-        if session is not None and ticket in (None, session.ticket):
+        if ticket is None and self._examining is not None:
+            self._examining.cancel()
+        if (session := self._current()) is not None and ticket in (None, session.ticket):
             session.stop(error, message)
 
     def _finish_session(self, session: Session) -> None:
-        ticket, coroutine = session.ticket, session.coroutine
-        if coroutine.cancelled():  # before it started
+        if session.coroutine.cancelled():  # before it started
             outcome = session.end(*session.reason)
-        elif (error := coroutine.exception()) is not None:
+        elif (error := session.coroutine.exception()) is not None:
             log.error("the task ended with an error", exc_info=error)
             outcome = session.end(ErrorCode.UNKNOWN, one_line(error))
         else:
-            outcome = coroutine.result()
+            outcome = session.coroutine.result()
         if outcome.board.state == "ready":
-            self._saved_boards[ticket.id] = outcome.board
-            if len(self._saved_boards) > MAX_SAVED_BOARDS:
+            self._saved_boards[session.ticket.id] = outcome.board
+            if len(self._saved_boards) > 8:
                 self._saved_boards.popitem(last=False)
-        self._settle(ticket, outcome)
+        self._settle(session.ticket, outcome)
         if session is self._session and self._active and self._caller is not None:
             examine = self._examine(self._caller, self._examiner)
             self._examining = asyncio.create_task(examine, name="goalreel-examination")

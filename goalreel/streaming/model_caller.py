@@ -243,21 +243,19 @@ class ModelCaller:
     ) -> Any:
         if (reason := self.unavailable_reason(stage)) is not None:
             return Failure(stage=stage, message=reason)
-        pending = stage, ModelCall(run, self.timeout)
-        self._pending.append(pending)
+        call = ModelCall(run, self.timeout)
+        self._pending.append((stage, call))
         try:
-            (answer,) = await (queue or self._queues[stage]).wait_for(pending[1])
+            (answer,) = await (queue or self._queues[stage]).wait_for(call)
+            self._unavailable.pop(stage, None)
+            return answer
         except BackendError as e:
             reason = (str(e) or "the model cannot be called").splitlines()[0]
         except TimeoutError:
-            reason = f"no answer within {self.timeout:g} s"
-            if problem := pending[1].abort.problem:
-                reason = f"{problem}; tried again, {reason}"
-        else:
-            self._unavailable.pop(stage, None)
-            return answer
+            tried = f"{call.abort.problem}; tried again, " if call.abort.problem else ""
+            reason = f"{tried}no answer within {self.timeout:g} s"
         finally:
-            self._pending.remove(pending)
+            self._pending.remove((stage, call))
         self._unavailable[stage] = time.monotonic(), reason
         return Failure(stage=stage, message=reason)
 

@@ -18,13 +18,10 @@ from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskEnded, TaskOutcome, Ticket, attempts_of, end_from_failure
 from goalreel.types import ROLE_OF_STAGE, Plan, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 
-SLOW_CALL_SECONDS = 1.0
-"""A model call that takes longer is mentioned in the progress message."""
 _POLL_SECONDS = 0.02
 """Seconds between two looks at the camera, and at the clock, which may be a simulator's."""
 NOT_CHECKED = "every step has ended; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
-_SOLE_JUDGES = {"planner", "critic"}
 
 
 class Session:
@@ -93,7 +90,7 @@ class Session:
         board, follower = self.live.board, self._follower
         pause = "paused" if self.live.paused and follower is None else ""
         message = self._message if follower is None else follower.message
-        message = "; ".join(filter(None, (pause, message, self._loading(), *self.waits(SLOW_CALL_SECONDS))))
+        message = "; ".join(filter(None, (pause, message, self._loading(), *self.waits(1.0))))
         closeness, elapsed = (math.nan, 0.0) if follower is None else (follower.closeness, follower.elapsed)
         return BoardProgress(board, closeness, elapsed, self._replans, message)
 
@@ -286,7 +283,7 @@ class Session:
         if self._verdict is not None:
             return ErrorCode.NONE, board.degraded
         failed = {ROLE_OF_STAGE[failure.stage] for failure in board.failures}
-        if failed & _SOLE_JUDGES if executes else failed:
+        if failed & {"planner", "critic"} if executes else failed:
             return ErrorCode.UNCONFIRMED, board.degraded
         not_checked = NOT_CHECKED if executes else board.unaccepted
         return ErrorCode.NONE, "; ".join(filter(None, (not_checked, board.degraded)))

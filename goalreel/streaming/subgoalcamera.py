@@ -17,7 +17,6 @@ from lerobot.rollout import InferenceEngine
 from lerobot.utils.decorators import check_if_already_connected, check_if_not_connected
 from numpy.typing import NDArray
 
-from goalreel.image import Image
 from goalreel.streaming.board import Board, Goal
 from goalreel.subgoal_camera import SubGoalForm, fit, in_form
 
@@ -39,11 +38,6 @@ class NewestGoal:
             what = f"{goal.panel.step.name} ({goal.panel.image_status})" if goal.active else "hold still"
             parts = filter(None, (what, goal.board.degraded))
             self._report(f"{goal.panel.index + 1}/{len(goal.board.steps)}: {'; '.join(parts)}")
-
-    @property
-    def picture(self) -> Image | None:
-        """The goal image, if the goal is active and has one."""
-        return None if self.newest is None else self.newest.image
 
 
 @CameraConfig.register_subclass("goalreel_rollout")
@@ -89,10 +83,10 @@ class SubgoalCamera(Camera):
     @check_if_not_connected
     def read_latest(self, max_age_ms: int = 500) -> NDArray[np.uint8]:
         """Give the present sub-goal, (height, width, 3) RGB."""
-        picture = self._config.goals.picture
-        if picture is None:
+        goal = self._config.goals.newest
+        if goal is None or goal.image is None:
             return np.zeros((self._size[1], self._size[0], 3), np.uint8)
-        return in_form(self._config.form, fit(picture.pixels, self._size)).copy()
+        return in_form(self._config.form, fit(goal.image.pixels, self._size)).copy()
 
     def read(self) -> NDArray[np.uint8]:
         """Do the same as `read_latest`."""

@@ -6,13 +6,12 @@ import time
 from contextlib import closing
 from functools import partial
 
-import numpy as np
 import pytest
 import rclpy
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.task import Future
 from std_msgs.msg import String
-from support.ros_bench import BLUE, GREEN, RED, rgb, scene, seen
+from support.ros_bench import BLUE, GREEN, RED, near, scene
 from support.wait import until
 from typer.testing import CliRunner
 
@@ -27,10 +26,6 @@ from goalreel_ros.qos import LATCHED
 from goalreel_ros.spin import BackgroundNode
 
 pytestmark = pytest.mark.process
-
-
-def near(picture: np.ndarray | None, colour: str) -> bool:
-    return picture is not None and bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)
 
 
 def test_generate_from_the_camera_and_from_a_picture(client):

@@ -135,8 +135,6 @@ def test_it_keeps_to_the_conventions_of_lerobots_own_camera(publisher):
         assert picture.flags.c_contiguous
     camera.disconnect()
     assert not camera.is_connected
-    with pytest.raises(DeviceNotConnectedError):
-        camera.read_latest()
 
 
 @pytest.mark.process

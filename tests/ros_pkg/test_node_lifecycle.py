@@ -4,14 +4,13 @@ import signal
 from contextlib import ExitStack
 from types import SimpleNamespace
 
-import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import GetState
 from std_msgs.msg import String
 from support.ros import Other
-from support.ros_bench import BLUE, GREEN, RED, Robot, command, node, rgb, seen
+from support.ros_bench import BLUE, GREEN, RED, Robot, command, near, node
 from support.ros_bench import node as start
 from support.wait import until
 
@@ -151,9 +150,7 @@ def two(served):
 def follows(side: SimpleNamespace, colour: str) -> bool:
     """True if its policy is told of that colour, in words and in the picture."""
     goal, picture = side.client.subgoal(), side.client.goal_image
-    if goal is None or not goal.active or goal.instruction != colour or picture is None:
-        return False
-    return bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)
+    return goal is not None and goal.instruction == colour and near(picture, colour)
 
 
 def test_two_robots_with_one_model_server(two):

@@ -1,6 +1,5 @@
 """Check what the node is for: storyboards and tasks over actions, services and a topic."""
 
-import numpy as np
 import pytest
 from action_msgs.msg import GoalStatus
 from builtin_interfaces.msg import Duration
@@ -12,7 +11,7 @@ from rclpy.qos import QoSProfile
 from sensor_msgs.msg import CompressedImage
 from sensor_msgs.msg import Image as RawImage
 from std_msgs.msg import String
-from support.ros_bench import BLUE, GREEN, RED, Robot, rgb, seen
+from support.ros_bench import BLUE, GREEN, RED, Robot, near
 from support.wait import until
 from unique_identifier_msgs.msg import UUID
 from visualization_msgs.msg import Marker, MarkerArray
@@ -52,12 +51,8 @@ def robot(robot):
     robot.colour = None
 
 
-def colour(message) -> np.ndarray:
-    return seen(decode(message).pixels)
-
-
-def close(a, b) -> bool:
-    return bool(np.abs(np.asarray(a, int) - b).max() < 40)
+def shows(message, colour: str) -> bool:
+    return near(decode(message).pixels, colour)
 
 
 def state(robot) -> Storyboard:
@@ -81,7 +76,7 @@ def test_generate_plans_renders_and_tells_of_it(robot):
         assert step.image_status == StoryboardStep.IMAGE_ACCEPTED
         assert step.critic.verdict == CriticVerdict.ACCEPTED
         assert (step.attempts, step.prompt) == (1, f"paint {wanted}")
-        assert close(colour(step.goal_image), rgb(wanted))
+        assert shows(step.goal_image, wanted)
         assert step.goal_image.header.frame_id == "camera_optical"
         assert step.goal_image.header.stamp.sec > 0
     kind = GenerateStoryboard.Feedback
@@ -110,12 +105,12 @@ def test_annotate_streams_every_sub_goal_until_the_task_is_done(robot):
         assert goal.header.stamp.sec > 0
         assert goal.header.frame_id == "camera_optical"
         assert goal.image_status == StoryboardStep.IMAGE_ACCEPTED
-        assert close(colour(goal.goal_image), rgb(goal.instruction))
+        assert shows(goal.goal_image, goal.instruction)
     until(lambda: texts and texts[-1].data == "")
     assert [t.data for t in texts if t.data] == [RED, GREEN, BLUE]
     until(lambda: raws and jpegs and not decode(raws[-1]).pixels.any() and not decode(jpegs[-1]).pixels.any())
-    assert any(close(colour(r), rgb(BLUE)) for r in raws)
-    assert any(close(colour(j), rgb(BLUE)) for j in jpegs)
+    assert any(shows(r, BLUE) for r in raws)
+    assert any(shows(j, BLUE) for j in jpegs)
     until(lambda: feedback and feedback[-1].progress.num_steps == 3)
 
 
@@ -140,7 +135,7 @@ def test_whoever_joins_late_sees_the_present_state(robot):
         assert bytes(goal.storyboard_id.uuid) == bytes(got["storyboard"][-1].id.uuid)
         assert got["subgoal/instruction"][-1].data == goal.instruction == own
         assert got["subgoal/name"][-1].data == goal.name
-        assert close(colour(got["subgoal/image"][-1]), rgb(own))
+        assert shows(got["subgoal/image"][-1], own)
         assert decode(got["storyboard/image"][-1]).size[0] == 1280
         assert got["storyboard/image"][-1].header.stamp.sec > 0
         until(lambda: any(own in m.text for m in got["markers"][-1].markers))

@@ -26,7 +26,7 @@ from support.pages import blocks
 from support.places import ROOT, SUPPORT
 from support.recordings import make_dataset, moving_square, storyboard
 from support.ros import Other
-from support.ros_bench import GREEN, RED, Robot, painted, rgb, seen
+from support.ros_bench import GREEN, RED, Robot, near, painted
 from support.ros_bench import node as start
 from support.wait import until
 from typer.main import get_command
@@ -53,10 +53,6 @@ def block(marker: str) -> str:
 
 
 USED: set[str] = set()
-
-
-def near(picture: np.ndarray, colour: str) -> bool:
-    return bool(np.abs(seen(picture).astype(int) - rgb(colour)).max() < 12)
 
 
 @pytest.mark.process

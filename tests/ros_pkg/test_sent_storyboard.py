@@ -2,10 +2,9 @@
 
 from array import array
 
-import numpy as np
 import pytest
 from sensor_msgs.msg import CompressedImage
-from support.ros_bench import BLUE, GREEN, RED, painted, rgb, scene, seen
+from support.ros_bench import BLUE, GREEN, RED, near, painted, scene
 from support.wait import until
 from unique_identifier_msgs.msg import UUID
 
@@ -39,8 +38,7 @@ def drawing(colour: str) -> Image:
 def shows(goal: SubGoal | StepMessage, colour: str) -> bool:
     """True if the picture of a sub-goal or step is that drawing, but for what JPEG loses."""
     pixels = decode(goal.goal_image).pixels
-    marked = pixels[3:5, -5:-3].min() > 200
-    return bool(marked and np.abs(seen(pixels).astype(int) - rgb(colour)).max() < 40)
+    return pixels[3:5, -5:-3].min() > 200 and near(pixels, colour)
 
 
 def pictured(colour: str, verdict: Verdict | None, failure: Failure | None = None) -> StoryboardStep:

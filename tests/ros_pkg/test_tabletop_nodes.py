@@ -44,12 +44,8 @@ class Listener:
         for name, (kind, qos) in topics.items():
             self.node.create_subscription(kind, name.replace("__", "/"), self.heard[name].append, qos)
 
-    def spin_until(self, there, timeout=60.0):
-        def look():
-            self._executor.spin_once(0.02)
-            return there()
-
-        return until(look, timeout)
+    def spin_until(self, there):
+        until(lambda: self._executor.spin_once(0.02) or there())
 
 
 @contextlib.contextmanager
@@ -117,16 +113,11 @@ def test_a_signal_ends_each_cleanly(command, how):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "why"),
-    [
-        (("-p", "seed:=-1"), "seed"),
-        (("-p", "port:=TAKEN"), "Address already in use"),
-    ],
+    ("parameter", "why"), [("seed:=-1", "seed"), ("port:=TAKEN", "Address already in use")]
 )
-def test_a_simulator_that_cannot_start_says_why_in_one_line(arguments, why):
+def test_a_simulator_that_cannot_start_says_why_in_one_line(parameter, why):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        port = str(taken.getsockname()[1])
-        it = Other(*TABLETOP, *(a.replace("TAKEN", port) for a in arguments))
+        it = Other(*TABLETOP, "-p", parameter.replace("TAKEN", str(taken.getsockname()[1])))
         assert it.process.wait(60) == 1
     until(lambda: any(why in line for line in it.lines))
     assert "Traceback" not in "\n".join(it.lines)

@@ -32,17 +32,6 @@ CONFIG = ROOT / "launch" / "goalreel.rviz"
 TYPES = {"Image": "sensor_msgs/msg/Image", "MarkerArray": "visualization_msgs/msg/MarkerArray"}
 
 
-@pytest.fixture(scope="module")
-def config() -> dict:
-    return yaml.safe_load(CONFIG.read_text())
-
-
-def displays(config: dict) -> dict[str, dict]:
-    """Those with a topic, by topic."""
-    every = config["Visualization Manager"]["Displays"]
-    return {d["Topic"]["Value"]: d for d in every if "Topic" in d}
-
-
 def profile(topic: dict) -> QoSProfile:
     """Read it like RViz's QosProfileProperty; a word it does not know would be a KeyError here."""
     return QoSProfile(
@@ -54,14 +43,11 @@ def profile(topic: dict) -> QoSProfile:
 
 
 @pytest.mark.process
-def test_every_display_finds_what_the_node_publishes(config):
-    shown = displays(config)
-    assert set(shown) == {
-        "/goalreel/storyboard/image",
-        "/goalreel/subgoal/image",
-        "/goalreel/markers",
-        "/image",
-    }
+def test_every_display_finds_what_the_node_publishes():
+    displays = yaml.safe_load(CONFIG.read_text())["Visualization Manager"]["Displays"]
+    shown = {d["Topic"]["Value"]: d for d in displays if "Topic" in d}
+    ours = {f"/goalreel/{name}" for name in ("storyboard/image", "subgoal/image", "markers")}
+    assert set(shown) == ours | {"/image"}
     with rclpy.init():
         node = rclpy.create_node("goalreel")
         outputs = Outputs(node, NodeOptions(), lambda: 1, lambda: None)
@@ -91,21 +77,13 @@ NUMBER = re.compile(r"(u?int\d+|float|double|boolean|octet)")
 PART = re.compile(r"(\w+)(\[:\])?")
 
 
-@pytest.fixture(scope="module")
-def layout() -> dict:
-    return json.loads(LAYOUT.read_text())
-
-
 def paths(layout: dict) -> list[tuple[str, str]]:
     """(panel type, topic or message path) of all that is shown."""
     found = []
     for panel, config in layout["configById"].items():
         kind = panel.partition("!")[0]
-        shown = [
-            config.get("topicPath"),
-            config.get("topicToRender"),
-            config.get("imageMode", {}).get("imageTopic"),
-        ]
+        shown = [config.get("topicPath"), config.get("topicToRender")]
+        shown += [config.get("imageMode", {}).get("imageTopic")]
         shown += [series["value"] for series in config.get("paths", ())]
         found += [(kind, path) for path in shown if path is not None]
     return found
@@ -129,33 +107,20 @@ def leaf(types: dict[str, str], path: str) -> str:
     return kind
 
 
-@pytest.fixture(scope="module")
-def types(node, filming) -> dict[str, str]:
-    """Topic -> type, of all that a node which runs publishes, and of the camera that it hears."""
-    graph = filming.node
+@pytest.mark.process
+def test_every_path_leads_to_what_the_node_publishes(node, filming):
+    graph, layout = filming.node, json.loads(LAYOUT.read_text())
 
     def ours() -> dict[str, str]:
+        """The topics, with their types, that the node publishes, and that of the camera that it hears."""
         there = graph.get_topic_names_and_types()
-        names = {
-            t
-            for t, _ in there
-            if any(p.node_name == "goalreel" for p in graph.get_publishers_info_by_topic(t))
-        }
-        heard = {p.node_name for p in graph.get_subscriptions_info_by_topic("/image")}
-        names |= {"/image"} if "goalreel_camera" in heard else set()
-        return {topic: kinds[0] for topic, kinds in there if topic in names}
+        made = {t: {p.node_name for p in graph.get_publishers_info_by_topic(t)} for t, _ in there}
+        made["/image"] = {p.node_name for p in graph.get_subscriptions_info_by_topic("/image")}
+        return {t: kinds[0] for t, kinds in there if {"goalreel", "goalreel_camera"} & made[t]}
 
-    until(
-        lambda: (
-            {"/image", "/rosout", "/diagnostics", "/goalreel/progress", "/goalreel/subgoal"} <= set(ours())
-        )
-    )
-    return ours()
-
-
-@pytest.mark.process
-def test_every_path_leads_to_what_the_node_publishes(layout, types):
-    shown = paths(layout)
+    some = {"/image", "/rosout", "/diagnostics", "/goalreel/progress", "/goalreel/subgoal"}
+    until(lambda: some <= set(ours()))
+    shown, types = paths(layout), ours()
     assert len(shown) > len(layout["configById"])
     for kind, path in shown:
         found = leaf(types, path)

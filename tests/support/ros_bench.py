@@ -107,8 +107,7 @@ class Critic(TextChat):
         if "In all" in text:
             self.whole()
         wanted = COLOUR.findall(text)[-1]
-        near = np.abs(seen(picture.pixels).astype(int) - rgb(wanted)).max() < 40
-        success = bool(near) and "never" not in text
+        success = near(picture.pixels, wanted) and "never" not in text
         refined = None if success else f"carefully paint {wanted}"
         return (
             "<think>I looked.</think><answer>"
@@ -151,6 +150,11 @@ def painted(pixels: np.ndarray, colour: str) -> np.ndarray:
 def seen(pixels: np.ndarray) -> np.ndarray:
     """The colour of the left third."""
     return pixels[pixels.shape[0] // 2, pixels.shape[1] // 6]
+
+
+def near(pixels: np.ndarray | None, colour: str) -> bool:
+    """True if there is a picture whose left third has that colour, but for what JPEG loses."""
+    return pixels is not None and bool(np.abs(seen(pixels).astype(int) - rgb(colour)).max() < 40)
 
 
 @contextmanager

@@ -30,7 +30,7 @@ NAMED = 5
 """Other topics of pictures that are named."""
 
 
-def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile = NEWEST) -> str:
+def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile) -> str:
     """Say in one line what is known of `topic`, on which messages of the type `kind` are waited for."""
     start = f"no camera frame has arrived on {topic} ({kind})"
     publishers = node.get_publishers_info_by_topic(topic)

@@ -19,9 +19,6 @@ from rclpy.subscription import MessageInfo
 
 from goalreel_ros.qos import LATCHED, LEASE, alive
 
-CHECK_SECONDS = 0.25
-"""Seconds between two looks at the heartbeat: as often as it comes."""
-
 
 class LiveSubscription:
     """Gives the messages on a latched topic to `on_message`, and calls `on_loss` when a publisher is lost.
@@ -122,7 +119,7 @@ class _Heartbeat:
             kind, topic, self._on_beat, qos_profile_sensor_data, raw=True
         )
         steady = Clock(clock_type=ClockType.STEADY_TIME)  # simulated time may stand still
-        self._timer = node.create_timer(CHECK_SECONDS, self._check, clock=steady)
+        self._timer = node.create_timer(0.25, self._check, clock=steady)  # as often as it comes
 
     def stop(self) -> None:
         """Watch no more."""

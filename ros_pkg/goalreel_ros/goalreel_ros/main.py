@@ -17,11 +17,6 @@ if TYPE_CHECKING:
     from goalreel_ros.node import GoalreelNode
     from goalreel_ros.spin import Spin
 
-THREADS = 4
-"""Threads of the executor. Its callbacks never wait, except for transitions, one at a time."""
-POLL_SECONDS = 0.05
-"""Seconds between two looks whether a signal came."""
-
 
 def main(args: list[str] | None = None) -> None:
     """Run the node until a signal comes, then end the process.
@@ -91,7 +86,7 @@ def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: threading.Event
     from goalreel_ros.spin import NodeExecutor, Spin
 
     node = make()
-    executor = NodeExecutor(THREADS)
+    executor = NodeExecutor(4)  # its callbacks never wait, except for transitions, one at a time
     executor.add_node(node)
     spin, clean, failed = Spin(executor), threading.Event(), threading.Event()
     spinning = threading.Thread(target=_spin, args=(spin, clean, stop), daemon=True)
@@ -111,7 +106,7 @@ def _run_until_stopped(make: Callable[[], "GoalreelNode"], stop: threading.Event
     else:
         node.get_logger().info("unconfigured; configure and activate it")
     while not stop.is_set():
-        time.sleep(POLL_SECONDS)
+        time.sleep(0.05)
     node.close()
     if starting.ident is not None:
         starting.join(1)

@@ -39,7 +39,6 @@ from goalreel_ros.qos import OVERRIDABLE, create_publisher
 from goalreel_ros.servers import Actions, Services
 
 SUCCESS, FAILURE = TransitionCallbackReturn.SUCCESS, TransitionCallbackReturn.FAILURE
-DIAGNOSTICS_PERIOD = 1.0
 LONGEST_STEP = 10.0
 """Seconds of /clock between two looks at it, of which there are several a second; more is a jump."""
 
@@ -122,9 +121,13 @@ class GoalreelNode(LifecycleNodeMixin, Node):
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
         """Make sure that the models' servers answer, and accept requests."""
         entities = self._require_entities()
-        if not entities.probe(parameters.read_node_options(self).server_timeout):
+        engine = entities.engine
+        answered = engine.probe(parameters.read_node_options(self).server_timeout)
+        for remark in engine.probes.remarks if engine.probes else ():
+            self.get_logger().warning(remark)
+        if not answered:
             return FAILURE
-        entities.engine.start()
+        engine.start()
         entities.active = True
         self.get_logger().info("active; ready for tasks")
         return super().on_activate(state)
@@ -261,13 +264,6 @@ class NodeEntities:
         ticket.outcome.add_done_callback(self._log_outcome)
         return ticket
 
-    def probe(self, timeout: float) -> bool:
-        """Make sure that the models' servers answer, as `Engine.probe`, and log its remarks."""
-        answered = self.engine.probe(timeout)
-        for remark in self.engine.probes.remarks if self.engine.probes else ():
-            self._log.warning(remark)
-        return answered
-
     def remove(self) -> None:
         """End the task under way, wait until its results are sent, and remove every entity."""
         self.active = False
@@ -327,7 +323,7 @@ class NodeEntities:
         group = MutuallyExclusiveCallbackGroup()
         for period, callback in (
             (1 / self._options.progress_rate, self._publish_progress),
-            (DIAGNOSTICS_PERIOD, self.publish_diagnostics),
+            (1.0, self.publish_diagnostics),
         ):
             timer = node.create_timer(period, callback, callback_group=group, clock=steady)
             undo.callback(partial(node.destroy_timer, timer))

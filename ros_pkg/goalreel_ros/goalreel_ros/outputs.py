@@ -46,9 +46,6 @@ class Worker:
             self._report(f"{type(error).__name__}: {error}")
 
 
-UNKNOWN_SIZE = 16, 16
-"""Width and height of the black picture before the camera's first frame: one block of a JPEG."""
-
 type Create = Callable[[type[Any], str, QoSProfile], Publisher]
 
 
@@ -102,7 +99,7 @@ class GoalPictures:
     def _picture(self, frame: Frame | None) -> Image:
         goal = self._goal
         if goal is None or (self.follows and frame is None):
-            return black(self._size or UNKNOWN_SIZE)
+            return black(self._size or (16, 16))  # before the camera's first frame, one block of a JPEG
         live = None if frame is None else frame.image.resized(goal.size).pixels
         pixels = in_form(self._form, goal.pixels, live)
         return goal if pixels is goal.pixels else Image(pixels)

@@ -24,9 +24,6 @@ from goalreel_ros.convert import STATUSES, to_duration
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.pictures import Jpegs
 
-RESULT_TIMEOUT = 60
-"""Seconds after its end for which a goal's result can still be fetched."""
-
 BURST = QoSProfile(depth=256)
 """For requests. A full queue drops the oldest; ROS's default of ten is too few for a script's burst."""
 
@@ -57,7 +54,7 @@ class Actions:
                 goal_service_qos_profile=BURST,
                 cancel_service_qos_profile=BURST,
                 result_service_qos_profile=BURST,
-                result_timeout=RESULT_TIMEOUT,
+                result_timeout=60,  # seconds after its end for which a result can still be fetched
             )
             for kind, name, to_request, result in (
                 (GenerateStoryboard, "~/generate_storyboard", convert.generate_request, self._generated),

@@ -20,10 +20,6 @@ from goalreel_ros.convert import IMAGES, STATES, STATUSES, from_claims
 app = typer.Typer(add_completion=False)
 
 COLOURS = {"pending": "white", "active": "cyan", "completed": "green", "skipped": "yellow", "failed": "red"}
-REFRESH = 4.0
-INTERRUPTED = 130
-"""Exit status of a command that Ctrl-C ended."""
-UNDER_WAY = ("planning", "rendering", "executing")
 
 
 def panel(step: StoryboardStep) -> Panel:
@@ -51,7 +47,7 @@ def picture(board: Storyboard | None, task: str, progress: StoryboardProgress | 
     head = f"{board.task}: {STATES[board.state]}"
     if board.revision:
         head += f", plan {board.revision + 1}"
-    if message and STATES[board.state] in UNDER_WAY:
+    if message and STATES[board.state] in ("planning", "rendering", "executing"):
         head += f" ({message})"
     losses = [Text(line, style="red") for line in board.degraded]
     return Group(Text(head, style="bold"), *losses, *(panel(s) for s in board.steps))
@@ -74,7 +70,7 @@ def run(
             client.wait_until_active(wait)
             shown = lambda: picture(client.storyboard(), task, client.progress())  # noqa: E731
             try:
-                with Live(console=console, refresh_per_second=REFRESH, get_renderable=shown):
+                with Live(console=console, get_renderable=shown):
                     note = _run_task(client, task, only_generate, timeout)
             finally:
                 if not console.is_terminal:
@@ -86,7 +82,7 @@ def run(
             raise typer.Exit(1) from None
         except KeyboardInterrupt:
             console.print("canceled")
-            raise typer.Exit(INTERRUPTED) from None
+            raise typer.Exit(130) from None
 
 
 def _run_task(client: GoalreelClient, task: str, only_generate: bool, timeout: float) -> str:

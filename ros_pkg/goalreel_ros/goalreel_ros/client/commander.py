@@ -84,8 +84,6 @@ def subgoal_key(goal: SubGoal) -> tuple[object, ...]:
 SERVICES: dict[str, type] = dict.fromkeys(("pause", "resume", "replan", "cancel"), Command)
 SERVICES["set_active_step"] = SetActiveStep
 POLL_SECONDS = 0.1
-GRACE = 10.0
-"""Seconds after a task's timeout within which the node must have ended it."""
 
 type GenerateHandle = TaskHandle[GenerateStoryboard.Result, GenerateStoryboard.Feedback]
 type ExecuteHandle = TaskHandle[ExecuteTask.Result, ExecuteTask.Feedback]
@@ -210,7 +208,8 @@ class GoalreelClient:
         )
         handle: GenerateHandle = self._send(self._generate, goal)
         try:
-            return handle.result(timeout + GRACE if timeout > 0 else None).storyboard
+            # The node ends it by itself, unless it hangs.
+            return handle.result(timeout + 10.0 if timeout > 0 else None).storyboard
         finally:
             if not handle.done:
                 handle.cancel(timeout=0)

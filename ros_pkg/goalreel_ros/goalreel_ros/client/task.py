@@ -42,12 +42,6 @@ def check(answer: Any, result: Any = None) -> None:
         raise GoalreelError(answer.error_code, answer.error_msg, result)
 
 
-INTERRUPT_SECONDS = 2.0
-"""Seconds to wait, after Ctrl-C, for the node's answer to a goal, so that the goal can be cancelled."""
-POLL_SECONDS = 0.5
-"""Seconds between two checks whether the server is still alive."""
-
-
 class TaskHandle[Result, Feedback]:
     """A task that the node accepted. Made by `GoalreelClient`; safe from any thread.
 
@@ -85,7 +79,7 @@ class TaskHandle[Result, Feedback]:
             answer = self._wait_for_answer(timeout)
         except KeyboardInterrupt:
             # The node may have started before its answer arrives, and nobody else could stop it.
-            if (answer := self._wait_for_answer(INTERRUPT_SECONDS)) is not None and answer.accepted:
+            if (answer := self._wait_for_answer(2.0)) is not None and answer.accepted:
                 self._goal = answer
                 with suppress(TimeoutError):
                     self.cancel()
@@ -117,7 +111,7 @@ class TaskHandle[Result, Feedback]:
         deadline = math.inf if timeout is None else time.monotonic() + timeout
         while True:
             with self._changed:
-                rest = min(POLL_SECONDS, deadline - time.monotonic())
+                rest = min(0.5, deadline - time.monotonic())  # between two looks whether the server is alive
                 self._changed.wait_for(lambda: self.done, max(0.0, rest))
             if (outcome := self._outcome) is not None:
                 check(outcome, outcome)

@@ -31,7 +31,6 @@ from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.pictures import decode
 from goalreel_ros.qos import LATCHED
 
-FPS = 10
 START = 300.0
 """Seconds for the processes to be there."""
 TRACKING = {"track_rate": 10.0, "critic_period": 0.5, "gate": 0.3}
@@ -98,7 +97,7 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     with one_line_errors("interrupted"), rclpy.init():
         frames, truth, problem = _run(seed, rate, preset)
-    write_film((page(truth["instruction"], *frame) for frame in frames), out / "film.mp4", FPS)
+    write_film((page(truth["instruction"], *frame) for frame in frames), out / "film.mp4", 10)
     for goal in truth["goals"]:
         typer.echo(f"{'holds' if goal['holds'] else 'DOES NOT HOLD'}: {goal['text']}")
     if problem is not None:

@@ -27,12 +27,8 @@ from goalreel.types import Edit, Failure
 log = logging.getLogger(__name__)
 
 CAMERA = "front"
-MAX_SNAPSHOTS = 10_000
-"""Pictures whose snapshots are stored, about 3 kB each."""
-AT_HOME = 0.02
-"""The arm is out of the way when its tip is at most this far from its home (m)."""
-MAX_SHIFT = 0.02
-"""A block that should stay counts as disturbed when it moves by more (m)."""
+CLOSE = 0.02
+"""Metres within which the arm's tip is at home, and a block has not moved."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +119,7 @@ class World:
         key = _digest(picture)
         self._snapshots[key] = _snapshot(table)
         self._snapshots.move_to_end(key)
-        if len(self._snapshots) > MAX_SNAPSHOTS:
+        if len(self._snapshots) > 10_000:  # of about 3 kB each
             self._snapshots.popitem(last=False)
         return picture
 
@@ -131,7 +127,7 @@ class World:
 def _snapshot(table: Tabletop) -> TableSnapshot:
     held_blocks = frozenset(b for b in table.blocks if table.grasped(b))
     away = np.linalg.norm(table.observation()[7:10] - HOME_TIP)
-    return TableSnapshot(table.get_state(), table.layout(), held_blocks, bool(away < AT_HOME))
+    return TableSnapshot(table.get_state(), table.layout(), held_blocks, bool(away < CLOSE))
 
 
 def _digest(picture: Image) -> bytes:
@@ -241,7 +237,7 @@ def _line(text: str, label: str) -> str:
 
 def _disturbed(source: TableSnapshot, now: TableSnapshot, moved: set[str]) -> list[str]:
     others = (name for name in now.layout if name not in moved)
-    return [n for n in others if np.linalg.norm(now.layout[n] - source.layout[n]) > MAX_SHIFT]
+    return [n for n in others if np.linalg.norm(now.layout[n] - source.layout[n]) > CLOSE]
 
 
 def _reply(thinking: str, answer: Mapping[str, object]) -> str:

@@ -27,9 +27,6 @@ from goalreel_ros.parameters import declare_options
 from goalreel_ros.pictures import decode
 from goalreel_ros.spin import run
 
-RETRY_SECONDS = 2.0
-"""Seconds until the next attempt at a scene in which there was nothing to do."""
-
 
 class FollowerOptions(Settings):
     """The follower's parameters."""
@@ -102,7 +99,7 @@ class FollowerNode(Node):
             self.get_logger().error(f"cannot follow {goal.name!r}: {e}")
             motion = None
         if motion is None:
-            self._next_plan_time = time.monotonic() + RETRY_SECONDS
+            self._next_plan_time = time.monotonic() + 2.0  # there is nothing to do in this scene
             return
         self.get_logger().info(f"moving the {motion.block}")
         self._actions.extend(motion.actions)
