@@ -41,8 +41,10 @@ def cuts(episode: int) -> list[int]:
     return [0, int(ends[2]), int(ends[6]), int(ends[-1])]
 
 
-def unplanned(folder: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory) -> Path:
     """An annotated dataset in which no episode has a plan: ten of a task, and one that is unlike them."""
+    folder = tmp_path_factory.mktemp("acts")
     rng = np.random.default_rng(5)
     states = [pick_and_place(rng, fps)[:, :4] for fps in SPEEDS]
     states.append(np.cumsum(rng.normal(size=(70, 4)), axis=0))
@@ -59,14 +61,9 @@ def unplanned(folder: Path) -> Path:
     return folder / "out"
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
-    return unplanned(tmp_path_factory.mktemp("acts"))
-
-
 @pytest.fixture
 def out(made, tmp_path) -> Path:
-    return Path(shutil.copytree(made, tmp_path / "out"))
+    return shutil.copytree(made, tmp_path / "out")
 
 
 def label(page: TestClient, episode: int) -> None:
@@ -81,16 +78,38 @@ def label(page: TestClient, episode: int) -> None:
         change(page, episode, kind="rename", step=step["id"], name=name)
 
 
-def act(page: TestClient, name: str, **more: object) -> dict:
+@pytest.fixture(scope="module")
+def carried(made, tmp_path_factory) -> Path:
+    """Three episodes are labelled, and their steps carried over to the others."""
+    out = shutil.copytree(made, tmp_path_factory.mktemp("carried") / "out")
+    page = review_page(out)
+    for episode in (1, 3, 5):
+        label(page, episode)
+    act(page, "carry")
+    return out
+
+
+@pytest.fixture
+def out_carried(carried, tmp_path) -> Path:
+    return shutil.copytree(carried, tmp_path / "out")
+
+
+def act(page: TestClient, name: str, status: int = 200, **more: object) -> dict:
     answer = page.post("/api/acts", json={"act": name, "instruction": TASK, "by": "ann", **more})
-    assert answer.status_code == 200, answer.text
+    assert answer.status_code == status, answer.text
     return answer.json()
 
 
-def refused(page: TestClient, name: str, by: str = "ann") -> str:
-    answer = page.post("/api/acts", json={"act": name, "instruction": TASK, "by": by})
-    assert answer.status_code == 422
-    return answer.json()["detail"]
+def refused(page: TestClient, name: str, **more: object) -> str:
+    return act(page, name, 422, **more)["detail"]
+
+
+def seen(page: TestClient, episode: int) -> dict:
+    return page.get(f"/api/episodes/{episode}").json()
+
+
+def revisions(page: TestClient, *episodes: int) -> dict[int, int]:
+    return {e: seen(page, e)["revision"] for e in episodes}
 
 
 def task(page: TestClient) -> dict:
@@ -104,7 +123,7 @@ def rows(page: TestClient) -> dict[int, dict]:
 
 
 def spans(page: TestClient, episode: int) -> list[tuple[int, int]]:
-    return [(s["start"], s["end"]) for s in page.get(f"/api/episodes/{episode}").json()["steps"]]
+    return [(s["start"], s["end"]) for s in seen(page, episode)["steps"]]
 
 
 def test_a_few_labels_are_carried_over_and_what_is_sure_is_accepted_and_taken_back(out):
@@ -125,35 +144,36 @@ def test_a_few_labels_are_carried_over_and_what_is_sure_is_accepted_and_taken_ba
     three = task(page)
     assert three["told"].startswith("among your 3 labelled episodes 6 of 6 boundaries were found again")
     assert (three["enough"], three["open"], three["sure"], three["next"]) == (True, 7, 0, [])
-    before = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (1, 3, 5, 6)}
+    before = revisions(page, 1, 3, 5, 6)
 
     told = act(page, "carry")["told"]
     assert told.startswith("Steps carried over to 6 episodes. Left as they were: 1 (episode 10: it is unlike")
-    assert {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in before} == before
+    assert revisions(page, *before) == before
     first, *_ = listed = rows(page)
     assert first in (6, 10)
     assert "not carried over: it is unlike the labelled episodes" in listed[10]["reasons"]
     for e in (0, 2, 4, 7, 8, 9):
         assert np.abs(np.subtract([start for start, _ in spans(page, e)], cuts(e)[:-1])).max() <= 5
         assert listed[e]["words"] == f"words by {CARRIED}, not checked"
-        assert [s["name"] for s in page.get(f"/api/episodes/{e}").json()["steps"]] == list(NAMES)
-        for step in page.get(f"/api/episodes/{e}").json()["steps"][:-1]:  # not before the hand has done it
+        steps = seen(page, e)["steps"]
+        assert [s["name"] for s in steps] == list(NAMES)
+        for step in steps[:-1]:  # not before the hand has done it
             frame = int(step["attempts"][step["chosen"]]["picture"].rpartition("/")[2].partition(".")[0])
             assert frame > step["end"]
-    assert "carried over" in page.get("/api/episodes/0").json()["history"][-1]["words"]
+    assert "carried over" in seen(page, 0)["history"][-1]["words"]
     assert list(rows(review_page(out))) == list(listed), "the same after a restart"
 
     change(page, 2, kind="verdict", verdict="accept")
-    first = page.get("/api/episodes/4").json()["steps"][0]["id"]
+    first = seen(page, 4)["steps"][0]["id"]
     change(page, 4, kind="move", step=first, edge="end", frame=9)
     now = task(page)
     assert (now["labelled"], now["sure"]) == (5, 4)
     assert "of 4 that were carried over and that you looked at, 3 stayed within 0.5 s" in now["told"]
     assert act(page, "accept")["told"].startswith("Accepted without looking: 4 episodes")
-    seen = rows(page)
-    unseen = {e: row["unseen"] for e, row in seen.items() if row["verdict"] == "accept"}
+    listed = rows(page)
+    unseen = {e: row["unseen"] for e, row in listed.items() if row["verdict"] == "accept"}
     assert unseen == {2: False, 0: True, 7: True, 8: True, 9: True}
-    assert [seen[e]["words"].split()[-1] for e in (0, 2)] == ["checked", PERSON]
+    assert [listed[e]["words"].split()[-1] for e in (0, 2)] == ["checked", PERSON]
     listing = page.get("/api/episodes").json()
     assert (listing["reviewed"], listing["unseen"]) == (2, 4)
     unseen = page.get("/api/episodes", params={"status": "unseen"}).json()["rows"]
@@ -168,20 +188,16 @@ def test_a_few_labels_are_carried_over_and_what_is_sure_is_accepted_and_taken_ba
     assert rows(page)[2]["verdict"] == "accept", "of a person"
 
 
-def test_an_act_goes_on_and_is_taken_back_as_one(out):
-    page = review_page(out)
-    for e in (1, 3, 5):
-        label(page, e)
-    act(page, "carry")
+def test_an_act_goes_on_and_is_taken_back_as_one(out_carried):
+    page = review_page(out_carried)
     change(page, 7, kind="undo")  # as if it had been broken off before this one
-    revisions = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (0, 2, 7)}
+    before = revisions(page, 0, 2, 7)
     act(page, "carry")
-    after = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (0, 2, 7)}
-    assert after == {**revisions, 7: revisions[7] + 1}
-    change(page, 2, kind="delete", step=page.get("/api/episodes/2").json()["steps"][0]["id"])
+    assert revisions(page, 0, 2, 7) == {**before, 7: before[7] + 1}
+    change(page, 2, kind="delete", step=seen(page, 2)["steps"][0]["id"])
     assert "in 6 episodes" in act(page, "undo")["told"]
     assert [len(spans(page, e)) for e in (0, 1, 2, 7)] == [0, 3, 2, 0]
-    page = review_page(out)
+    page = review_page(out_carried)
     assert task(page)["undone_count"] == 6, "without the one that was left as it was"
     assert "of yours" in refused(page, "redo", by="bob")
     assert act(page, "redo")["told"] == "Redone: carried over, 6 episodes."
@@ -192,18 +208,15 @@ def test_an_act_goes_on_and_is_taken_back_as_one(out):
     assert refused(page, "accept").startswith("no episode is sure")
 
 
-def test_another_act_leaves_what_a_person_said_of_carried_steps(out):
-    page = review_page(out)
-    for e in (1, 3, 5):
-        label(page, e)
-    act(page, "carry")
-    flagged, pictured = (page.get(f"/api/episodes/{e}").json()["steps"] for e in (0, 2))
+def test_another_act_leaves_what_a_person_said_of_carried_steps(out_carried):
+    page = review_page(out_carried)
+    flagged, pictured = (seen(page, e)["steps"] for e in (0, 2))
     change(page, 0, kind="issue", step=flagged[1]["id"], issue="wrong_time", on=True)
     change(page, 2, kind="frame", step=pictured[0]["id"], camera=FRONT, frame=3)
     change(page, 4, kind="verdict", verdict="accept")  # other labels, so another act
-    before = {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in (0, 2)}
+    before = revisions(page, 0, 2)
     assert act(page, "carry")["told"].startswith("Steps carried over to 4 episodes")
-    assert {e: page.get(f"/api/episodes/{e}").json()["revision"] for e in before} == before
+    assert revisions(page, 0, 2) == before
     assert act(page, "accept")["told"].startswith("Accepted without looking: 5 episodes")
 
 
@@ -212,19 +225,15 @@ def test_what_the_list_doubts_is_not_sure():
     assert (row.sure, replace(row, doubt=Priority()).sure) == (False, True)
 
 
-def test_an_act_reads_what_another_process_has_changed(out):
-    page = review_page(out)
-    for e in (1, 3, 5):
-        label(page, e)
-    act(page, "carry")
-    other = review_page(out)
+def test_an_act_reads_what_another_process_has_changed(out_carried):
+    page, other = review_page(out_carried), review_page(out_carried)
     act(page, "accept")
     act(other, "accept")
     assert "of yours" in refused(other, "undo", by="bob")
     act(other, "undo")
-    before = page.get("/api/episodes/1").json()["revision"]
+    before = revisions(page, 1)
     act(page, "undo")
-    assert page.get("/api/episodes/1").json()["revision"] == before
+    assert revisions(page, 1) == before
     assert task(page) == task(other)
 
 
@@ -232,7 +241,7 @@ def test_too_few_boundaries_ask_for_more_labels(out):
     page = review_page(out)
     label(page, 1)
     label(page, 3)
-    first, second, _ = page.get("/api/episodes/3").json()["steps"]
+    first, second, _ = seen(page, 3)["steps"]
     for step, frame in ((first, 2), (second, 7)):
         change(page, 3, kind="move", step=step["id"], edge="end", frame=frame)
     few = task(page)
@@ -244,23 +253,24 @@ def test_too_few_boundaries_ask_for_more_labels(out):
 def test_steps_are_copied_and_are_no_label_until_somebody_moves_them(out, tmp_path):
     page = review_page(out)
     label(page, 1)
-    assert page.get("/api/episodes/0").json()["copy_from"] == 1
+    assert seen(page, 0)["copy_from"] == 1
     copied = change(page, 0, kind="copy", episode=1)
     share = cuts(0)[-1] / cuts(1)[-1]
     assert spans(page, 0) == [tuple(round(share * f) for f in pair) for pair in pairwise(cuts(1))]
     assert [s["name"] for s in copied["steps"]] == list(NAMES)
     claims = [s["claims"] for s in copied["steps"]]
-    assert {(c["when"]["by"], c["what"]["by"]) for c in claims} == {(CARRIED, PERSON)}, (
-        "nobody has set a time"
-    )
+    assert {(c["when"]["by"], c["what"]["by"]) for c in claims} == {(CARRIED, PERSON)}, "nobody set a time"
     goalreel("export", out, "--out", tmp_path / "steps.csv")
     assert [e.id for e in read_examples(tmp_path / "steps.csv", Source.open(out))] == ["episode 1"]
     assert (task(page)["labelled"], task(page)["open"]) == (1, 9)
     change(page, 0, kind="move", step=copied["steps"][0]["id"], edge="end", frame=cuts(0)[1])
     assert task(page)["labelled"] == 2
     for episode in (0, 2, 99):
-        event = {"kind": "copy", "episode": episode}
-        body = {"revision": page.get("/api/episodes/0").json()["revision"], "by": "ann", "event": event}
+        body = {
+            "revision": seen(page, 0)["revision"],
+            "by": "ann",
+            "event": {"kind": "copy", "episode": episode},
+        }
         assert page.post("/api/episodes/0/events", json=body).status_code == 422
 
 

@@ -10,9 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 from support.cli import fails, goalreel
 from support.recordings import storyboard
-from support.review import LOOKED
+from support.review import change, review_page
 
-from goalreel.annotator.review.app import create_review
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.web.auth import MAX_BODY, Access
 from goalreel.datasets.records import FOLDER, LOCAL, Records
@@ -41,27 +40,15 @@ def out(made, tmp_path):
     return shutil.copytree(made, tmp_path / "out")
 
 
-def client(out, access: Access | None = None) -> TestClient:
-    app = create_review(ReviewSession(out, reviewer="root"), access or Access())
-    return TestClient(app, base_url="http://127.0.0.1:8090", follow_redirects=False)
-
-
 @pytest.fixture
 def page(out) -> TestClient:
-    return client(out)
+    return review_page(out)
 
 
 def post(page: TestClient, index: int, event: dict, *, revision: int | None = None, by: str = "ann"):
     """Make a change to the newest revision, or to another one."""
     now = page.get(f"/api/episodes/{index}").json()["revision"] if revision is None else revision
     return page.post(f"/api/episodes/{index}/events", json={"revision": now, "by": by, "event": event})
-
-
-def done(page: TestClient, index: int, *events: dict) -> dict:
-    """The episode after changes that all succeed."""
-    answers = [post(page, index, (LOOKED if e["kind"] == "verdict" else {}) | e) for e in events]
-    assert [(answer.status_code, answer.text[:200]) for answer in answers if answer.status_code != 200] == []
-    return answers[-1].json()
 
 
 def spans(episode: dict) -> list[tuple[int, int]]:
@@ -89,12 +76,12 @@ def test_the_dataset_is_described_and_the_list_ordered_searched_filtered_and_pag
     assert listed(page, q="rejected") == [1]
     assert listed(page, q="block bowl", order="index") == [0, 1, 2]
     assert listed(page, q="nothing like it") == []
-    done(page, 0, {"kind": "verdict", "verdict": "accept"})
-    done(page, 1, {"kind": "verdict", "verdict": "unsure"})
-    assert listed(page, status="unreviewed") == [2]
-    assert listed(page, status="accept") == [0]
-    assert listed(page, status="reject") == []
-    assert listed(page, status="doubt") == [1], "who is unsure leaves it so"
+    change(page, 0, kind="verdict", verdict="accept")
+    change(page, 1, kind="verdict", verdict="unsure")
+    found = {status: listed(page, status=status) for status in ("unreviewed", "accept", "reject", "doubt")}
+    assert found == {"unreviewed": [2], "accept": [0], "reject": [], "doubt": [1]}, (
+        "who is unsure leaves it so"
+    )
     assert listed(page, q="ann", order="index") == [0, 1]
     answer = page.get("/api/episodes", params={"limit": 1}).json()
     assert (answer["total"], answer["reviewed"], answer["in_doubt"]) == (3, 2, 1)
@@ -154,7 +141,7 @@ def test_a_video_comes_in_ranges_and_recordings_kept_as_pictures_have_none(
     assert part.headers["content-type"] == "video/mp4"
     whole = next((video_dataset / "videos" / FRONT).rglob("*.mp4")).read_bytes()
     assert page.get(url).content == whole
-    page = client(annotated(image_dataset, tmp_path / "pictures", {0: {}}))
+    page = review_page(annotated(image_dataset, tmp_path / "pictures", {0: {}}))
     camera = page.get("/api/episodes/0").json()["cameras"][0]
     assert (camera["video"], camera["from_s"], camera["to_s"]) == (None, 0, 1.2)
     assert page.get(f"/frames/0/{FRONT}/3.jpg").status_code == 200
@@ -206,56 +193,47 @@ def test_what_is_not_there_is_refused_in_one_line(page, path, status):
 
 def test_every_kind_of_change_shows_in_the_answer_and_another_process_takes_it_back(page, out):
     """The steps themselves are checked in tests/datasets/test_corrections.py."""
-    words = {"kind": "rename", "step": "1", "name": " take\nit\t", "instruction": "it is\r\n held"}
-    cause = {
-        "kind": "describe",
-        "step": "1",
-        "detail": "failure",
-        "restorable": True,
-        "text": "it \n slipped",
-    }
-    move = {"kind": "move", "step": "0", "edge": "end", "frame": 6}
-    assert spans(done(page, 2, move)) == [(0, 6), (6, 8), (8, 12)]
-    step = done(page, 2, words, {"kind": "outcome", "step": "1", "outcome": "failed"}, cause)["steps"][1]
-    assert (step["name"], step["instruction"], step["prompt"]) == (
-        *("take it", "it is held"),
-        "Take it. Keep everything else unchanged.",
-    )
+    assert spans(change(page, 2, kind="move", step="0", edge="end", frame=6)) == [(0, 6), (6, 8), (8, 12)]
+    change(page, 2, kind="rename", step="1", name=" take\nit\t", instruction="it is\r\n held")
+    change(page, 2, kind="outcome", step="1", outcome="failed")
+    cause = {"detail": "failure", "restorable": True, "text": "it \n slipped"}
+    step = change(page, 2, kind="describe", step="1", **cause)["steps"][1]
+    words = ("take it", "it is held", "Take it. Keep everything else unchanged.")
+    assert (step["name"], step["instruction"], step["prompt"]) == words
     assert (step["outcome"], step["edited"]) == ("failed", ["outcome", "time", "words"])
     told = {"text": "it slipped", "by": "person", "checked": "person", "restorable": True}
     assert step["details"]["failure"] == told
-    flags = [{"kind": "issue", "step": step, "issue": "extra", "on": True} for step in ("0", None)]
-    episode = done(page, 2, *flags)
+    change(page, 2, kind="issue", step="0", issue="extra", on=True)
+    episode = change(page, 2, kind="issue", step=None, issue="extra", on=True)
     assert (episode["steps"][0]["issues"], episode["issues"]) == (["extra"], ["extra"])
-    step = done(page, 2, {"kind": "frame", "step": "1", "camera": WRIST, "frame": 5})["steps"][1]
+    step = change(page, 2, kind="frame", step="1", camera=WRIST, frame=5)["steps"][1]
     attempt = step["attempts"][step["chosen"]]
     assert (attempt["outcome"], "goal" in step["edited"]) == ("person", True)
     assert attempt["picture"].startswith(f"/frames/2/{WRIST}/5.jpg")
-    assert done(page, 2, {"kind": "choose", "step": "1", "attempt": 0})["steps"][1]["chosen"] == 0
-    assert done(page, 2, {"kind": "blank", "step": "1"})["steps"][1]["chosen"] is None
-    episode = done(page, 2, {"kind": "insert", "start": 12, "end": 15, "name": "go\nhome"})
-    assert (episode["steps"][-1]["name"], episode["history"][3]["words"]) == (
-        "go home",
-        "“take it” has the failure “it slipped”",
-    )
+    assert change(page, 2, kind="choose", step="1", attempt=0)["steps"][1]["chosen"] == 0
+    assert change(page, 2, kind="blank", step="1")["steps"][1]["chosen"] is None
+    episode = change(page, 2, kind="insert", start=12, end=15, name="go\nhome")
+    assert episode["steps"][-1]["name"] == "go home"
+    assert episode["history"][3]["words"] == "“take it” has the failure “it slipped”"
     assert "take it" in page.get("/api/dataset").json()["names"]
-    later = client(out)
-    episode = done(later, 2, *[{"kind": "undo"}] * 10)
+    later = review_page(out)
+    for _ in range(10):
+        episode = change(later, 2, kind="undo")
     assert spans(episode) == [(0, 4), (4, 8), (8, 12)]
     turns = later.get("/api/episodes/0", params={"by": "ann"}).json()
     told = {"episode": 2, "number": 2, "words": "“reach the block” ends at frame 6"}
     assert turns["undo"] is None
     assert turns["redo"].items() >= told.items()
     assert all(line["undone"] for line in episode["history"])
-    assert spans(done(later, 2, {"kind": "redo"})) == [(0, 6), (6, 8), (8, 12)]
+    assert spans(change(later, 2, kind="redo")) == [(0, 6), (6, 8), (8, 12)]
 
 
 def test_undo_follows_a_persons_last_change_wherever_it_was(page, out):
     def turn(kind: str, by: str) -> dict | None:
         return page.get("/api/episodes/1", params={"by": by}).json()[kind]
 
-    done(page, 2, {"kind": "move", "step": "0", "edge": "end", "frame": 6})
-    done(page, 0, {"kind": "verdict", "verdict": "accept"})
+    change(page, 2, kind="move", step="0", edge="end", frame=6)
+    change(page, 0, kind="verdict", verdict="accept")
     post(page, 0, {"kind": "rename", "step": "1", "name": "of bob"}, by="bob")
     undo = turn("undo", "ann")
     assert (undo["episode"], undo["words"]) == (0, "the verdict “accept”")
@@ -269,43 +247,48 @@ def test_undo_follows_a_persons_last_change_wherever_it_was(page, out):
     assert (answer.status_code, answer.json()["detail"]) == (422, "there is nothing to undo")
     post(page, 0, {"kind": "redo", "of": undo["number"]})
     assert turn("redo", "ann") is None
-    done(page, 1, {"kind": "blank", "step": "0"})
+    change(page, 1, kind="blank", step="0")
     assert turn("undo", "ann")["episode"] == 1
 
 
 def test_a_step_is_accepted_and_the_page_says_what_the_export_has(page, out, tmp_path):
+    def words() -> list[list[str]]:
+        """Those of each episode, on the page and in the export."""
+        goalreel("export", out, "--out", tmp_path / "steps.csv")
+        with (tmp_path / "steps.csv").open() as file:
+            exported = [(int(r["episode"]), r["word"]) for r in csv.DictReader(file)]
+        shown = [[s["word"] for s in page.get(f"/api/episodes/{e}").json()["steps"]] for e in range(3)]
+        assert [(e, word) for e, row in enumerate(shown) for word in row] == exported
+        return shown
+
     answer = post(page, 0, {"kind": "accept", "step": "1", "looked": {"seconds": 3.0}})
     assert (answer.status_code, "look at it" in answer.json()["detail"]) == (422, True)
     seen = {"seconds": 3.0, "frames": [[0, 20]], "pictures": {"0": 1.0, "1": 1.0}}
-    now = done(page, 0, {"kind": "accept", "step": "1", "looked": seen})
+    now = change(page, 0, kind="accept", step="1", looked=seen)
     assert [s["accepted"] for s in now["steps"]] == [False, True, False]
     assert [s["attempts"][-1]["outcome"] for s in now["steps"]] == ["accepted", "person_accepted", "accepted"]
     assert (now["verdict"], now["history"][-1]["words"]) == (None, "“grasp the block” accepted")
-    done(page, 1, {"kind": "move", "step": "0", "edge": "end", "frame": 3})
-    done(page, 1, {"kind": "verdict", "verdict": "accept"})
-    goalreel("export", out, "--out", tmp_path / "steps.csv")
-    with (tmp_path / "steps.csv").open() as file:
-        exported = [(int(r["episode"]), r["word"]) for r in csv.DictReader(file)]
-    shown = [(e, s["word"]) for e in range(3) for s in page.get(f"/api/episodes/{e}").json()["steps"]]
-    assert shown == exported
-    assert [w for e, w in shown if e == 1] == ["verified"] * 3
+    change(page, 1, kind="move", step="0", edge="end", frame=3)
+    change(page, 1, kind="verdict", verdict="accept")
+    assert words()[:2] == [["accepted", "verified", "accepted"], ["verified"] * 3]
+    for kind, word in (("undo", "accepted"), ("redo", "verified")):
+        change(page, 0, kind=kind)
+        assert words()[0][1] == word
+    change(page, 0, kind="rename", step="1", name="grasp it")
+    change(page, 1, kind="verdict", verdict="reject")
+    assert words()[:2] == [["accepted", "observed", "accepted"], ["rejected"] * 3]
 
 
 def test_a_verdict_leads_to_the_next_one_that_nobody_reviewed(page):
     first = page.get("/api/episodes/1").json()
     assert (first["previous"], first["next"]) == (None, 0)
-    episode = done(page, 0, {"kind": "verdict", "verdict": "accept"})
-    assert (episode["verdict"], episode["by"], episode["previous"], episode["next"]) == (
-        "accept",
-        "ann",
-        1,
-        2,
-    )
+    episode = change(page, 0, kind="verdict", verdict="accept")
+    assert [episode[key] for key in ("verdict", "by", "previous", "next")] == ["accept", "ann", 1, 2]
     assert page.get("/api/episodes/1").json()["next"] == 2
     assert page.get("/api/episodes/2", params={"order": "index"}).json()["next"] == 1
     assert page.get("/api/episodes/2", params={"q": "stack"}).json()["next"] is None
     # What is changed afterwards is not what was accepted.
-    episode = done(page, 0, {"kind": "delete", "step": "0"})
+    episode = change(page, 0, kind="delete", step="0")
     assert (episode["verdict"], episode["by"]) == (None, None)
 
 
@@ -326,11 +309,8 @@ def test_a_person_has_checked_what_was_on_the_screen(page, out):
     # Its frames 0 to 2 and the second goal image; the third step's picture is on the screen too shortly.
     looked = {"seconds": 3.0, "frames": [[0, 2]], "pictures": {"1": 0.8, "2": 0.1}}
     episode = post(page, 1, verdict | {"looked": looked}).json()
-    assert (episode["unseen"], episode["not_shown"], checked(1)) == (
-        False,
-        ["2"],
-        ["person", "person", before[2]],
-    )
+    assert (episode["unseen"], episode["not_shown"]) == (False, ["2"])
+    assert checked(1) == ["person", "person", before[2]]
     told = json.loads(goalreel("eval", "review", out, "--json").splitlines()[-1])
     assert (told["episodes"], told["pictures"], told["agreement"]) == (1, 2, 0.5)
     for wrong in ({"seconds": -1}, {"seconds": "nan"}, {"frames": [[0, 1]] * 201}, {"pictures": {"a b": 1}}):
@@ -339,12 +319,10 @@ def test_a_person_has_checked_what_was_on_the_screen(page, out):
 
 def test_who_comes_second_is_shown_what_was_first(page, out):
     mine = page.get("/api/episodes/0").json()["revision"]
-    other = client(out)
-    done(other, 0, {"kind": "merge", "step": "0"})
+    change(review_page(out), 0, kind="merge", step="0")
     answer = post(page, 0, {"kind": "blank", "step": "0"}, revision=mine, by="bob")
-    assert answer.status_code == 409
+    assert (answer.status_code, answer.json()["by"]) == (409, "ann")
     assert "ann came first" in answer.json()["detail"]
-    assert answer.json()["by"] == "ann"
     theirs = answer.json()["state"]
     assert len(theirs["steps"]) == 2
     assert post(page, 0, {"kind": "blank", "step": "0"}, revision=theirs["revision"]).status_code == 200
@@ -357,10 +335,7 @@ def test_who_comes_second_is_shown_what_was_first(page, out):
         ({"kind": "move", "step": "../x", "edge": "end", "frame": 3}, "match pattern"),
         ({"kind": "rename", "step": "0", "name": "n" * 2001}, "at most 2000"),
         ({"kind": "rename", "step": "0", "name": " "}, "match pattern"),
-        (
-            {"kind": "rename", "step": "0", "name": "take\0it"},
-            "holds the control character U+0000: remove it",
-        ),
+        ({"kind": "rename", "step": "0", "name": "take\0it"}, "the control character U+0000: remove it"),
         ({"kind": "rename", "step": "0", "name": "n", "prompt": "\x1b[2J"}, "control character U+001B"),
         ({"kind": "rename", "step": "0", "name": "\x1c"}, "white space"),
         ({"kind": "render", "step": "0", "attempts": []}, "kind"),
@@ -381,19 +356,20 @@ def test_the_frame_that_moves_along_is_nobodys_choice(page):
         return [[attempt["outcome"] for attempt in step["attempts"]] for step in episode["steps"]]
 
     before = outcomes(page.get("/api/episodes/0").json())
-    split = done(page, 0, {"kind": "split", "step": "0", "frame": 2})
+    split = change(page, 0, kind="split", step="0", frame=2)
     assert outcomes(split) == [["observed"], *before]
     assert split["steps"][0]["edited"] == ["time"]
-    move = {"kind": "move", "step": "0", "edge": "end", "frame": 1}
-    step = done(page, 0, move, move | {"frame": 3})["steps"][0]
+    for frame in (1, 3):
+        step = change(page, 0, kind="move", step="0", edge="end", frame=frame)["steps"][0]
     assert [attempt["number"] for attempt in step["attempts"]] == [step["chosen"]]
     assert step["attempts"][0]["picture"].startswith(f"/frames/0/{FRONT}/2.jpg")
 
 
 def test_an_answer_does_not_grow_with_the_log_and_a_damaged_log_is_named(page, out, monkeypatch):
     monkeypatch.setattr("goalreel.annotator.review.session.HISTORY", 2)
-    name = {"kind": "rename", "step": "0"}
-    episode = done(page, 0, *({**name, "name": f"name {n}"} for n in range(9)), {"kind": "undo"})
+    for n in range(9):
+        change(page, 0, kind="rename", step="0", name=f"name {n}")
+    episode = change(page, 0, kind="undo")
     assert episode["changes"] == 9
     told = [(line["words"], line["undone"]) for line in episode["history"]]
     assert told == [("words set to “name 7”", False), ("words set to “name 8”", True)]
@@ -408,7 +384,7 @@ def test_a_run_that_is_not_written_yet_is_reviewed(video_dataset, board, tmp_pat
     with Records.open(out, {"test": 1}, source.fingerprint()) as records:
         records.remember(video_dataset)
         records.commit(1, board(9))
-    page = client(out)
+    page = review_page(out)
     assert listed(page) == [1]
     assert page.get(f"/frames/1/{FRONT}/0.jpg").status_code == 200
     shutil.rmtree(out / LOCAL)
@@ -462,7 +438,7 @@ def test_a_token_logs_a_browser_in_once(out):
     for wrong, said in ((("0.0.0.0",), "needs a token: set GOALREEL_TOKEN"), (("::1", "a b"), "no space")):
         with pytest.raises(InputError, match=said):
             Access(*wrong)
-    page = client(out, access=Access("0.0.0.0", "secret"))
+    page = review_page(out, access=Access("0.0.0.0", "secret"))
     elsewhere = {"Host": "lab.example:8090"}
     assert page.get("/", headers=elsewhere).status_code == 401
     assert page.get("/?token=guess", headers=elsewhere).status_code == 401
@@ -502,10 +478,10 @@ def test_boards_of_other_kinds_are_shown(video_dataset, annotated, tmp_path):
     records.commit(1, board.model_copy(update={"steps": (text, *board.steps[1:])}))
     failure = Failure(stage="plan", message="no words")
     records.commit(2, board.model_copy(update={"steps": (), "failure": failure}))
-    page = client(out)
+    page = review_page(out)
     assert page.get("/api/episodes/1").json()["steps"][0]["attempts"] == []
     assert page.get("/api/episodes/2").json()["failure"] == "plan: no words"
-    episode = done(page, 2, {"kind": "insert", "start": 0, "end": 15, "name": "all of it"})
+    episode = change(page, 2, kind="insert", start=0, end=15, name="all of it")
     assert (episode["failure"], spans(episode)) == (None, [(0, 15)])
 
 

@@ -1,14 +1,12 @@
 """The review page in a real browser, against the real command on real recordings, at two widths."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import numpy as np
 import pytest
-from pyarrow import parquet
 from support.browser import chromium, needs_chromium
-from support.cli import goalreel
 from support.recordings import make_dataset, storyboard
 from support.review import ReviewPage, ReviewServer
 
@@ -544,42 +542,6 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
         one.click("[data-act=again]")
         one.settled()
         assert one.step(0)["name"] == "by ann"
-
-
-def test_a_badge_changes_at_once_and_agrees_with_the_export(driver, tmp_path):
-    source, table = make_dataset(tmp_path / "in", (LENGTH,)), tmp_path / "steps.parquet"
-    out = annotate(source, tmp_path / "out", 1, LENGTH)
-    server = ReviewServer(out)
-
-    def acts(work: Callable[[], None], seen: list[str]) -> None:
-        work()
-        page.eventually(
-            lambda: [badge.text.split(maxsplit=1)[1] for badge in page.all(".step-head .badge")], seen
-        )
-        page.settled()
-        goalreel("export", out, "--out", table)
-        assert parquet.read_table(table)["word"].to_pylist() == seen
-
-    try:
-        page = Page(driver, server)
-        page.open(0)
-        accepted, verified = ["accepted"] * 3, ["verified"] * 3
-        acts(lambda: None, accepted)
-        page.looks()
-        acts(lambda: page.shifted("a"), ["verified", *accepted[1:]])
-        acts(lambda: page.press("z"), accepted)
-        acts(lambda: page.shifted("z"), ["verified", *accepted[1:]])
-        acts(lambda: page.press(Keys.ENTER, "grasp it", Keys.ENTER), ["observed", *accepted[1:]])
-        for step in range(3):
-            page.click(f".step-head[data-step='{step}']")
-            page.eventually(lambda step=step: sum(s >= FIXATION_S for s in page.looked()[1]) > step)
-        acts(lambda: page.press("a"), verified)
-        acts(lambda: page.press("r"), ["rejected"] * 3)
-        page.click(".title a")
-        page.sees("#items", "rejected")
-        assert page.text("#items .badge.rejected").endswith("rejected")
-    finally:
-        server.kill()
 
 
 def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, tmp_path):

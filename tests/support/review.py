@@ -15,10 +15,10 @@ LOOKED = {"looked": {"seconds": 20.0, "frames": [[0, 10_000]], "pictures": {str(
 """What the page tells of an episode that somebody looked at."""
 
 
-def review_page(out: Path, source: Path | None = None) -> TestClient:
+def review_page(out: Path, source: Path | None = None, access: Access | None = None) -> TestClient:
     """Open the page of an annotated dataset."""
-    app = create_review(ReviewSession(out, source=source, reviewer="root"), Access())
-    return TestClient(app, base_url="http://127.0.0.1:8090")
+    app = create_review(ReviewSession(out, source=source, reviewer="root"), access or Access())
+    return TestClient(app, base_url="http://127.0.0.1:8090", follow_redirects=False)
 
 
 class ReviewServer(KillableServer):

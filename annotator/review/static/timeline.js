@@ -1,7 +1,8 @@
 // The time line: a strip of exact frames, the steps with their boundaries, and what the arm does below them.
 
 import { boundaries, clamp, number, timed } from "./boundaries.js";
-import { find, h } from "/common/dom.js";
+import { find, h, patch } from "/common/dom.js";
+import { button } from "/common/parts.js";
 import { frameUrl, seconds, span } from "./words.js";
 
 const THUMB = 72;
@@ -13,7 +14,7 @@ const percent = (frame, episode) => `${(100 * frame) / episode.length}%`;
 export function timeline({ episode, frame, selected, camera, width }) {
   return [
     h("div", { class: "scrub", "data-key": "strip", "data-scrub": true }, strip(episode, camera, width)),
-    track(episode, selected, frame),
+    track(episode, selected),
     curves(episode),
     axis(episode),
     playhead(episode, frame),
@@ -33,15 +34,12 @@ function track(episode, selected) {
   const steps = timed(episode).map((step) => {
     const at = number(episode, step);
     const words = `Step ${at}, ${step.name}, ${span(step, episode.fps)}`;
-    return h(
-      "button",
-      {
-        type: "button", class: `cut ${hue(at - 1)}`, "data-key": step.id, "data-act": "select",
-        "data-step": step.id, "aria-label": words, "aria-pressed": step.id === selected, title: words,
-        style: { left: percent(step.start, episode), width: percent(step.end - step.start, episode) },
-      },
-      h("b", {}, String(at)), h("span", {}, step.name),
-    );
+    const look = {
+      class: `cut ${hue(at - 1)}`, "data-key": step.id, "data-step": step.id, "aria-label": words, title: words,
+      "aria-pressed": step.id === selected,
+      style: { left: percent(step.start, episode), width: percent(step.end - step.start, episode) },
+    };
+    return button("select", [h("b", {}, String(at)), h("span", {}, step.name)], null, look);
   });
   const edges = boundaries(episode).map((boundary) => edge(boundary, episode));
   const label = "Steps and the boundaries between them";
@@ -61,26 +59,20 @@ function edge(boundary, episode) {
 }
 
 function curves(episode) {
-  const lines = Object.entries(episode.curves ?? {}).filter(([, points]) => points?.length);
+  const lines = Object.entries(episode.curves);
   if (!lines.length) return null;
+  const told = lines.map(([name]) => name).join(" and ");
+  const thin = { "vector-effect": "non-scaling-stroke" };
   const drawn = lines.map(([name, points]) =>
-    h("polyline", {
-      class: name, points: points.map(([at, value]) => `${at + 0.5},${(1 - value).toFixed(3)}`).join(" "),
-      "vector-effect": "non-scaling-stroke",
-    }),
+    h("polyline", { class: name, points: points.map(([at, value]) => `${at + 0.5},${(1 - value).toFixed(3)}`).join(" "), ...thin }),
   );
   const names = lines.map(([name]) => h("span", { class: name }, name === "gripper" ? "gripper closed" : name));
   return h("div", { class: "curves", "data-key": "curves", "data-scrub": true },
-    h(
-      "svg",
-      {
-        viewBox: `0 -0.06 ${episode.length} 1.12`, preserveAspectRatio: "none", role: "img",
-        "aria-label": `Curves of ${lines.map(([name]) => name).join(" and ")}`,
-      },
-      (episode.events ?? []).map((at) => h("line", { class: "tick", x1: at, x2: at, y1: -0.06, y2: 1.06, "vector-effect": "non-scaling-stroke" })),
+    h("svg", { viewBox: `0 -0.06 ${episode.length} 1.12`, preserveAspectRatio: "none", role: "img", "aria-label": `Curves of ${told}` },
+      episode.events.map((at) => h("line", { class: "tick", x1: at, x2: at, y1: -0.06, y2: 1.06, ...thin })),
       drawn,
     ),
-    h("p", { class: "legend" }, names, episode.events?.length > 0 && h("span", { class: "tick" }, "event in the motion")),
+    h("p", { class: "legend" }, names, episode.events.length > 0 && h("span", { class: "tick" }, "event in the motion")),
   );
 }
 
@@ -89,15 +81,11 @@ function axis(episode) {
   const rough = length / 8;
   const unit = 10 ** Math.floor(Math.log10(rough));
   const step = [1, 2, 5, 10].map((n) => n * unit).find((n) => n >= rough);
-  const marks = [];
-  for (let at = 0; at <= length + 1e-9; at += step) marks.push(at);
+  const marks = Array.from({ length: Math.floor(length / step + 1e-9) + 1 }, (_, n) => n * step);
   return h("div", { class: "axis", "data-key": "axis", "aria-hidden": "true" },
     marks.map((at) => {
       const left = (100 * at) / length;
-      return h(
-        "span",
-        { class: left > 96 ? "edge-mark" : null, style: { left: `${left}%` } }, `${Number(at.toFixed(3))} s`,
-      );
+      return h("span", { class: left > 96 ? "edge-mark" : null, style: { left: `${left}%` } }, `${Number(at.toFixed(3))} s`);
     }),
   );
 }
@@ -114,10 +102,7 @@ function playhead(episode, frame) {
 // Moves the playhead alone: that is done for every frame while the video plays.
 export function setPlayhead(holder, episode, frame) {
   const node = find(".playhead", holder);
-  if (!node) return;
-  node.style.left = percent(frame + 0.5, episode);
-  node.setAttribute("aria-valuenow", frame);
-  node.setAttribute("aria-valuetext", `frame ${frame}, ${seconds(frame, episode.fps)}`);
+  if (node) patch(node, playhead(episode, frame));
 }
 
 const frameAt = (holder, episode, x) => {
@@ -140,15 +125,14 @@ export function draggable(holder, on, signal) {
 function follow(target, event, moved, dropped) {
   event.preventDefault();
   target.setPointerCapture(event.pointerId);
+  const following = new AbortController();
+  const { signal } = following;
   const end = (last) => {
-    target.removeEventListener("pointermove", moved);
-    target.removeEventListener("pointerup", end);
-    target.removeEventListener("pointercancel", end);
+    following.abort();
     dropped(last.type === "pointerup");
   };
-  target.addEventListener("pointermove", moved);
-  target.addEventListener("pointerup", end);
-  target.addEventListener("pointercancel", end);
+  target.addEventListener("pointermove", moved, { signal });
+  for (const name of ["pointerup", "pointercancel"]) target.addEventListener(name, end, { signal });
 }
 
 function dragEdge(holder, edge, event, on) {
@@ -158,9 +142,7 @@ function dragEdge(holder, edge, event, on) {
   edge.focus();
   const moved = (to) => {
     const wanted = clamp(boundary, Math.round(frameAt(holder, on.episode(), to.clientX)));
-    if (wanted === frame) return;
-    frame = wanted;
-    on.drag(boundary, frame);
+    if (wanted !== frame) on.drag(boundary, (frame = wanted));
   };
   follow(edge, event, moved, (kept) => on.drop(boundary, kept ? frame : boundary.frame));
 }

@@ -13,19 +13,11 @@ export function h(tag, props = {}, ...children) {
     if (name === "style") for (const [key, text] of Object.entries(value)) node.style.setProperty(key, text);
     else node.setAttribute(name, value === true && !name.startsWith("aria-") ? "" : String(value));
   }
-  for (const child of children.flat(Infinity)) {
-    if (child !== null && child !== undefined && child !== false) node.append(child);
-  }
+  node.append(...children.flat(Infinity).filter((child) => (child ?? false) !== false));
   return node;
 }
 
-function same(node, next) {
-  return (
-    node.nodeType === next.nodeType &&
-    node.nodeName === next.nodeName &&
-    (node.nodeType !== Node.ELEMENT_NODE || node.getAttribute("data-key") === next.getAttribute("data-key"))
-  );
-}
+const same = (node, next) => node.nodeName === next.nodeName && node.dataset?.key === next.dataset?.key;
 
 // data-keep names attributes that live in the page alone once they are there, such as the frame on show.
 function attributes(node, next) {
@@ -48,25 +40,21 @@ export function patch(node, next) {
     return;
   }
   attributes(node, next);
-  if (!next.hasAttribute("data-own")) children(node, next);
+  if (!("own" in next.dataset)) children(node, next);
 }
 
 function children(node, next) {
   let at = node.firstChild;
   for (const child of [...next.childNodes]) {
-    const keyed = child.nodeType === Node.ELEMENT_NODE && child.getAttribute("data-key");
-    if (keyed && !(at && same(at, child))) {
-      let found = at;
-      while (found && !same(found, child)) found = found.nextSibling;
-      if (found) {
-        node.insertBefore(found, at);
-        at = found;
-      }
+    let found = at;
+    while (found && !same(found, child)) found = child.dataset?.key ? found.nextSibling : null;
+    if (!found) {
+      node.insertBefore(child, at);
+      continue;
     }
-    if (at && same(at, child)) {
-      patch(at, child);
-      at = at.nextSibling;
-    } else node.insertBefore(child, at);
+    if (found !== at) node.insertBefore(found, at);
+    patch(found, child);
+    at = found.nextSibling;
   }
   while (at) {
     const gone = at;

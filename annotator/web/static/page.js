@@ -101,43 +101,40 @@ export function searches(form, signal, changed) {
 // Words that are typed and not saved, kept in this tab: a reload, Back, or another step does not lose them.
 class Drafts {
   constructor(owner) {
-    this.prefix = `goalreel words ${owner}/`;
+    this.name = `goalreel words ${owner}`;
+    this.kept = JSON.parse(sessionStorage.getItem(this.name)) ?? {};
   }
 
-  #key({ form, step }) {
-    return `${this.prefix}${form} ${step}`;
-  }
-
-  get #all() {
-    const names = Object.keys(sessionStorage).filter((name) => name.startsWith(this.prefix));
-    return names.map((name) => name.slice(this.prefix.length).split(" ")).map(([form, step]) => ({ form, step }));
+  #change(kept) {
+    this.kept = kept;
+    sessionStorage.setItem(this.name, JSON.stringify(kept));
   }
 
   // `opened` is what was there when the form was opened.
-  keep(form, opened) {
-    const fields = Object.fromEntries(new FormData(form));
-    sessionStorage.setItem(this.#key(form.dataset), JSON.stringify({ fields, opened }));
+  keep(place, opened) {
+    const { form, step } = place.dataset;
+    this.#change({ ...this.kept, [`${form} ${step}`]: { form, step, fields: Object.fromEntries(new FormData(place)), opened } });
   }
 
   // Returns what was there when the words were typed; undefined where none were.
-  fill(form) {
-    const kept = form && JSON.parse(sessionStorage.getItem(this.#key(form.dataset)));
+  fill(place) {
+    const draft = place && this.kept[`${place.dataset.form} ${place.dataset.step}`];
     // A field may be gone since: a step that is done has no failure.
-    for (const [name, text] of Object.entries(kept?.fields ?? {})) if (form.elements[name]) form.elements[name].value = text;
-    return kept?.opened;
+    for (const [name, text] of Object.entries(draft?.fields ?? {})) if (place.elements[name]) place.elements[name].value = text;
+    return draft?.opened;
   }
 
-  drop(given) {
-    sessionStorage.removeItem(this.#key(given));
+  drop({ form, step }) {
+    this.#change({ ...this.kept, [`${form} ${step}`]: undefined });
   }
 
   clear() {
-    for (const given of this.#all) this.drop(given);
+    this.#change({});
   }
 
   // The form and the step of a draft whose step is still there.
   first(steps) {
-    return this.#all.find(({ step }) => steps.some(({ id }) => id === step)) ?? null;
+    return Object.values(this.kept).find((draft) => steps.some(({ id }) => id === draft?.step)) ?? null;
   }
 }
 
