@@ -6,9 +6,6 @@ import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from difflib import SequenceMatcher
-from itertools import groupby
-from operator import itemgetter
 from typing import NamedTuple
 
 import PIL.Image
@@ -95,22 +92,14 @@ class EpisodeView:
         return ", ".join([*parts, "the end in doubt"] if self.storyboard.end_doubt else parts)
 
 
-def short_name(model: str) -> str:
-    """The name of a model without its kind, folder, address and options.
+def display_name(model: str) -> str:
+    """The name of a model without kind, folder, address and options, and without a note in brackets.
 
-    >>> short_name("hf:/models/some-planner?dtype=float32"), short_name("server:http://node7:8000")
+    >>> display_name("hf:/models/some-planner?dtype=float32 (its own prompt)"), display_name("server:http://b:80")
     ('some-planner', 'server')
     """
-    return ModelName.parse(ModelName.parse(model).identity()).brief() or model
-
-
-def display_name(model: str) -> str:
-    """The short name of a model whose name may have a note in brackets behind it.
-
-    >>> display_name("hf:models/planner (its own prompt)")
-    'planner'
-    """
-    return short_name(model.partition(" (")[0])
+    name = model.partition(" (")[0]
+    return ModelName.parse(ModelName.parse(name).identity()).brief() or name
 
 
 def claim_line(claim: Claim) -> str:
@@ -122,7 +111,7 @@ def claim_line(claim: Claim) -> str:
 
     def who(name: str) -> str:
         model = name.removeprefix("model ")
-        return name if model == name else short_name(model)
+        return name if model == name else display_name(model)
 
     maker = _MAKERS.get(claim.by) or f"by {who(claim.by)}"
     check = _CHECKERS.get(claim.checked) or f"checked by {who(claim.checked)}"
@@ -179,8 +168,6 @@ class AttemptCard(NamedTuple):
 
     number: int
     recorded: Attempt
-    parts: tuple[tuple[str, bool], ...]
-    """The prompt in parts, and whether each is new since the attempt before."""
     picture: Picture | None
     text: str
     reply: str | None
@@ -272,31 +259,8 @@ def encoded(image: Image | None, alt: str) -> Picture | None:
     return Picture(uri, alt, width, height, source)
 
 
-def rewritten(prompt: str, before: str | None) -> Iterator[tuple[str, bool]]:
-    """Cut a prompt into parts, and tell which are new since the prompt `before`.
-
-    >>> list(rewritten("Lift it. Do not drop it. Keep all else.", "Lift it. Keep all else."))
-    [('Lift it.', False), ('Do not drop it.', True), ('Keep all else.', False)]
-    """
-    new, old = prompt.split(), (prompt if before is None else before).split()
-    marked = [False] * len(new)
-    for tag, _, _, start, end in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if tag == "insert":  # of equal places the one that ends a sentence
-            while end < len(new) and new[start] == new[end] and new[end - 1][-1] not in ".!?":
-                start, end = start + 1, end + 1
-        if tag != "equal":
-            marked[start:end] = [True] * (end - start)
-    for is_new, words in groupby(zip(new, marked, strict=True), key=itemgetter(1)):
-        yield " ".join(word for word, _ in words), is_new
-
-
-def attempt_card(
-    number: int, attempt: Attempt, step: str, *, pictured: bool, before: str | None = None
-) -> AttemptCard:
-    """One attempt at a step, which `step` names, without its picture unless `pictured`.
-
-    `before` is the prompt of the attempt before it.
-    """
+def attempt_card(number: int, attempt: Attempt, step: str, *, pictured: bool) -> AttemptCard:
+    """One attempt at a step, which `step` names, without its picture unless `pictured`."""
     verdict, alt = attempt.verdict, f"{step}: attempt {number}, {attempt.outcome}"
     scores, reply = list[str](), attempt.failure.reply if attempt.failure else None
     if verdict is not None:
@@ -306,15 +270,8 @@ def attempt_card(
             scores.append(f"probability of success {verdict.probability:.2f}")
         for name, score in (("semantics", verdict.semantics), ("quality", verdict.quality)):
             scores += [] if score is None else [f"{name} {rounded(score)}/10"]
-    return AttemptCard(
-        number=number,
-        recorded=attempt,
-        parts=tuple(rewritten(attempt.prompt, before)),
-        picture=encoded(attempt.image, alt) if pictured else None,
-        text=attempt_text(attempt),
-        reply=reply,
-        scores=" · ".join(scores),
-    )
+    picture = encoded(attempt.image, alt) if pictured else None
+    return AttemptCard(number, attempt, picture, attempt_text(attempt), reply, " · ".join(scores))
 
 
 def step_cards(view: EpisodeView) -> Iterator[StepCard]:
@@ -324,11 +281,7 @@ def step_cards(view: EpisodeView) -> Iterator[StepCard]:
         label, worth = f"Step {i + 1}, {step.step.name}", word(step, view.examination)
         images = [attempt.image for attempt in step.attempts]
         observed = step.status == "observed" or any(image is not None and image.recorded for image in images)
-        prompts = (None, *(attempt.prompt for attempt in step.attempts))
-        cards = [
-            attempt_card(n, a, label, pictured=not observed, before=before)
-            for n, (a, before) in enumerate(zip(step.attempts, prompts, strict=False), 1)
-        ]
+        cards = [attempt_card(n, a, label, pictured=not observed) for n, a in enumerate(step.attempts, 1)]
         chosen = cards[-1 if step.chosen is None else step.chosen] if cards else None
         end = view.end_frames[i] if view.end_frames and not (observed and goal) else None
         yield StepCard(

@@ -97,10 +97,8 @@ class ReviewSession:
         """Describe what all episodes share."""
         return {
             "name": self._name,
-            "fps": self.source.fps,
             "cameras": self.cameras,
             "episodes": len(self.queue),
-            "names": self.queue.names(),
             "reviewer": self._reviewer,
             "examination": self.examination.line if self.examination else None,
         }
@@ -227,13 +225,12 @@ class ReviewSession:
         }
 
     def _camera(self, index: int, key: str) -> Json:
-        """Describe a camera; `from_s` and `to_s` are the episode's place in its video."""
+        """Describe a camera; the episode begins `from_s` seconds into its video."""
         video, start = None, 0.0
         if self.video(index, key) is not None:
             video = f"/video/{index}/{quote(key, safe='')}"
             start = float(self.source.rows.of(index)[f"videos/{key}/from_timestamp"])
-        end = start + self.queue[index].frames / self.source.fps
-        return {"key": key, "video": video, "from_s": start, "to_s": end}
+        return {"key": key, "video": video, "from_s": start}
 
     def _step(self, episode: int, step: ReviewStep, corrected: StoryboardStep, accepted: bool) -> Json:
         """Describe a step with its attempts; `corrected` is what it is to the dataset.

@@ -60,12 +60,7 @@ export function gap(episode, frame) {
 // they are saved; those that make or remove steps wait for the server, which knows the rules.
 
 const STEP = {
-  rename: (step, { name, instruction, prompt }) => ({
-    ...step,
-    name,
-    instruction: instruction ?? step.instruction,
-    prompt: prompt ?? step.prompt,
-  }),
+  rename: (step, { name, instruction = step.instruction, prompt = step.prompt }) => ({ ...step, name, instruction, prompt }),
   outcome: (step, { outcome }) => ({ ...step, outcome }),
   choose: (step, { attempt }) => ({ ...step, chosen: attempt }),
   blank: (step) => ({ ...step, chosen: null }),

@@ -14,6 +14,7 @@ import { ask, attempt, post } from "/common/server.js";
 
 export class EpisodeView extends EditedPage {
   #dragging = null;
+  nudged = null;
 
   constructor(holder, { dataset, episode, query, by, go }) {
     super(holder, `${dataset.name} ${episode.episode}`, {
@@ -29,12 +30,8 @@ export class EpisodeView extends EditedPage {
     Object.assign(this, { dataset, query, by, go, saved: episode });
     this.selected = timed(episode)[0]?.id ?? episode.steps[0]?.id ?? null;
     this.camera = episode.cameras[0]?.key ?? null;
-    this.nudged = null;
     fill(holder, page());
-    this.player = new Player(find("#cameras", holder), {
-      moved: (frame) => this.#moved(frame),
-      ended: () => this.draw(),
-    });
+    this.player = new Player(find("#cameras", holder), { episode, moved: (frame) => this.#moved(frame), ended: this.draw });
     this.on(holder, "focusin", ({ target }) => target.dataset.act === "select" && this.select(target.dataset.step));
     this.on(holder, "change", ({ target }) => target.name === "onwards" && localStorage.setItem(ONWARDS, target.checked ? "on" : ""));
     this.on(window, "resize", () => this.draw());
@@ -46,7 +43,7 @@ export class EpisodeView extends EditedPage {
       drop: (boundary, frame) => this.#drop(boundary, frame),
     }, this.leaving.signal);
     this.redraw();
-    this.player.open(episode);
+    this.player.hurry();
     this.player.show(timed(episode)[0]?.start ?? 0);
     this.looked = new Looked(this, this.leaving.signal);
     this.resume();

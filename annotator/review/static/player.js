@@ -15,22 +15,9 @@ export class Player {
   #began = { at: 0, frame: 0 };
   #tick = 0;
 
-  constructor(holder, { moved, ended }) {
-    this.holder = holder;
-    this.frame = 0;
-    this.playing = false;
-    this.moved = moved;
-    this.ended = ended;
-    this.broken = new Set();
+  constructor(holder, { episode, moved, ended }) {
+    Object.assign(this, { holder, episode, moved, ended, frame: 0, playing: false, broken: new Set() });
     holder.addEventListener("error", (event) => this.#lost(event.target), true);
-  }
-
-  open(episode) {
-    this.pause();
-    this.episode = episode;
-    this.frame = 0;
-    this.broken.clear();
-    this.#hurry();
   }
 
   get rate() {
@@ -41,10 +28,11 @@ export class Player {
   faster() {
     rate = RATES[(RATES.indexOf(rate) + 1) % RATES.length];
     this.#began = { at: performance.now(), frame: this.frame };
-    this.#hurry();
+    this.hurry();
   }
 
-  #hurry() {
+  // Gives the videos the speed; the page draws them.
+  hurry() {
     for (const video of this.#videos) video.playbackRate = rate;
   }
 
@@ -74,19 +62,17 @@ export class Player {
     const wanted = frameUrl(this.episode.episode, still.dataset.camera, this.frame, WIDTH);
     if (still.dataset.wanted === wanted) return;
     still.dataset.wanted = wanted;
-    if (still.dataset.loading) return;
-    const load = () => {
-      const url = still.dataset.wanted;
-      still.dataset.loading = url;
-      const settled = () => {
-        delete still.dataset.loading;
-        if (still.dataset.wanted !== url && still.isConnected) load();
-      };
-      still.onload = settled;
-      still.onerror = settled;
-      still.src = url;
+    if (!still.dataset.loading) this.#load(still);
+  }
+
+  #load(still) {
+    const url = still.dataset.wanted;
+    still.dataset.loading = url;
+    still.onload = still.onerror = () => {
+      delete still.dataset.loading;
+      if (still.dataset.wanted !== url && still.isConnected) this.#load(still);
     };
-    load();
+    still.src = url;
   }
 
   // From `frame` up to, and not including, frame `stop`.
@@ -124,8 +110,7 @@ export class Player {
     const frame = this.#now();
     if (frame >= this.#stop || this.#videos[0]?.ended) {
       this.pause(this.#stop - 1);
-      this.ended(this.#stop - 1);
-      return;
+      return this.ended();
     }
     if (frame !== this.frame) {
       this.frame = frame;
@@ -154,6 +139,6 @@ export class Player {
     for (const video of all("video[src]", this.holder)) video.pause();
     this.holder.classList.remove("playing");
     this.playing = false;
-    if (this.episode) this.show(frame);
+    this.show(frame);
   }
 }

@@ -24,23 +24,21 @@ function item(view, step) {
   const { episode, selected } = view;
   const at = number(episode, step);
   const open = step.id === selected;
-  const head = h(
-    "button",
-    { type: "button", class: "step-head", "data-act": "select", "data-step": step.id, "aria-expanded": open },
+  const head = [
     h("span", { class: `number ${hue(at - 1)}` }, String(at)),
     h("span", { class: "step-name", dir: "auto" }, step.name),
     h("span", { class: "muted" }, step.start === null ? "not found" : span(step, episode.fps)),
     state(step),
-  );
+  ];
   return h("li", { class: open ? "step-item open" : "step-item", "data-key": step.id, "data-step": step.id },
-    head,
+    button("select", head, null, { class: "step-head", "data-step": step.id, "aria-expanded": open }),
     open && h("div", { class: "step-body", "data-key": "body" }, body(view, step, at)),
   );
 }
 
 function state(step) {
-  if (goalOf(step)) return badge(step.word ?? "unjudged");
-  return badge(step.prompt === null ? "text" : "skipped", step.prompt === null ? "words alone" : "no picture");
+  if (goalOf(step)) return badge(step.word);
+  return step.prompt === null ? badge("text", "words alone") : badge("skipped", "no picture");
 }
 
 function body(view, step, at) {
