@@ -35,6 +35,14 @@ def shown(video_dataset, annotated, tmp_path_factory):
     return out / "data", out / "seen"
 
 
+def recording(data, out, *words):
+    """Write the one recording that there is to write."""
+    goalreel("show", data, "--rerun", out, *words)
+    [path] = out.iterdir()
+    verify(path)
+    return path
+
+
 def decoded(path, camera):
     """The pictures that the viewer is to show, frame by frame."""
     [(_, blob)] = values(path, f"camera/{camera}", "AssetVideo:blob")
@@ -47,10 +55,11 @@ def decoded(path, camera):
     return [frames[at].to_ndarray(format="rgb24") for at in nearest]
 
 
-def alike(found, there):
+def shows(path, episode, camera="observation.images.front", frames=None):
     """Tell if the viewer's pictures are the dataset's, encoded anew."""
-    pairs = zip(found, there, strict=True)
-    return all(np.abs(a.astype(int) - image.pixels).mean() < 8 for a, image in pairs)
+    found, frames = decoded(path, camera.removeprefix("observation.images.")), frames or range(len(episode))
+    pairs = zip([found[i] for i in frames], episode.frames(camera, frames), strict=True)
+    return len(found) == len(episode) and all(np.abs(a.astype(int) - b.pixels).mean() < 8 for a, b in pairs)
 
 
 def test_each_episode_is_a_recording_that_rerun_reads(shown):
@@ -60,9 +69,7 @@ def test_each_episode_is_a_recording_that_rerun_reads(shown):
     assert name_of(paths[1]) == "Episode 2: put the red block in the blue bowl"
     assert {e for e in entities(paths[0]) if e.startswith("camera/")} == {"camera/front", "camera/wrist"}
     episode = Source.open(shown[0]).episode(2)
-    for camera in ("front", "wrist"):
-        there = episode.frames(f"observation.images.{camera}", range(len(episode)))
-        assert alike(decoded(paths[1], camera), there)
+    assert all(shows(paths[1], episode, f"observation.images.{camera}") for camera in ("front", "wrist"))
 
 
 def test_the_sub_goal_changes_where_its_segment_does_and_ends_with_it(shown):
@@ -79,47 +86,42 @@ def test_the_sub_goal_changes_where_its_segment_does_and_ends_with_it(shown):
 
 def test_the_goal_image_is_that_of_the_records(shown):
     data, seen = shown
-    goals = dict(values(seen / "episode_000002.rrd", "subgoal/goal", "EncodedImage:blob", "frame"))
+    path = seen / "episode_000002.rrd"
+    goals = dict(values(path, "subgoal/goal", "EncodedImage:blob", "frame"))
     assert list(goals) == [0, 6]
     [end] = Source.open(data).episode(2).frames("observation.images.front", [5])
     drawn = np.zeros((48, 48, 3), np.uint8)
     drawn[:, :, 1] = 80
     for blob, wanted in ((goals[0], end.pixels), (goals[6], drawn)):
         assert np.abs(Image.decode(bytes(blob)).pixels.astype(int) - wanted).mean() < 4
-    assert [
-        t for t, _ in values(seen / "episode_000002.rrd", "subgoal/goal", "Clear:is_recursive", "frame")
-    ] == [12]
-    path = seen / "episode_000002.rrd"
-    levels = values(path, "log/critic", "TextLog:level", "frame")
-    assert levels == [(0, "INFO"), (6, "WARN")]
+    assert [t for t, _ in values(path, "subgoal/goal", "Clear:is_recursive", "frame")] == [12]
+    assert values(path, "log/critic", "TextLog:level", "frame") == [(0, "INFO"), (6, "WARN")]
     closed = [v for _, v in values(path, "curves/gripper", "Scalars:scalars", "frame")]
     assert closed[0] < 0.2 < 0.8 < max(closed)
     assert len(closed) == 15
 
 
 def test_stored_pictures_become_videos(image_dataset, annotated, tmp_path):
-    annotated(image_dataset, tmp_path / "data", {1: {}})
-    goalreel("show", tmp_path / "data", "--rerun", tmp_path / "seen", "--episodes", "1")
-    [path] = (tmp_path / "seen").iterdir()
-    verify(path)
-    episode = Source.open(image_dataset).episode(1)
-    assert alike(decoded(path, "front"), episode.frames("observation.images.front", range(len(episode))))
+    data = annotated(image_dataset, tmp_path / "data", {1: {}})
+    path = recording(data, tmp_path / "seen", "--episodes", "1")
+    assert shows(path, Source.open(image_dataset).episode(1))
+
+
+def unwritten(folder, source, index, board):
+    """The records of an episode of a dataset that is not written yet."""
+    with Records.open(folder, {"test": 1}, source.fingerprint()) as records:
+        records.commit(index, board)
+    return folder
 
 
 def test_real_episodes_frame_by_frame(real_dataset, board, tmp_path):
     """H.264 with frames out of order, and AV1, as published; while the dataset is not written yet."""
     source = Source.open(real_dataset)
     index, camera = source.indices[1], source.camera(None)
-    with Records.open(tmp_path / "out", {"test": 1}, source.fingerprint()) as records:
-        records.commit(index, board(len(source.episode(index)), camera=camera))
-    goalreel("show", tmp_path / "out", "--rerun", tmp_path / "seen", "--source", real_dataset)
-    [path] = (tmp_path / "seen").iterdir()
-    verify(path)
     episode = source.episode(index)
-    found = decoded(path, camera.removeprefix("observation.images."))
-    assert len(found) == len(episode)
-    chosen = [0, 1, len(episode) // 2, len(episode) - 1]
-    assert alike([found[i] for i in chosen], episode.frames(camera, chosen))
+    data = unwritten(tmp_path / "out", source, index, board(len(episode), camera=camera))
+    path = recording(data, tmp_path / "seen", "--source", real_dataset)
+    assert shows(path, episode, camera, [0, 1, len(episode) // 2, len(episode) - 1])
 
 
 def test_a_video_that_rerun_cannot_read_is_encoded_anew(video_dataset, board, tmp_path):
@@ -128,11 +130,8 @@ def test_a_video_that_rerun_cannot_read_is_encoded_anew(video_dataset, board, tm
         old = path.rename(path.with_name("h264.mp4"))
         subprocess.run(["ffmpeg", "-loglevel", "error", "-i", old, "-c:v", "mpeg4", path], check=True)
     source = Source.open(tmp_path / "old")
-    with Records.open(tmp_path / "out", {"test": 1}, source.fingerprint()) as records:
-        records.commit(0, board(12))
-    goalreel("show", tmp_path / "out", "--rerun", tmp_path / "seen", "--source", tmp_path / "old")
-    there = source.episode(0).frames("observation.images.front", range(12))
-    assert alike(decoded(tmp_path / "seen/episode_000000.rrd", "front"), there)
+    data = unwritten(tmp_path / "out", source, 0, board(12))
+    assert shows(recording(data, tmp_path / "seen", "--source", tmp_path / "old"), source.episode(0))
 
 
 def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch):
@@ -150,6 +149,5 @@ def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch)
 
 def test_features_of_another_name_have_their_curves(video_dataset, annotated, tmp_path):
     source = renamed(video_dataset, tmp_path / "in", {"observation.state": "state", "action": "actions"})
-    annotated(source, tmp_path / "data", {0: {}})
-    goalreel("show", tmp_path / "data", "--rerun", tmp_path / "seen")
-    assert {"curves/gripper", "curves/speed"} <= set(entities(tmp_path / "seen" / "episode_000000.rrd"))
+    path = recording(annotated(source, tmp_path / "data", {0: {}}), tmp_path / "seen")
+    assert {"curves/gripper", "curves/speed"} <= set(entities(path))

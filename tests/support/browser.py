@@ -113,16 +113,7 @@ class BrowserPage:
             pytest.fail(f"wanted {wanted!r}, saw {seen[0]!r}")
 
     def sees(self, css: str, words: str) -> None:
-        seen: list[str] = []
-
-        def there() -> bool:
-            seen[:] = [self.text(css)]
-            return words in seen[0]
-
-        try:
-            until(there)
-        except AssertionError:
-            pytest.fail(f"{css}: wanted {words!r}, saw {seen[0]!r}")
+        self.eventually(lambda: words if words in (text := self.text(css)) else text, words)
 
     def press(self, *keys: str) -> None:
         from selenium.webdriver import ActionChains
