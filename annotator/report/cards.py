@@ -95,8 +95,8 @@ class EpisodeView:
 def display_name(model: str) -> str:
     """The name of a model without kind, folder, address and options, and without a note in brackets.
 
-    >>> display_name("hf:/models/some-planner?dtype=float32 (its own prompt)"), display_name("server:http://b:80")
-    ('some-planner', 'server')
+    >>> display_name("hf:/models/some-planner?dtype=float32 (its own prompt)")
+    'some-planner'
     """
     name = model.partition(" (")[0]
     return ModelName.parse(ModelName.parse(name).identity()).brief() or name
@@ -279,8 +279,7 @@ def step_cards(view: EpisodeView) -> Iterator[StepCard]:
     goals = view.storyboard.goal_images()
     for i, (step, goal) in enumerate(zip(view.storyboard.steps, goals, strict=True)):
         label, worth = f"Step {i + 1}, {step.step.name}", word(step, view.examination)
-        images = [attempt.image for attempt in step.attempts]
-        observed = step.status == "observed" or any(image is not None and image.recorded for image in images)
+        observed = step.status == "observed" or any(a.image and a.image.recorded for a in step.attempts)
         cards = [attempt_card(n, a, label, pictured=not observed) for n, a in enumerate(step.attempts, 1)]
         chosen = cards[-1 if step.chosen is None else step.chosen] if cards else None
         end = view.end_frames[i] if view.end_frames and not (observed and goal) else None

@@ -55,8 +55,8 @@ def _range(values: Sequence[float], unit: str = "") -> str:
 class _Shape:
     """Numbers of the episodes of an instruction, or of all."""
 
-    episodes: int = 0
     steps: list[int] = field(default_factory=list)
+    """The number of steps of each."""
     seconds: list[float] = field(default_factory=list)
     words: Counter[str] = field(default_factory=Counter)
     """Steps by what they are worth."""
@@ -65,7 +65,6 @@ class _Shape:
 
     def add(self, view: EpisodeView) -> None:
         steps = view.storyboard.steps
-        self.episodes += 1
         self.steps.append(len(steps))
         self.seconds.append(view.length / view.fps)
         self.words.update(word(step, view.examination) for step in steps)
@@ -162,32 +161,25 @@ class _Report:
         if paged:
             self._write_page(last=True)
         rows = json.dumps(self._rows, separators=(",", ":"))
-        tasks = sorted(self._tasks.items(), key=lambda task: -task[1].episodes)
+        tasks = sorted(self._tasks.items(), key=lambda task: -len(task[1].steps))
         shape = [("", self._whole), *(tasks[:TASKS] if len(tasks) > 1 else ())]
         text = self._render(
             "index.html.j2",
             counts=dict(self._counts),
-            total=self._whole.episodes,
+            total=len(self._rows),
             whole=self._whole,
-            shape=shape if self._whole.episodes > 1 and self._whole.frames else [],
+            shape=shape if len(self._rows) > 1 and self._whole.frames else [],
             more=max(0, len(tasks) - TASKS),
             inline=not paged,
-            entries=self._entries.values(),
+            entries=self._entries,
             rows=rows.replace("<", "\\u003c"),  # it stands in a script element
         )
         return self._write("index.html", text)
 
     def _write_page(self, *, last: bool) -> None:
         number = self._pages = self._pages + 1
-        text = self._render(
-            "page.html.j2",
-            entries=self._entries.values(),
-            first=min(self._entries),
-            last=max(self._entries),
-            before=_page(number - 1) if number > 1 else None,
-            after=None if last else _page(number + 1),
-        )
-        self._write(_page(number), text)
+        values = {"number": number, "last": last, "entries": self._entries}
+        self._write(f"page-{number:04d}.html", self._render("page.html.j2", **values))
         for name, data in self._thumbnails.items():
             self._write(name, data)
         self._entries, self._thumbnails = {}, {}
@@ -200,10 +192,6 @@ class _Report:
         data = content.encode("utf-8", "replace") if isinstance(content, str) else content
         write_bytes(self._out / name, data, durable=False)
         return self._out / name
-
-
-def _page(number: int) -> str:
-    return f"page-{number:04d}.html"
 
 
 def write_report(

@@ -159,8 +159,7 @@ class Acts:
 
     def _add(self, row: QueueRow, by: str, change: Correction) -> bool:
         """Make a change; False where somebody has changed the episode meanwhile, so that it stays theirs."""
-        now = self._session.look(row.episode)
-        done = now.replay.done
+        done = self._session.look(row.episode).replay.done
         if done and done[-1].change == change and not isinstance(change, UndoChange):
             return True  # before the act was broken off
         try:
@@ -200,7 +199,6 @@ def _last_act(acts: Iterable[OfAct | None]) -> str | None:
 
 
 def _size(name: str | None, acts: Iterable[OfAct | None]) -> int:
-    """The number of episodes that an act changed."""
     return sum(act is not None and act.name == name and not act.refused for act in acts)
 
 

@@ -142,7 +142,9 @@ function dragEdge(holder, edge, event, on) {
   edge.focus();
   const moved = (to) => {
     const wanted = clamp(boundary, Math.round(frameAt(holder, on.episode(), to.clientX)));
-    if (wanted !== frame) on.drag(boundary, (frame = wanted));
+    if (wanted === frame) return;
+    frame = wanted;
+    on.drag(boundary, frame);
   };
   follow(edge, event, moved, (kept) => on.drop(boundary, kept ? frame : boundary.frame));
 }
