@@ -60,7 +60,6 @@ def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Su
         examples: labelled episodes of one robot.
         cues: sees the hand close and open.
     """
-    found: dict[tuple[int, int], Suspicion] = {}
     by_text = defaultdict[str, list[int]](list)
     for at, example in enumerate(examples):
         by_text[" ".join(words(example.instruction))].append(at)
@@ -77,11 +76,10 @@ def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Su
         *(one for own in by_text.values() if len(own) > _FEWEST for one in _by_places(examples, own)),
         *(_by_hand(examples, cues, alone) if cues else ()),
     ]
-    for one in every:
-        key = (one.episode, one.step)
-        if key not in found or found[key].sure < one.sure:
-            found[key] = one
-    return sorted(found.values(), key=lambda one: (-one.sure, one.episode, one.step))
+    found: dict[tuple[int, int], Suspicion] = {}
+    for one in sorted(every, key=lambda one: (-one.sure, one.episode, one.step)):
+        found.setdefault((one.episode, one.step), one)
+    return list(found.values())
 
 
 def _tokens(text: str) -> tuple[str, ...]:

@@ -286,11 +286,9 @@ class TaskExamples:
         )
 
     def _unmeasured(self, found: _Found) -> str | None:
-        if len(self.examples) == 1:
-            return "one labelled episode: nothing is measured yet"
-        if sum(left.shape == self._shape(found.example) for left in self._left_out) < 2:
-            return "one labelled episode has such steps: nothing is measured yet"
-        return None
+        alike = sum(left.shape == self._shape(found.example) for left in self._left_out)
+        has = "" if len(self.examples) == 1 else " has such steps"
+        return f"one labelled episode{has}: nothing is measured yet" if alike < 2 else None
 
     def _doubt(self, found: _Found, at: int) -> str | None:
         if unmeasured := self._unmeasured(found):

@@ -191,11 +191,10 @@ def check_layout(recording: Recording, layout: Layout) -> None:
             (hand.base, hand.base_source, f"base (in {hand.base_source})"),
             (hand.summed, "body", "summed"),
         ):
-            dims = values_of(recording, source).shape[1]
-            if max(indices, default=-1) >= dims:
-                raise Unsegmentable(
-                    f"layout: {name} names dimension {max(indices)}, the recording has {dims} (from 0)"
-                )
+            last, dims = max(indices, default=-1), values_of(recording, source).shape[1]
+            if last >= dims:
+                there = f"the recording has {dims} (from 0)"
+                raise Unsegmentable(f"layout: {name} names dimension {last}, {there}")
 
 
 def check_recording(recording: Recording) -> None:
@@ -209,12 +208,9 @@ def check_recording(recording: Recording) -> None:
     if not values_of(recording, "body").shape[1]:
         raise Unsegmentable("the recording has neither observation.state nor action to segment by")
     for name, values in (("observation.state", recording.state), ("action", recording.action)):
-        bad = np.argwhere(~np.isfinite(values))
-        if len(bad):
-            frame, dim = (int(i) for i in bad[0])
-            raise Unsegmentable(
-                f"{name} is NaN or infinite at frame {frame}, dimension {dim}: repair or drop the episode"
-            )
+        for frame, dim in np.argwhere(~np.isfinite(values))[:1]:
+            where = f"{name} is NaN or infinite at frame {frame}, dimension {dim}"
+            raise Unsegmentable(f"{where}: repair or drop the episode")
 
 
 def body_of(recording: Recording) -> Literal["state", "action"]:
@@ -247,8 +243,8 @@ def as_places(recording: Recording, layout: Layout) -> Recording:
     body, columns = values_of(recording, "body").copy(), list(layout.summed)
     sums = np.cumsum(body[:, columns], axis=0, dtype=np.float64)
     body[:, columns] = sums - sums.min(axis=0, initial=np.inf)
-    has_state = bool(recording.state.shape[1])
-    state, action = (body, recording.action) if has_state else (recording.state, body)
+    is_state = body_of(recording) == "state"
+    state, action = (body, recording.action) if is_state else (recording.state, body)
     return cast("Recording", _Places(recording, state, action))
 
 

@@ -109,10 +109,9 @@ def infer_robot(
         return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *arm, *base))
     robots = [_infer_hand(recordings, hand, robot_type, sample, hands, is_scaled) for hand in hands]
     layouts, findings = [layout for layout, _ in robots], [f for _, of_hand in robots for f in of_hand]
-    ends = {layout.closed for layout in layouts if layout.closed}
+    end, *ends = {layout.closed for layout in layouts if layout.closed} or {None}
     # Two hands of one robot close at the same end; scaled numbers do not tell which of them is idle.
-    if len(layouts) > 1 and len(ends) == 1 and not is_scaled:
-        (end,) = ends
+    if len(layouts) > 1 and end and not ends and not is_scaled:
         layouts = [layout.model_copy(update={"closed": end}) for layout in layouts]
         findings = [
             finding(f.field, end, "likely", f"as the other hand; {f.reason}")

@@ -207,12 +207,10 @@ def _grasp_events(
 ) -> list[_GraspEvent]:
     """The closings within a part, in order: its grasps and the failed grasps."""
     clause, name, events = part.clause, _object_name(part.clause), list[_GraspEvent]()
+    is_hook = clause.pulls or clause.means in ("turn", "push")  # a hook or a fist does that, too
+    closed = _act("reach for" if is_hook else "grasp", name)
     if not name:
         closed = Clause("close the hand", "the gripper is closed", "act")
-    elif clause.pulls or clause.means in ("turn", "push"):  # a hook or a fist does that, too
-        closed = _act("reach for", name)
-    else:
-        closed = _act("grasp", name)
     for k, cycle in enumerate(part.cycles, 1):
         stays = clause.kind == "act" or (clause.kind == "pick" and cycle.release is None)
         stays = stays and not any(cycle.contact <= h.at < motion.release(cycle) for h in motion.handovers)
@@ -230,11 +228,10 @@ def _grasp_events(
 
 def _done(clause: Clause, cycle: Cycle, k: int, times: int) -> Clause:
     """The clause of the k-th of `times` grasps; that of the last is the part's own, if the hand lets go."""
-    name = _object_name(clause)
+    name, counted = _object_name(clause), f"{clause.name} ({k} of {times})"
+    if clause.kind == "act" and (times == 1 or not clause.understood):
+        return clause
     if clause.kind == "act":
-        if times == 1 or not clause.understood:
-            return clause
-        counted = f"{clause.name} ({k} of {times})"
         return replace(clause, name=counted, state=clause.state if k == times else f'"{counted}" is done')
     if cycle.release is None and clause.kind != "pick":
         return _act("carry", name)

@@ -109,24 +109,14 @@ def test_a_drive_belongs_to_the_steps_around_it(instruction):
 def test_what_is_carried_by_the_base_alone_is_carried():
     rover = Rover().take(A).drive().open().home()
     plan = rover.plan("put the cup in the box")
-    assert [step.name for step in plan.steps if not step.doubts] == [
-        "pick up the cup",
-        "put the cup in the box",
-    ]
+    sure = [step.name for step in plan.steps if not step.doubts]
+    assert sure == ["pick up the cup", "put the cup in the box"]
 
 
 def test_a_real_dataset_of_a_mobile_robot(tmp_path):
     task = "drive to the shelf, pick up the cup, go to the box and put it in the box"
-    states = [FETCH.state, FETCH.state]
-    root = make_dataset(
-        tmp_path / "in",
-        dtype="image",
-        cameras=["front"],
-        task=task,
-        states=states,
-        names=LEKIWI,
-        robot_type="lekiwi",
-    )
+    robot = {"states": [FETCH.state, FETCH.state], "names": LEKIWI, "robot_type": "lekiwi"}
+    root = make_dataset(tmp_path / "in", dtype="image", cameras=["front"], task=task, **robot)
     report = goalreel.check(root)
     (base,) = (finding for finding in report.robot if finding.field == "base")
     assert str(base) == "base=6:9 (certain): named x.vel, y.vel, theta.vel, in state"

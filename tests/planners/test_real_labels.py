@@ -3,12 +3,7 @@
 import pytest
 from support.places import DATA, SHARED
 
-from goalreel_lab.real_labels import (
-    boundary_score,
-    cuts_of,
-    kinematic_plans,
-    read_labels,
-)
+from goalreel_lab.real_labels import boundary_score, cuts_of, kinematic_plans, read_labels
 
 LABELS = DATA / "real/labels.json"
 

@@ -156,10 +156,7 @@ def test_a_long_episode_is_watched_in_windows(episodes, monkeypatch):
     monkeypatch.setattr(planner, "MOMENTS", 5)
     only = {"episode_000000": episodes["episode_000000"]}
     # Frames worth a look: 0, 4, 5, 6, 7, 8, 11 (of which 0 to 7 are shown at first, to the contact at 6).
-    chat = ScriptedChat(
-        [reply((0, 4, "reach"), (4, 6, "grasp"))],
-        [reply((5, 12, "carry"))],
-    )
+    chat = ScriptedChat([reply((0, 4, "reach"), (4, 6, "grasp"))], [reply((5, 12, "carry"))])
     (plan,) = WatchPlanner(only, chat, [FRONT]).plan(tasks(only))
     assert told(plan) == [(0, 5, "reach"), (5, 12, "carry")], "the cut went to the contact"
     assert len(chat.calls) == 2
