@@ -8,7 +8,6 @@ that equals the rejected one teaches nothing, since only its seed was luckier.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 
@@ -16,7 +15,7 @@ from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.verdict import verdict_reply
 from goalreel.critics.chat import question
 from goalreel.datasets.corpora.rows import Lesson, dataclass_kind
-from goalreel.datasets.corpora.trajectories import StepSample, candidate
+from goalreel.datasets.corpora.trajectories import JudgementFault, StepSample, candidate
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
 from goalreel.types import Candidate, Storyboard, Verdict
@@ -101,8 +100,7 @@ JUDGEMENTS = dataclass_kind(JudgementRow, "judgements", _NAMES, judgement_lesson
 def critique_row(board: Storyboard, task_id: str, sample: StepSample) -> CritiqueRow:
     """Make the row of a scored sample; white stands for a source that is not there.
 
-    Raises:
-        ValueError: the sample has no scores, or they leave it in doubt.
+    Raises ValueError where the sample has no scores, or they leave it in doubt.
     """
     if sample.scores is None or sample.success is None:
         raise ValueError(f"{task_id}, step {sample.step}, attempt {sample.attempt}: not scored")
@@ -131,9 +129,7 @@ def judgement_row(board: Storyboard, task_id: str, sample: StepSample, verdict: 
     return JudgementRow(**vars(critique), reasoning=verdict.reasoning, refined_prompt=verdict.refined_prompt)
 
 
-def judgement(
-    sample: StepSample, attempts: Sequence[StepSample]
-) -> Verdict | Literal["in_doubt", "no_better_prompt", "no_reasoning"]:
+def judgement(sample: StepSample, attempts: Sequence[StepSample]) -> Verdict | JudgementFault:
     """Find the verdict to learn about a scored sample, or why there is none; `attempts` are all of its step.
 
     The words are those of the record's verdict where it was right, else the scorer's. A person's verdict
@@ -154,16 +150,13 @@ def judgement(
 def _better_prompt(sample: StepSample, attempts: Sequence[StepSample]) -> str | None:
     if sample.said is not None and sample.said.refined_prompt is not None:
         return sample.said.refined_prompt
-    following = [a for a in attempts if a.attempt == sample.attempt + 1]
-    best = sorted(attempts, key=_overall, reverse=True)[:1]
-    for other in (*following, *best):
-        if other.prompt.strip() != sample.prompt.strip() and _overall(other) >= _overall(sample) + BETTER:
+    overall = {a.attempt: a.scores.overall if a.scores else -1.0 for a in attempts}
+    best = max(attempts, key=lambda a: overall[a.attempt])
+    for other in (*(a for a in attempts if a.attempt == sample.attempt + 1), best):
+        better = overall[other.attempt] >= overall[sample.attempt] + BETTER
+        if better and other.prompt.strip() != sample.prompt.strip():
             return other.prompt
     return None
-
-
-def _overall(sample: StepSample) -> float:
-    return -1.0 if sample.scores is None else sample.scores.overall
 
 
 def _reasoning(sample: StepSample) -> str:

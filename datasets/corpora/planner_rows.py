@@ -15,7 +15,6 @@ from goalreel.chat.dialects.own import task_images
 from goalreel.chat.plan import plan_reply
 from goalreel.chat.verdict import verdict_reply
 from goalreel.datasets.corpora.rows import PICTURE, Column, Lesson, RowKind, TalkRow, talks
-from goalreel.datasets.corpora.trajectories import plan_of
 from goalreel.datasets.corrections.board import critic_words
 from goalreel.image import Image
 from goalreel.planners.chat import question, rest_question
@@ -39,7 +38,7 @@ def plan_row(board: Storyboard, task_id: str, dialect: Dialect = OWN) -> TalkRow
     request = question(board.task, dialect=dialect)
     if isinstance(request, Failure):
         raise ValueError(request.message)
-    plan, done = plan_of(board), len(board.task.done)
+    plan, done = Plan(steps=tuple(step.step for step in board.steps)), len(board.task.done)
     return TalkRow(task_id, done, (request.conversation, plan_reply(plan, _reasoning(board), done + 1)))
 
 
@@ -103,21 +102,14 @@ type UnifiedRow = Mapping[str, Any]
 
 OUTPUT = "<image><img_token></image>"
 """The place of a picture that the model draws."""
+_VERDICT = {"success": "bool", "reasoning": "string", "refined_prompt": "string"}
 _COLUMNS: Mapping[str, Column] = {
     "task_id": "string",
     "instruction": "string",
     "inputs": (PICTURE,),
     "thinking": "string",
     "steps": ({"name": "string", "instruction": "string", "prompt": "string", "auxiliary_text": "string"},),
-    "attempts": (
-        {
-            "step": "int32",
-            "prompt": "string",
-            "success": "bool",
-            "reasoning": "string",
-            "refined_prompt": "string",
-        },
-    ),
+    "attempts": ({"step": "int32", "prompt": "string", **_VERDICT},),
     "outputs": (PICTURE,),
     "judged": "bool",
     "markup": "string",
@@ -130,7 +122,7 @@ def unified_row(board: Storyboard, task_id: str, *, rejected: bool) -> UnifiedRo
     attempts, outputs = [], []
     for number, picture, prompt, verdict in _attempts(board, rejected):
         outputs.append(picture)
-        answer = {name: getattr(verdict, name) for name in ("success", "reasoning", "refined_prompt")}
+        answer = {name: getattr(verdict, name) for name in _VERDICT}
         attempts.append({"step": number, "prompt": prompt, **answer})
     fields = ("name", "instruction", "prompt", "auxiliary_text")
     row = {
@@ -168,10 +160,8 @@ def _critic(attempt: Mapping[str, Any]) -> str:
 
 def _messages(row: UnifiedRow) -> tuple[list[dict[str, str]], list[Image]]:
     """Give the two turns, and the pictures in order: those of the task, then those that are drawn."""
-    turns = [
-        {"role": "user", "content": row["instruction"]},
-        {"role": "assistant", "content": row["markup"]},
-    ]
+    said = {"user": row["instruction"], "assistant": row["markup"]}
+    turns = [{"role": role, "content": content} for role, content in said.items()]
     return turns, [*row["inputs"], *row["outputs"]]
 
 

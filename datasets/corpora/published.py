@@ -21,26 +21,14 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from goalreel.chat.conversation import MARK, shrink
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import parse_plan
+from goalreel.datasets.corpora import rows as corpora
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
-from goalreel.datasets.corpora.rows import (
-    Corpus,
-    RowKind,
-    TalkRow,
-    decode_lesson,
-    shard_ranges,
-    talks,
-    write_corpus,
-)
+from goalreel.datasets.corpora.rows import Corpus, RowKind, TalkRow, decode_lesson
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import file_digest, find, read_file, read_json, write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnCount
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
-
-LARGEST_AREA = 1024 * 1024
-"""Pixels; larger pictures are scaled down: the published Critic is trained on at most that much."""
-_ROLES = {"human": "user", "gpt": "assistant"}
-"""ShareGPT's older names of the speakers."""
 
 type PublishedKind = Literal["critiques", "conversations"]
 type Fields = Mapping[str, Any]
@@ -77,12 +65,13 @@ def import_corpus(
     corpus = Corpus(
         kind=stored,
         split="train",
-        shards=shard_ranges(len(rows)),
+        shards=corpora.shard_ranges(len(rows)),
         make=partial(_make, make, file, images, out / "dropped"),
         request={"file": file.name, "digest": file_digest(file)},
         about=f"{len(rows)} rows of {file.name}, imported by `goalreel corpus import`.",
     )
-    count = write_corpus(corpus, out, workers=workers, text=kind != "critiques", progress=progress)
+    text = kind != "critiques"
+    count = corpora.write_corpus(corpus, out, workers=workers, text=text, progress=progress)
     dropped = Counter[str]()
     for part in find(out / "dropped", "*.json"):
         dropped.update(json.loads(read_file(part)))
@@ -114,12 +103,11 @@ def _parsed(line: bytes) -> Any:
 
 
 def _kind(path: Path, rows: Sequence[Any]) -> PublishedKind:
-    for row in rows:
-        if isinstance(row, dict):
-            if "evaluation" in row:
-                return "critiques"
-            if "messages" in row or "conversations" in row:
-                return "conversations"
+    for row in (row for row in rows if isinstance(row, dict)):
+        if "evaluation" in row:
+            return "critiques"
+        if "messages" in row or "conversations" in row:
+            return "conversations"
     raise InputError(f"{path}: no row has evaluation (critiques), or messages or conversations (chats)")
 
 
@@ -188,7 +176,7 @@ def _conversation(row: Fields, task_id: str, images: Path) -> TalkRow:
 
 def _message(turn: Fields) -> dict[str, str]:
     role, content = turn.get("role", turn.get("from")), turn.get("content", turn.get("value"))
-    role = _ROLES.get(str(role), role)
+    role = {"human": "user", "gpt": "assistant"}.get(str(role), role)  # ShareGPT's older names
     if role not in ("system", "user", "assistant") or not isinstance(content, str):
         raise RowFaultError("a message without a role or without text")
     return {"role": role, "content": content}
@@ -208,7 +196,7 @@ def _picture(name: object, folder: Path) -> Image:
     if not path.is_relative_to(folder.resolve()):
         raise RowFaultError("a picture outside the folder of pictures (--images)")
     try:
-        return shrink(Image.decode(read_file(path)), LARGEST_AREA)
+        return shrink(Image.decode(read_file(path)), 1024 * 1024)  # as the published Critic was trained
     except FileNotFoundError as e:
         raise RowFaultError("a picture that is not there (--images)") from e
     except (OSError, ValueError) as e:
@@ -217,7 +205,7 @@ def _picture(name: object, folder: Path) -> Image:
 
 _KINDS: Mapping[PublishedKind, tuple[Callable[[Fields, str, Path], Any], RowKind[Any]]] = {
     "critiques": (_critique, CRITIQUES),
-    "conversations": (_conversation, talks("conversations")),
+    "conversations": (_conversation, corpora.talks("conversations")),
 }
 TRAJECTORY = "execution_record.json"
 

@@ -9,19 +9,18 @@ group twice in GRPO.
 
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
 
 from goalreel.datasets.corpora.critic_rows import judgement
-from goalreel.datasets.corpora.trajectories import GOOD, Outline, Reason, StepSample
+from goalreel.datasets.corpora.trajectories import GOOD, Outline, Reason, StepSample, TrendFault
 from goalreel.types import ACCEPTED, Verdict
 
 log = logging.getLogger(__name__)
 
-type TrendFault = Literal["low_quality", "negative_trend", "degradation"]
 type RecipeStage = Literal[
     "trajectories",
     "scores",
@@ -40,7 +39,6 @@ POOR = 5.0
 """A step whose best attempt scores less is of low quality throughout."""
 FALL = 0.5
 """From the first attempt to the last a score may fall by this: a judge is not steadier."""
-SFT_SHARE = 2 / 3
 _BALANCE_STREAM, _CUT_STREAM = 5, 6
 """Streams of random numbers, apart for the same seed."""
 
@@ -69,9 +67,7 @@ def rl_threshold(variances: Sequence[float]) -> float:
     >>> rl_threshold([0, 0, 0, 0, 0, 4])
     0.0
     """
-    if not variances:
-        return 0.0
-    return float(sorted(variances)[round(SFT_SHARE * len(variances)) - 1])
+    return float(sorted(variances)[round(2 / 3 * len(variances)) - 1]) if variances else 0.0
 
 
 def cut_of(outline: Outline, seed: int, number: int) -> int | Reason:
@@ -175,7 +171,7 @@ def select(
         chosen.dropped["trajectories"].update(each.dropped)
         _planner_rows(chosen, number, each, seed)
         _editor_rows(chosen, number, each)
-    _critic_rows(chosen, _steps(chosen, outlines), rl_variance, filtered)
+    _critic_rows(chosen, outlines, rl_variance, filtered)
     chosen.sft = _balanced(chosen, "sft", chosen.sft, seed)
     chosen.rl = _balanced(chosen, "rl", chosen.rl, seed)
     return chosen
@@ -209,24 +205,16 @@ def _planner_rows(chosen: Selection, number: int, each: Outline, seed: int) -> N
             chosen.dropped[stage][fault] += 1
 
 
-type _Place = tuple[int, int]
-"""A storyboard and its step."""
-type _Steps = Mapping[_Place, list[StepSample]]
-"""Its scored attempts in order."""
-
-
-def _steps(chosen: Selection, outlines: Sequence[Outline]) -> _Steps:
-    steps: defaultdict[_Place, list[StepSample]] = defaultdict(list)
+def _critic_rows(
+    chosen: Selection, outlines: Sequence[Outline], rl_variance: float | None, filtered: bool
+) -> None:
+    steps = defaultdict[tuple[int, int], list[StepSample]](list)  # storyboard and step -> scored attempts
     for number, each in enumerate(outlines):
         for sample in each.samples:
             if sample.scores is None:
                 chosen.dropped["scores"]["unscored"] += 1
             else:
                 steps[number, sample.step].append(sample)
-    return steps
-
-
-def _critic_rows(chosen: Selection, steps: _Steps, rl_variance: float | None, filtered: bool) -> None:
     overall = {at: tuple(s.scores.overall for s in step if s.scores) for at, step in steps.items()}
     faults = {at: trend_fault(scores) if filtered else None for at, scores in overall.items()}
     spread = {at: float(np.var(scores)) for at, scores in overall.items()}

@@ -35,6 +35,8 @@ from goalreel.progress import OnCount
 if TYPE_CHECKING:
     from datasets import Features
 
+log = logging.getLogger(__name__)
+
 type Lesson = tuple[Conversation, str]
 """A conversation, and the reply to learn."""
 type Column = str | tuple["Column"] | Mapping[str, "Column"]
@@ -175,11 +177,7 @@ def _loaded(column: Column, value: Any) -> Any:
 
 
 def shards_of(folder: Path, how: str) -> list[Path]:
-    """List the files of a corpus, in order; `how` says which command writes one.
-
-    Raises:
-        InputError: there are none.
-    """
+    """List the files of a corpus, in order; raises InputError without any, with `how` one is written."""
     shards = [check_file(path) for path in find(folder / "data", "*.parquet")]
     if not shards:
         raise InputError(f"{folder} holds no corpus: `goalreel corpus {how}` writes one")
@@ -189,8 +187,7 @@ def shards_of(folder: Path, how: str) -> list[Path]:
 class StoredRows[R]:
     """Rows of one kind in Parquet files, by number; a row's pictures are decoded when it is read.
 
-    Raises:
-        InputError: they hold no rows of that kind.
+    Raises InputError where they hold no rows of that kind.
     """
 
     def __init__(self, kind: RowKind[R], shards: Sequence[Path]) -> None:
@@ -220,19 +217,7 @@ class StoredRows[R]:
         return list(self._stored[name])
 
 
-log = logging.getLogger(__name__)
-
-_ROW_GROUP = 100
-"""Rows: `datasets` may read no less at a time."""
-ONE_SIDED = 0.05
-"""A share of right rows, or of wrong ones, that is warned of."""
-_TAGS = {
-    "role_tag": "role",
-    "content_tag": "content",
-    "user_tag": "user",
-    "assistant_tag": "assistant",
-    "system_tag": "system",
-}
+_TAGS = {f"{name}_tag": name for name in ("role", "content", "user", "assistant", "system")}
 """The names of a message's parts, for LLaMA-Factory."""
 
 
@@ -275,7 +260,10 @@ def write_corpus[R](
     """
     with exclusive(out / ".lock", out):
         sweep(out)
-        _same_corpus(corpus, out, text)
+        request, path = json.dumps({**corpus.request, "text": text}, indent=1) + "\n", out / "corpus.json"
+        if path.exists() and read_file(path).decode() != request:
+            raise DatasetError(f"{out} holds a corpus made with other options: choose another --out")
+        write_bytes(path, request.encode())
         todo = [name for name in corpus.shards if not _file(out, name).exists()]
         total = sum(map(len, corpus.shards.values()))
         done = total - sum(len(corpus.shards[name]) for name in todo)
@@ -314,16 +302,8 @@ def _shard[R](corpus: Corpus[R], out: Path, name: str, text: bool) -> str:
     schema = features(corpus.kind).arrow_schema  # `datasets` reads its features back from the metadata
     table = pa.Table.from_pylist([to_columns(corpus.kind, row) for row in rows], schema)
     with atomic(_file(out, name)) as tmp:
-        pq.write_table(table, tmp, row_group_size=_ROW_GROUP)
+        pq.write_table(table, tmp, row_group_size=100)  # `datasets` may read no less at a time
     return name
-
-
-def _same_corpus(corpus: Corpus[Any], out: Path, text: bool) -> None:
-    request = json.dumps({**corpus.request, "text": text}, indent=1) + "\n"
-    path = out / "corpus.json"
-    if path.exists() and read_file(path).decode() != request:
-        raise DatasetError(f"{out} holds a corpus made with other options: choose another --out")
-    write_bytes(path, request.encode())
 
 
 def _finish(corpus: Corpus[Any], out: Path) -> int:
@@ -334,7 +314,7 @@ def _finish(corpus: Corpus[Any], out: Path) -> int:
         parts = (read_table(_file(out, name), [SUCCESS])[SUCCESS] for name in corpus.shards)
         right = sum(part.to_pylist().count(True) for part in parts)
         summary += f", {right} of them right,"
-        if rows and not ONE_SIDED < right / rows < 1 - ONE_SIDED:
+        if rows and not 0.05 < right / rows < 0.95:
             advice = "a critic trained on this learns to accept everything"
             log.warning("%s: of %d rows %d are right: %s", out, rows, right, advice)
     card = (
@@ -364,12 +344,11 @@ def _join_text(folder: Path, kind: RowKind[Any]) -> None:
     parts = find(folder / "parts", "*.json")
     rows = [row for part in parts for row in json.loads(read_file(part))]
     write_bytes(folder / f"{kind.name}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
-    if kind.lesson is None:
-        return
-    columns = {"messages": "messages", "images": "images"}
-    about = {"file_name": f"{kind.name}.json", "formatting": "sharegpt", "columns": columns, "tags": _TAGS}
-    info = {f"goalreel_{kind.name}": about}
-    write_bytes(folder / "dataset_info.json", (json.dumps(info, indent=1) + "\n").encode())
+    if kind.lesson is not None:
+        about: dict[str, Any] = {"file_name": f"{kind.name}.json", "formatting": "sharegpt"}
+        about |= {"columns": {name: name for name in TALK}, "tags": _TAGS}
+        text = json.dumps({f"goalreel_{kind.name}": about}, indent=1) + "\n"
+        write_bytes(folder / "dataset_info.json", text.encode())
 
 
 def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]) -> dict[str, Any]:
@@ -378,12 +357,9 @@ def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]
     def path(image: Image) -> str:
         return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
 
-    entry: dict[str, Any] = {}
-    told = None if kind.lesson is None else messages_of(kind.lesson(row))
-    if kind.messages is not None:
-        told = kind.messages(row)
+    entry, values = dict[str, Any](), kind.encode(row)
+    told = kind.messages(row) if kind.messages else kind.lesson and messages_of(kind.lesson(row))
     if told:
         entry = {"messages": told[0], "images": [path(image) for image in told[1]]}
-    values = kind.encode(row)
     shown = {name: values[name] for name in kind.json_columns}
     return entry | {name: path(v) if isinstance(v, Image) else v for name, v in shown.items()}

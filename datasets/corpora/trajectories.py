@@ -16,60 +16,31 @@ from typing import Literal
 from goalreel.datasets.corpora.rows import dataclass_kind
 from goalreel.image import Image
 from goalreel.planners.chat import question
-from goalreel.types import (
-    ACCEPTED,
-    Attempt,
-    Candidate,
-    Failure,
-    Frozen,
-    PictureScores,
-    Plan,
-    Status,
-    Storyboard,
-    StoryboardStep,
-    Verdict,
-)
+from goalreel.types import ACCEPTED, Candidate, Failure, Frozen, PictureScores, Status, Storyboard, Verdict
 
 GOOD = 6.0
 """Least semantics and quality of a picture that succeeds. The paper gives no threshold."""
-_WORST, _BEST = 0.0, 10.0
 
 type SuccessOf = Callable[[PictureScores], bool | None]
 """Tells whether a picture with these scores has succeeded; None where they leave it in doubt."""
-type Reason = Literal[
-    "damaged",
-    "no_plan",
-    "doubtful_words",
-    "words_only",
-    "not_tried",
-    "no_picture",
-    "unscored",
-    "in_doubt",
-    "low_quality",
-    "negative_trend",
-    "degradation",
-    "no_better_prompt",
-    "no_reasoning",
-    "balance",
-    "one_step",
-    "first_step_not_accepted",
-    "marks_without_pictures",
-    "incomplete",
-    "scorer_disagrees",
-    "nothing_rejected",
-    "background_moved",
-    "failed",
-    "not_accepted",
-    "no_source",
-]
+type TrendFault = Literal["low_quality", "negative_trend", "degradation"]
+type JudgementFault = Literal["in_doubt", "no_better_prompt", "no_reasoning"]
+type EditFault = Literal["words_only", "failed", "doubtful_words", "not_accepted", "no_source"]
+type Reason = (
+    Literal["damaged", "no_plan", "not_tried", "no_picture", "background_moved", "unscored", "balance"]
+    | Literal["one_step", "first_step_not_accepted", "marks_without_pictures", "incomplete"]
+    | Literal["scorer_disagrees", "nothing_rejected"]
+    | TrendFault
+    | JudgementFault
+    | EditFault
+)
 """The reasons why something is no training row; `docs/reference/corpus-format.md` explains each."""
-type CorrectionKind = Literal["accepted", "chosen", "wrong_picture"]
 
 
 class HumanVerdict(Verdict):
     """A person's verdict on a picture."""
 
-    correction: CorrectionKind | None = None
+    correction: Literal["accepted", "chosen", "wrong_picture"] | None = None
     """Their act: accept the episode, choose this very picture, or flag it."""
 
 
@@ -128,12 +99,20 @@ def outline(board: Storyboard, task_id: str, human_verdicts: HumanVerdicts | Non
         return Outline(task_id=task_id, dropped={"no_plan": 1})
     if any(step.step.doubts for step in board.steps):
         return Outline(task_id=task_id, dropped={"doubtful_words": 1})
-    dropped: Counter[Reason] = Counter()
-    samples: list[StepSample] = []
+    dropped, samples = Counter[Reason](), list[StepSample]()
     for number, step in enumerate(board.steps):
-        step_samples, reasons = _samples(number, step, human_verdicts or {})
-        samples += step_samples
-        dropped.update(reasons)
+        if step.status in ("text", "skipped"):
+            dropped["words_only" if step.status == "text" else "not_tried"] += 1
+            continue
+        for i, attempt in enumerate(step.attempts):
+            said, registration = (human_verdicts or {}).get((number, i)), attempt.registration
+            if attempt.image is None:
+                dropped["no_picture"] += 1
+            elif said is None and registration is not None and registration.outcome == "rejected":
+                dropped["background_moved"] += 1  # before a critic saw it
+            else:
+                prompt, verdict = attempt.prompt, attempt.verdict
+                samples.append(StepSample(step=number, attempt=i, prompt=prompt, verdict=verdict, said=said))
     return Outline(
         task_id=task_id,
         statuses=tuple(step.status for step in board.steps),
@@ -142,38 +121,6 @@ def outline(board: Storyboard, task_id: str, human_verdicts: HumanVerdicts | Non
         dropped=dict(dropped),
         askable=not isinstance(question(board.task), Failure),
     )
-
-
-def _samples(
-    number: int, step: StoryboardStep, human_verdicts: HumanVerdicts
-) -> tuple[list[StepSample], list[Reason]]:
-    if step.status in ("text", "skipped"):
-        return [], ["words_only" if step.status == "text" else "not_tried"]
-    pictured = [(i, attempt) for i, attempt in enumerate(step.attempts) if attempt.image is not None]
-    judged = [(i, a) for i, a in pictured if (number, i) in human_verdicts or not _moved(a)]
-    samples = [
-        StepSample(
-            step=number,
-            attempt=i,
-            prompt=a.prompt,
-            verdict=a.verdict,
-            said=human_verdicts.get((number, i)),
-        )
-        for i, a in judged
-    ]
-    reasons: list[Reason] = ["no_picture"] * (len(step.attempts) - len(pictured))
-    reasons.extend("background_moved" for _ in range(len(pictured) - len(judged)))
-    return samples, reasons
-
-
-def _moved(attempt: Attempt) -> bool:
-    """Tell whether the picture was rejected for its background, before a critic saw it."""
-    return attempt.registration is not None and attempt.registration.outcome == "rejected"
-
-
-def plan_of(board: Storyboard) -> Plan:
-    """Make the plan that a storyboard was made by."""
-    return Plan(steps=tuple(step.step for step in board.steps))
 
 
 def source_of(board: Storyboard, step: int) -> Image | None:
@@ -206,7 +153,7 @@ def succeeds(scores: PictureScores) -> bool:
 def scored(sample: StepSample, scores: PictureScores | None, success_of: SuccessOf = succeeds) -> StepSample:
     """Give a sample a scorer's scores; a person's verdict takes precedence."""
     if (said := sample.said) is not None:
-        plain = _BEST if said.success else _WORST
+        plain = 10.0 if said.success else 0.0
         semantics = plain if said.semantics is None else said.semantics
         scores = PictureScores(semantics, plain if said.quality is None else said.quality)
         return sample.model_copy(update={"scores": scores, "success": said.success})
@@ -220,7 +167,7 @@ def by_record(outline: Outline) -> Outline:
 
     Picture checks are no Critic: they compared nothing with the words.
     """
-    return outline.model_copy(update={"samples": tuple(_recorded(sample) for sample in outline.samples)})
+    return outline.model_copy(update={"samples": tuple(map(_recorded, outline.samples))})
 
 
 def _recorded(sample: StepSample) -> StepSample:
@@ -230,9 +177,6 @@ def _recorded(sample: StepSample) -> StepSample:
     if verdict.semantics is None or verdict.quality is None:
         return sample
     return scored(sample, PictureScores(verdict.semantics, verdict.quality), lambda _: verdict.success)
-
-
-type EditFault = Literal["words_only", "failed", "doubtful_words", "not_accepted", "no_source"]
 
 
 @dataclass(frozen=True)
@@ -251,11 +195,8 @@ class StoredEdit:
     """1 where a person accepted or chose the picture, else 0."""
 
 
-STORED_EDITS = dataclass_kind(
-    StoredEdit,
-    "edits",
-    ("task_id", "step", "source", "target", "prompt", "instruction", "status", "trust"),
-)
+_NAMES = ("task_id", "step", "source", "target", "prompt", "instruction", "status", "trust")
+STORED_EDITS = dataclass_kind(StoredEdit, "edits", _NAMES)
 
 
 def edit_fault(board: Storyboard, number: int, human_verdicts: HumanVerdicts) -> EditFault | None:
@@ -283,11 +224,7 @@ def with_edits(outline: Outline, board: Storyboard, human_verdicts: HumanVerdict
 
 
 def edit_row(board: Storyboard, task_id: str, number: int, human_verdicts: HumanVerdicts) -> StoredEdit:
-    """Make the row of a step for which `edit_fault` is None.
-
-    Raises:
-        ValueError: the step lacks a picture or a prompt.
-    """
+    """Make the row of a step for which `edit_fault` is None; raises ValueError for others."""
     step, source = board.steps[number], source_of(board, number)
     if step.step.prompt is None or step.goal_image is None or source is None:
         raise ValueError(f"{task_id}, step {number}: no picture before or after it, or no prompt")
