@@ -23,14 +23,9 @@ _COPIES = "copies.json"
 _WHOLE = (".parquet", ".json", ".jsonl")
 _LARGE = 1 << 20
 
-THREADS = 4
-"""Files passed on at once: whoever waits for the disk leaves the processor to others."""
 _LINKED = ("videos", "images")
-_IGNORED = {".cache", ".git"}
-_OF_LEROBOT = ("data", "meta", *_LINKED)
 _PREVIOUS = FOLDER / "previous"
 """Folder of the records of an earlier pass: they still tell of the episodes that this pass leaves alone."""
-_NAMES = 3
 
 
 def content_digest(path: Path) -> str:
@@ -70,7 +65,8 @@ class FileMarks:
     def put(self, file: Path, made_from: str, note: dict[str, Any]) -> None:
         """Mark `file` as complete, with what it was made from and a note to give back."""
         text = json.dumps({"made_from": made_from, "content": content_digest(file), "note": note})
-        _write(self.path(file), text)
+        # The disk is not waited for: a mark that a power cut damages only costs its file anew.
+        write_bytes(self.path(file), text.encode() + b"\n", durable=False)
 
     def once(self, file: Path, made_from: str, write: Callable[[], None]) -> None:
         """Let `write` make `file` unless it is there and was made from just this."""
@@ -106,25 +102,15 @@ class FileMarks:
     def put_copies(self, digests: Mapping[str, str]) -> None:
         """Note which files were passed on from IN, and what they hold."""
         text = json.dumps(dict(digests), indent=1, sort_keys=True)
-        _write(self.out / MARKS / _COPIES, text)
-
-
-def _write(path: Path, text: str) -> None:
-    """Write a mark. The disk is not waited for: a mark that a power cut damages only costs its file anew."""
-    write_bytes(path, text.encode() + b"\n", durable=False)
+        write_bytes(self.out / MARKS / _COPIES, text.encode() + b"\n", durable=False)
 
 
 def check_apart(root: Path, out: Path) -> None:
-    """Refuse to write into the dataset that is read.
-
-    Raises:
-        DatasetError: one folder is the other or lies inside it.
-    """
+    """Refuse to write into the dataset that is read: raise DatasetError where the folders overlap."""
     source, target = root.resolve(), out.resolve()
     if source.is_relative_to(target) or target.is_relative_to(source):
-        raise DatasetError(
-            f"{out}: overlaps the dataset {root}, which is never changed: choose another --out"
-        )
+        text = f"{out}: overlaps the dataset {root}, which is never changed"
+        raise DatasetError(f"{text}: choose another --out")
 
 
 def meta_digest(root: Path) -> str:
@@ -148,11 +134,11 @@ def pass_on(root: Path, out: Path, besides: Collection[Path] = ()) -> None:
         content = content_digest(path)
         if not (target.is_file() and content_digest(target) == content):
             pass_file(path, target, root)
-        return content if relative.parts[0] in _OF_LEROBOT else None
+        return content if relative.parts[0] in ("data", "meta", *_LINKED) else None
 
     names = [path.relative_to(root) for path in dataset_files(root)]
     names = [n for n in names if not (n.is_relative_to(MARKS) or _rebuilt(n) or n in besides)]
-    with ThreadPoolExecutor(THREADS, "goalreel-copy") as pool:
+    with ThreadPoolExecutor(4, "goalreel-copy") as pool:  # who waits for the disk needs no processor
         contents = list(pool.map(pass_one, names))
     FileMarks(out).put_copies({n.as_posix(): c for n, c in zip(names, contents, strict=True) if c})
 
@@ -182,9 +168,7 @@ def episode_files(root: Path) -> list[Path]:
 
 def dataset_files(root: Path) -> Iterator[Path]:
     """Every file of a dataset, in order, but those of this machine alone."""
-    for path in files_below(root):
-        if path.relative_to(root).parts[0] not in _IGNORED:
-            yield path
+    return (p for p in files_below(root) if p.relative_to(root).parts[0] not in (".cache", ".git"))
 
 
 def _rebuilt(relative: Path) -> bool:
@@ -205,32 +189,28 @@ def check_edits(source: Source, out: Path, key: str, *, overwrite: bool) -> None
     marks = FileMarks(out)
     edited = list(dict.fromkeys(_edited(source, out, key, marks)))
     if edited and not overwrite:
-        names = [path.relative_to(out).as_posix() for path in edited]
-        more = f" and {len(names) - _NAMES} more" if len(names) > _NAMES else ""
+        names = ", ".join(path.relative_to(out).as_posix() for path in edited[:3])
+        more = f" and {len(edited) - 3} more" if edited[3:] else ""
         raise DatasetError(
-            f"{out}: changed by hand since goalreel wrote it: {', '.join(names[:_NAMES])}{more}: make the "
-            f"change in {source.root} instead, or give --overwrite to write these files anew"
+            f"{out}: changed by hand since goalreel wrote it: {names}{more}: make the change in "
+            f"{source.root} instead, or give --overwrite to write these files anew"
         )
     for path in edited:
         marks.drop(path)
 
 
 def _edited(source: Source, out: Path, key: str, marks: FileMarks) -> Iterator[Path]:
-    marked = dict(marks.marked())
-    yield from (
-        path for path, content in marked.items() if path.is_file() and content_digest(path) != content
-    )
-    copies = marks.copies()
+    marked, copies = dict(marks.marked()), marks.copies()
+    for path, content in marked.items():
+        if path.is_file() and content_digest(path) != content:
+            yield path
     if copies is None:
         return
     for relative, content in copies.items():
         path, original = out / relative, source.root / relative
-        if path.is_file() and content_digest(path) not in (content, _digest(original)):
+        known = [content, content_digest(original)] if original.is_file() else [content]
+        if path.is_file() and content_digest(path) not in known:
             yield path
     for path in surplus_files(source, out, key):
         if path not in marked and path.relative_to(out).as_posix() not in copies:
             yield path
-
-
-def _digest(path: Path) -> str | None:
-    return content_digest(path) if path.is_file() else None

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import Self
 
 import numpy as np
 import pyarrow as pa
@@ -22,9 +22,6 @@ from goalreel.extras import version
 from goalreel.files import digest
 from goalreel.planners.kinematic.description import HAND_MOTIONS
 from goalreel.types import MotionPhase, Segment, Status, StoryboardStep
-
-if TYPE_CHECKING:
-    from goalreel.datasets.corrections.state import Review
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +50,7 @@ class Goals:
     statuses: tuple[Status, ...]
     """One a step, with or without a span."""
     phase_edges: tuple[tuple[int, str | None], ...]
-    """The frames at which another phase begins, and its name; None where it may not be said.
-
-    None comes only after a name.
-    """
+    """As `edges`, of phases."""
     digest: str
     claims: tuple[str, ...] = ()
     """Each claim of each step in one line: which it is, who made it, who checked it."""
@@ -80,8 +74,7 @@ class Goals:
 
         None comes only after a name.
         """
-        edges: list[tuple[int, str | None]] = []
-        at = 0
+        edges, at = list[tuple[int, str | None]](), 0
         for span in self.spans:
             edges += [(at, None)] if at < span.start else []
             edges.append((span.start, span.name))
@@ -92,8 +85,7 @@ class Goals:
 
     def runs(self, length: int) -> list[tuple[int, str | None]]:
         """The episode as (frame count, picture) runs that add up to `length` frames."""
-        runs: list[tuple[int, str | None]] = []
-        at = 0
+        runs, at = list[tuple[int, str | None]](), 0
         for span in self.spans:
             runs += [(span.start - at, None), (span.end - span.start, span.picture)]
             at = span.end
@@ -119,22 +111,22 @@ def read_goals(
     Raises:
         DatasetError: a record does not fit its episode.
     """
-
     all_goals: dict[int, Goals] = {}
     for episode in episodes:
-        goals = _goals(records, episode, lengths[episode], use_rejected)
-        if goals is None:
-            continue
-        if goals.corrected and instruction_of and records.outdated(episode):
-            goals = goals.with_instruction(instruction_of(episode))
-        all_goals[episode] = goals
+        if goals := _goals(records, episode, lengths[episode], use_rejected):
+            if instruction_of and goals.corrected and records.outdated(episode):
+                goals = goals.with_instruction(instruction_of(episode))
+            all_goals[episode] = goals
     return all_goals
 
 
 def _goals(records: Records, episode: int, length: int, use_rejected: bool) -> Goals | None:
     # Before the rest is read: what is corrected meanwhile is built the next time.
     record = records.digest(episode)
-    corrected = records.is_corrected(episode) and _corrected(records.review(episode))
+    review = records.review(episode) if records.is_corrected(episode) else None
+    corrected = review is not None and (
+        review.corrected or review.verdict == "reject" or any(step.issues for step in review.steps)
+    )
     board = records.outline(episode)
     if board.failure is not None and not corrected:
         return None
@@ -149,29 +141,20 @@ def _goals(records: Records, episode: int, length: int, use_rejected: bool) -> G
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, came_off))
         unsaid += [step.segment] if step.step.doubts and name is None else []
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
-        raise DatasetError(
-            f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
-            "remove this file and annotate the episode again"
-        )
-    plan = tuple(step.step.name for step in board.steps if _may_be_named(step, use_rejected))
-    made_from = digest(record, str(use_rejected), str(corrected))
-    statuses: tuple[Status, ...] = tuple(step.status for step in board.steps)
-    claims = (f"{TITLES[name]}: {claim.line}" for step in board.steps for name, claim in step.claims.items())
+        text = f"{records.path(episode)}: its segments do not fit the episode's {length} frames"
+        raise DatasetError(f"{text}: remove this file and annotate the episode again")
+    claims = (claim for step in board.steps for claim in step.claims.items())
     return Goals(
-        episode,
-        board.task.instruction,
-        plan,
-        tuple(spans),
-        statuses,
-        tuple(_phase_edges(spans, unsaid, board.phases, length)),
-        made_from,
-        tuple(claims),
-        corrected,
+        episode=episode,
+        instruction=board.task.instruction,
+        plan=tuple(step.step.name for step in board.steps if _may_be_named(step, use_rejected)),
+        spans=tuple(spans),
+        statuses=tuple(step.status for step in board.steps),
+        phase_edges=tuple(_phase_edges(spans, unsaid, board.phases, length)),
+        digest=digest(record, str(use_rejected), str(corrected)),
+        claims=tuple(f"{TITLES[name]}: {claim.line}" for name, claim in claims),
+        corrected=corrected,
     )
-
-
-def _corrected(review: "Review") -> bool:
-    return review.corrected or review.verdict == "reject" or any(step.issues for step in review.steps)
 
 
 def _phase_edges(
@@ -223,25 +206,17 @@ def frame_tasks(
     every frame of an episode with several: those are its owner's. With `replace` none keeps its own: without
     a sub-task it has the instruction, where `indices` have it.
     """
-    if replace:
-        instruction = indices.get(goals.instruction)
-        return sub_task_indices(
-            goals, indices, old if instruction is None else np.full_like(old, instruction)
-        )
     texts = {index: (tasks.get(index) or "").strip() for index in np.unique(old).tolist()}
-    if has_several(texts.values()):
+    if not replace and has_several(texts.values()):
         return old
-    empty = [index for index, text in texts.items() if not text]
-    return np.where(np.isin(old, empty), old, sub_task_indices(goals, indices, old))
-
-
-def sub_task_indices(goals: Goals, indices: Mapping[str, int], other: NDArray[np.int64]) -> NDArray[np.int64]:
-    """The index of each frame's sub-task, (n,); where none may be said, that in `other`."""
-    new = other.copy()
+    new = old.copy()
+    if replace and goals.instruction in indices:
+        new[:] = indices[goals.instruction]
     for span in goals.spans:
         if span.name is not None:
             new[span.start : span.end] = indices[span.name]
-    return new
+    kept = [] if replace else [index for index, text in texts.items() if not text]
+    return np.where(np.isin(old, kept), old, new)
 
 
 def listed(goals: Goals, indices: Mapping[str, int], old: Sequence[str]) -> list[str]:

@@ -78,8 +78,7 @@ def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.
 def hugging_face_feature(kind: pa.DataType) -> dict[str, Any]:
     """A column of this Arrow type as `datasets.Features.to_dict` describes it.
 
-    Raises:
-        ValueError: neither a list, a struct, JSON, a string, a boolean nor a number.
+    Raises ValueError for neither a list, a struct, JSON, a string, a boolean nor a number.
     """
     if isinstance(kind, pa.ListType):
         return {"feature": hugging_face_feature(kind.value_type), "_type": "List"}
@@ -124,10 +123,7 @@ def memory_text(done: Iterable[tuple[int, str]]) -> str:
 
 
 def merge_rows(
-    old: Sequence[LanguageRow],
-    new: Sequence[LanguageRow],
-    interjected: set[float],
-    dropped: Collection[str] = (),
+    old: Sequence[LanguageRow], new: Sequence[LanguageRow], interjected: set[float], dropped: Collection[str]
 ) -> list[LanguageRow]:
     """Replace the styles that `new` has and those `dropped`, keep the rest, in lerobot's order of rows.
 
@@ -135,11 +131,8 @@ def merge_rows(
     """
     styles = {*dropped, *(row["style"] for row in new)}
     refreshed = interjected - {row["timestamp"] for row in new if row["style"] == "plan"}
-    kept = [
-        row
-        for row in old
-        if row["style"] not in styles or (row["style"] == "plan" and row["timestamp"] in refreshed)
-    ]
+    plans = [row for row in old if row["style"] == "plan" and row["timestamp"] in refreshed]
+    kept = [row for row in old if row["style"] not in styles or row in plans]
     return sorted([*kept, *new], key=lambda r: (r["timestamp"], r["style"] or "", r["role"] or ""))
 
 
@@ -172,11 +165,9 @@ def canonical(stored: pa.Array, kind: pa.ListType) -> pa.Array:
     """Rows as stored by any writer, in lerobot's type; unchanged where they have it already."""
     if stored.type == kind:
         return stored
-    names = [field.name for field in kind.value_type]
-    frames = stored.to_pylist()
-    return array(
-        [[_with_json({name: row.get(name) for name in names}) for row in rows or ()] for rows in frames], kind
-    )
+    empty = dict.fromkeys(field.name for field in kind.value_type)
+    frames = ((_with_json(empty | row) for row in rows or ()) for rows in stored.to_pylist())
+    return array([list(rows) for rows in frames], kind)
 
 
 def _with_json(row: LanguageRow) -> LanguageRow:
@@ -204,9 +195,8 @@ def put_rows(root: Path, rows: Mapping[int, Sequence[RecordedRow]]) -> None:
             parts = list[pa.Table]()
             for episode, part in episode_tables(shard):
                 times, columns = to_numpy(part["timestamp"]), _old_columns(part, types, had_camera=False)
-                if made := [
-                    language_row(style, text, times[at]) for at, style, text in rows.get(episode, ())
-                ]:
+                made = [language_row(style, text, times[at]) for at, style, text in rows.get(episode, ())]
+                if made:
                     columns[PERSISTENT] = spread(made, times, types[PERSISTENT])
                 part = part.select([name for name in part.column_names if name not in types])
                 for name, values in columns.items():
@@ -248,12 +238,12 @@ def rewrite_shard(original: Path, target: Path, job: BuildPlan) -> None:
         # As lerobot's write_table_one_row_group_per_episode does, which wants the whole table.
         with pq.ParquetWriter(tmp, schema, compression="snappy", use_dictionary=True) as writer:
             together = max(-(-len(job.inside.get(original, ())) // GROUPS), 1)
-            for tables in itertools.batched(_episode_tables(original, schema, kinds, job), together):
+            for tables in itertools.batched(_written(original, schema, kinds, job), together):
                 table = pa.concat_tables(tables)
                 writer.write_table(table, row_group_size=len(table))
 
 
-def _episode_tables(
+def _written(
     original: Path, schema: pa.Schema, kinds: Mapping[str, pa.DataType], job: BuildPlan
 ) -> Iterator[pa.Table]:
     for episode, part in episode_tables(original):
@@ -282,8 +272,9 @@ def _new_columns(
 ) -> dict[str, pa.Array]:
     frame = to_numpy(part["frame_index"]) if "frame_index" in part.column_names else np.arange(len(part))
     order = np.argsort(frame, kind="stable")
+    counts, pictures = zip(*goals.runs(len(part)), strict=True)
     pad = np.empty(len(part), bool)
-    pad[order] = goal_pad(goals, len(part))
+    pad[order] = np.repeat([picture is None for picture in pictures], counts)
     columns: dict[str, pa.Array] = {job.pad_key: array(pad, pa.bool_())}
     if job.tasks:
         index = to_numpy(old["task_index"])
@@ -321,28 +312,16 @@ def _rows(
     rows = [row for row in rows if row["style"] not in owner_wins]
     if text.task_aug and not text.replace_rows:
         owner_rows = [row for row in old_rows if row["style"] == "task_aug"]
-        contents = [row["content"] for row in owner_rows]
-        rows = owner_rows + [
-            row for row in rows if row["style"] != "task_aug" or row["content"] not in contents
-        ]
+        own_words = {("task_aug", row["content"]) for row in owner_rows}
+        rows = owner_rows + [row for row in rows if (row["style"], row["content"]) not in own_words]
     if not rows and not any(row["style"] in dropped for row in old_rows):
         return column
-    merged = merge_rows(old_rows, rows, _interjected(old["language_events"], times), dropped)
-    return spread(merged, times, column.type)
+    frames = zip(times.tolist(), old["language_events"].to_pylist(), strict=True)
+    interjected = {time for time, rows in frames if any(row["style"] == "interjection" for row in rows)}
+    return spread(merge_rows(old_rows, rows, interjected, dropped), times, column.type)
 
 
 def _are_of_hand(rows: Sequence[LanguageRow]) -> bool:
     """Tell if the motion rows, if any, say what the hand does and nothing else."""
     contents = {row["content"] for row in rows if row["style"] == "motion"}
     return contents <= {*HAND_MOTIONS, None}
-
-
-def goal_pad(goals: Goals, length: int) -> NDArray[np.bool_]:
-    """True on the frames, in order, that have no goal picture, (length,)."""
-    counts, pictures = zip(*goals.runs(length), strict=True)
-    return np.repeat([p is None for p in pictures], counts)
-
-
-def _interjected(events: pa.Array, timestamps: NDArray[np.float32]) -> set[float]:
-    frames = zip(timestamps.tolist(), events.to_pylist(), strict=True)
-    return {time for time, rows in frames if any(row["style"] == "interjection" for row in rows)}

@@ -6,9 +6,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 
 from goalreel.datasets.corpora.rows import RowKind, from_columns
+from goalreel.files import find
 
 
 def read_rows[R](folder: Path, kind: RowKind[R]) -> Iterator[R]:
     """Yield the rows of the shards that are finished, in order."""
-    for shard in sorted((folder / "data").glob("*.parquet")):
+    for shard in find(folder / "data", "*.parquet"):
         yield from (from_columns(kind, values) for values in pq.read_table(shard).to_pylist())
