@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.parquet import episode_tables, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.video import LEAD_S, TICKS, TOLERANCE_S
@@ -17,9 +16,7 @@ from goalreel.errors import DatasetError
 from goalreel.files import digest
 
 MAX_SPAN_S = 6 * 3600
-"""Seconds from the first to the last row of an episode without a constant rate: an mp4 may have no longer
-gap.
-"""
+"""Seconds from first to last row of an episode without a constant rate: no gap of an mp4 may be longer."""
 _STEP = 1024
 """Episodes begin at such fractions of a second, so that float32 rounds no timestamp that it holds."""
 MAX_SECONDS = 512
@@ -68,35 +65,26 @@ class EpisodePlace:
 def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
     """Read the clock of each episode's frames, in the order of the data files and of the episodes in them.
 
-    Raises:
-        DatasetError: a data file is not readable, an episode's rows in it are not together, or they jump by
-            hours.
+    Raises DatasetError as `row_times`, and where timestamps jump by hours.
     """
     found: dict[int, EpisodeClock] = {}
     for path in shards:
-        times_by_episode = sorted(row_times(path), key=lambda pair: pair[0])
-        found |= {episode: _clock(episode, times, path, fps) for episode, times in times_by_episode}
+        for episode, times in sorted(row_times(path), key=lambda pair: pair[0]):
+            jitter = np.abs(times - times[0] - np.arange(len(times)) / fps).max()
+            is_steady = not jitter > max(TOLERANCE_S / 2, np.spacing(np.float32(abs(times).max())))
+            span = float(times[-1] - times[0])
+            if not is_steady and not span < MAX_SPAN_S:
+                text = f"{path}: the timestamps of episode {episode} span {span:g} s"
+                raise DatasetError(f"{text}: write frame_index / fps into timestamp")
+            seconds = len(times) / fps if is_steady else span + 1 / fps
+            found[episode] = EpisodeClock(len(times), float(times[0]), seconds, is_steady, path)
     return found
-
-
-def _clock(episode: int, times: NDArray[np.float64], path: Path, fps: float) -> EpisodeClock:
-    jitter = np.abs(times - times[0] - np.arange(len(times)) / fps).max()
-    is_steady = not jitter > max(TOLERANCE_S / 2, np.spacing(np.float32(abs(times).max())))
-    span = float(times[-1] - times[0])
-    if not is_steady and not span < MAX_SPAN_S:
-        raise DatasetError(
-            f"{path}: the timestamps of episode {episode} span {span:g} s: "
-            "write frame_index / fps into timestamp"
-        )
-    seconds = len(times) / fps if is_steady else span + 1 / fps
-    return EpisodeClock(len(times), float(times[0]), seconds, bool(is_steady), path)
 
 
 def row_times(path: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
     """Yield each episode, and the times of its rows in order: seconds as lerobot reads them, in float32.
 
-    Raises:
-        DatasetError: the data file is not readable, or an episode's rows in it are not together.
+    Raises DatasetError where the data file is not readable, or an episode's rows in it are not together.
     """
     done = set[int]()
     try:
@@ -116,16 +104,16 @@ def arrange(
 
     Numbering continues after the files that the camera `key` has already.
     """
-    files: list[VideoFile] = []
-    at = _last(source.rows, key)
-    limit = MAX_SECONDS * source.fps
-    for index, has in clock.items():
-        if index not in episodes:
-            continue
+    columns = (source.rows.column(f"videos/{key}/{name}") for name in ("chunk_index", "file_index"))
+    taken = (place for place in zip(*columns, strict=True) if None not in place)
+    chunk, file = max(taken, default=(0, -1))
+    files, limit = list[VideoFile](), MAX_SECONDS * source.fps
+    for index, has in ((index, has) for index, has in clock.items() if index in episodes):
         frames = has.frames if has.is_steady else math.ceil(has.seconds * source.fps)
         if not files or files[-1].shard != has.shard or files[-1].frames + frames > limit:
-            at = _next(at, int(source.info.get("chunks_size", 1000)))
-            files.append(VideoFile(*at, has.shard))
+            is_full = file >= int(source.info.get("chunks_size", 1000)) - 1
+            chunk, file = (chunk + 1, 0) if is_full else (chunk, file + 1)
+            files.append(VideoFile(chunk, file, has.shard))
         files[-1].episodes.append(index)
         files[-1].frames += frames
         files[-1].is_steady &= has.is_steady
@@ -166,14 +154,3 @@ def ticks(video: VideoFile, clock: Mapping[int, EpisodeClock], fps: float) -> ND
     times = {episode: t for episode, t in row_times(video.shard) if episode in inside}
     parts = [np.rint((placed[e].from_timestamp + times[e]) * TICKS) for e in video.episodes]
     return np.concatenate(parts).astype(np.int64)
-
-
-def _last(rows: EpisodeRows, key: str) -> tuple[int, int] | None:
-    """The highest (chunk, file) in use by a camera."""
-    chunks, files = (rows.column(f"videos/{key}/{name}") for name in ("chunk_index", "file_index"))
-    return max((p for p in zip(chunks, files, strict=True) if None not in p), default=None)
-
-
-def _next(at: tuple[int, int] | None, chunks_size: int) -> tuple[int, int]:
-    chunk, file = at or (0, -1)
-    return (chunk, file + 1) if file < chunks_size - 1 else (chunk + 1, 0)

@@ -26,8 +26,6 @@ type Stats = dict[str, NDArray[Any]]
 QUANTILES = (0.01, 0.10, 0.50, 0.90, 0.99)
 """lerobot's `DEFAULT_QUANTILES`."""
 
-ROWS = 1024
-"""Episodes of a row group."""
 _CHANNELS = pa.list_(pa.list_(pa.list_(pa.float64())))
 
 
@@ -41,7 +39,9 @@ class PictureLevels:
     def add(self, frames: int, picture: NDArray[np.uint8]) -> None:
         """Count a (height, width, 3) picture for so many frames."""
         self._frames += frames
-        self._histogram += frames * _histogram(picture)
+        for channel in range(3):
+            counts = np.bincount(picture[:, :, channel].ravel(), minlength=256)
+            self._histogram[channel] += frames * counts
 
     def stats(self) -> Stats:
         """Statistics as lerobot stores them, of one picture or more.
@@ -90,11 +90,6 @@ def aggregate(groups: Sequence[Stats]) -> Stats:
     }
 
 
-def _histogram(picture: NDArray[np.uint8]) -> NDArray[np.int64]:
-    """Pixels a channel and level, (3, 256)."""
-    return np.stack([np.bincount(picture[:, :, c].ravel(), minlength=256) for c in range(3)])
-
-
 def write_episodes(
     original: Path,
     target: Path,
@@ -107,14 +102,7 @@ def write_episodes(
     `stats` are those of the episodes `placed`. Where frames have their sub-tasks as their tasks, the
     instruction is the first that is listed, of episodes without goals too.
     """
-    table = _with_camera(read_table(original).combine_chunks(), placed, stats, job)
-    with atomic(target) as tmp:
-        pq.write_table(table, tmp, row_group_size=ROWS, compression="snappy", use_dictionary=True)
-
-
-def _with_camera(
-    table: pa.Table, placed: Mapping[int, EpisodePlace], stats: Mapping[int, Stats], job: BuildPlan
-) -> pa.Table:
+    table = read_table(original).combine_chunks()
     episodes = table["episode_index"].to_pylist()
 
     def put(column: str, kind: pa.DataType, new: Mapping[int, Any]) -> None:
@@ -123,12 +111,12 @@ def _with_camera(
         values = [new.get(episode, value) for episode, value in zip(episodes, old, strict=True)]
         table = put_column(table, pa.field(column, kind), pa.chunked_array([array(values, kind)], kind))
 
-    for column, kind in _columns(job.key, next(iter(stats.values()), {})).items():
-        name = column.rpartition("/")[2]
-        if column.startswith("stats/"):
-            put(column, kind, {e: stats[e][name].tolist() for e in placed})
-        else:
-            put(column, kind, {e: getattr(place, name) for e, place in placed.items()})
+    for name in ("chunk_index", "file_index", "from_timestamp", "to_timestamp"):
+        kind = pa.int64() if name.endswith("index") else pa.float64()
+        put(f"videos/{job.key}/{name}", kind, {e: getattr(place, name) for e, place in placed.items()})
+    for name in next(iter(stats.values()), {}):
+        kind = pa.list_(pa.int64()) if name == "count" else _CHANNELS
+        put(f"stats/{job.key}/{name}", kind, {e: stats[e][name].tolist() for e in placed})
     if job.tasks and "tasks" in table.column_names:
         old = zip(episodes, table["tasks"].to_pylist(), strict=True)
         texts = {
@@ -141,7 +129,8 @@ def _with_camera(
             name = field.name.removeprefix("stats/task_index/")
             if name != field.name:
                 put(field.name, field.type, {e: s[name].tolist() for e, s in new.items() if name in s})
-    return table
+    with atomic(target) as tmp:
+        pq.write_table(table, tmp, row_group_size=1024, compression="snappy", use_dictionary=True)
 
 
 def _task_stats(episodes: Sequence[int], job: BuildPlan) -> dict[int, Stats]:
@@ -158,14 +147,6 @@ def _ordered(tasks: list[str], source: Source, episode: int) -> list[str]:
     """The tasks of an episode without goals, its instruction first; most have only that one."""
     instruction = source.episode(episode).instruction if len(tasks) > 1 else ""
     return sorted(tasks, key=lambda task: task.strip() != instruction)
-
-
-def _columns(key: str, stats: Stats) -> dict[str, pa.DataType]:
-    columns = {f"videos/{key}/{name}": pa.int64() for name in ("chunk_index", "file_index")}
-    columns |= {f"videos/{key}/{name}": pa.float64() for name in ("from_timestamp", "to_timestamp")}
-    for name in stats:
-        columns[f"stats/{key}/{name}"] = pa.list_(pa.int64()) if name == "count" else _CHANNELS
-    return columns
 
 
 def write_stats(root: Path, out: Path, key: str, numbers: Sequence[str] = ()) -> None:

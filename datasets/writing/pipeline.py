@@ -4,10 +4,11 @@ A pure function: run twice it changes no byte, killed and run again it ends with
 goes first and comes last, so a half-built OUT is no dataset.
 """
 
+import itertools
 import logging
-from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import closing
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
 from pathlib import Path
@@ -58,31 +59,23 @@ def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stat
     times = ticks(video, build.clock, build.source.fps)
     clock = () if times is None else (digest(times.tobytes()),)
     made_from = build.made_from(video.chunk, video.file, lengths, *clock, episodes=video.episodes)
-    stats = _noted(build.marks.fresh(path, made_from), video.episodes)
-    if stats is None:
-        build.marks.drop(path)
-        stats = {}
-        fps = Fraction(str(build.source.info["fps"]))
-        write_video(path, build.encoder, _runs(build, video, stats), build.size, fps, times)
-        note = {str(e): {name: value.tolist() for name, value in s.items()} for e, s in stats.items()}
-        build.marks.put(path, made_from, note)
+    if note := build.marks.fresh(path, made_from):
+        with suppress(ValueError, KeyError, TypeError, OverflowError):  # of a damaged one
+            return path, {episode: _noted(note[str(episode)]) for episode in video.episodes}
+    build.marks.drop(path)
+    stats, fps = dict[int, Stats](), Fraction(str(build.source.info["fps"]))
+    write_video(path, build.encoder, _runs(build, video, stats), build.size, fps, times)
+    note = {str(e): {name: value.tolist() for name, value in s.items()} for e, s in stats.items()}
+    build.marks.put(path, made_from, note)
     return path, stats
 
 
-def _noted(note: Any, episodes: Sequence[int]) -> dict[int, Stats] | None:
-    """Read the statistics of episodes from the note of a file; None where there is none, or a damaged one."""
+def _noted(note: Mapping[str, Any]) -> Stats:
+    """Read the statistics of an episode from the note of its file; all that there should be."""
     black = PictureLevels()
     black.add(1, np.zeros((1, 1, 3), np.uint8))
-    form = black.stats()
-    try:
-        return {
-            e: {
-                name: np.array(note[str(e)][name], one.dtype).reshape(one.shape) for name, one in form.items()
-            }
-            for e in episodes
-        }
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return None
+    form = black.stats().items()
+    return {name: np.array(note[name], one.dtype).reshape(one.shape) for name, one in form}
 
 
 def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
@@ -102,25 +95,20 @@ def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterat
 def _episode_runs(
     build: BuildPlan, episode: int, goals: dict[str, NDArray[np.uint8]]
 ) -> Iterator[PictureRun]:
-    """Every run starts on a keyframe, and so does every episode."""
+    """Every run starts on a keyframe, and so does every episode; the live frames are fitted to the goals."""
     black, at = np.zeros((build.size[1], build.size[0], 3), np.uint8), 0
     for count, reference in _plan(build, episode):
         if reference is None:
             yield count, black, True
         elif build.follows:
-            for i, live in enumerate(_live(build, episode, range(at, at + count))):
-                yield 1, in_form(build.form, goals[reference], live), i == 0
+            recorded = build.source.episode(episode)
+            for frames in itertools.batched(range(at, at + count), AT_ONCE):
+                for index, image in zip(frames, recorded.frames(build.camera, frames), strict=True):
+                    live = fit(image.pixels, build.size)
+                    yield 1, in_form(build.form, goals[reference], live), index == at
         else:
             yield count, goals[reference], True
         at += count
-
-
-def _live(build: BuildPlan, episode: int, frames: range) -> Iterator[NDArray[np.uint8]]:
-    """Yield the live frames of the goals' camera, at the size of the goals."""
-    recorded = build.source.episode(episode)
-    for start in range(0, len(frames), AT_ONCE):
-        for image in recorded.frames(build.camera, frames[start : start + AT_ONCE]):
-            yield fit(image.pixels, build.size)
 
 
 def _plan(build: BuildPlan, episode: int) -> list[tuple[int, str | None]]:
@@ -132,12 +120,11 @@ def _plan(build: BuildPlan, episode: int) -> list[tuple[int, str | None]]:
 def _pictures(build: BuildPlan, episode: int) -> dict[str, NDArray[np.uint8]]:
     """The goal images by reference, at the camera's size; in its form, unless that needs the live frame."""
     references = [reference for _, reference in _plan(build, episode) if reference is not None]
-    frames: dict[str, list[int]] = {}
+    frames, images = defaultdict[str, list[int]](list), dict[str, Image]()
     for reference in references:
         if reference.startswith("frame:"):
             camera, _, index = reference.removeprefix("frame:").rpartition("#")
-            frames.setdefault(camera, []).append(int(index))
-    images: dict[str, Image] = {}
+            frames[camera].append(int(index))
     try:
         for camera, indices in frames.items():
             for image in build.source.episode(episode).frames(camera, indices):
@@ -150,15 +137,6 @@ def _pictures(build: BuildPlan, episode: int) -> dict[str, NDArray[np.uint8]]:
         raise DatasetError(f"{build.records.path(episode)}: a goal image is lost: {e}") from e
     pictures = {reference: fit(image.pixels, build.size) for reference, image in images.items()}
     return pictures if build.follows else {r: in_form(build.form, picture) for r, picture in pictures.items()}
-
-
-def prune(build: BuildPlan, keep: set[Path]) -> None:
-    """Remove files of the camera that an earlier build of OUT laid out otherwise."""
-    for path in find(build.out / "videos" / build.key, "**/*.mp4"):
-        inherited = (build.source.root / path.relative_to(build.out)).exists()
-        if path not in keep and not inherited:
-            path.unlink()
-            build.marks.drop(path)
 
 
 def build(
@@ -182,11 +160,10 @@ def build(
     their size. The new camera `camera_key` shows, on every frame of a step, that step's goal in `form`
     (`goalreel.subgoal_camera.in_form`), with what `camera` saw then as the live frame. Frames without one are
     black, and True in the column `BuildPlan.pad_key`. `episodes` are those whose records count (None: those
-    that are `Records.done`). Steps without an accepted picture have no sub-task row
-    either, unless `use_rejected`. An episode of `source` that has sub-task rows already keeps all its
-    language rows, unless `text` replaces them or a person corrected the episode; `text` says which words are
-    written. `overwrite` writes anew what somebody changed in `out`. `follow_links` takes
-    over what links out of `source` lead to. `progress(done, total)` counts files.
+    that are `Records.done`). Steps without an accepted picture have no sub-task row either, unless
+    `use_rejected`. An episode of `source` that has sub-task rows already keeps all its language rows, unless
+    `text` replaces them or a person corrected the episode. `overwrite` writes anew what somebody changed in
+    `out`. `follow_links` takes over what links out of `source` lead to. `progress(done, total)` counts files.
 
     Returns:
         How many steps have each status, of all recorded episodes that no person corrected.
@@ -248,7 +225,10 @@ def _steps(
         stats |= stats_of_file
         files.add(path)
         yield
-    prune(job, files)
+    for path in find(job.out / "videos" / job.key, "**/*.mp4"):  # which an earlier build laid out otherwise
+        if path not in files and not (root / path.relative_to(job.out)).exists():
+            path.unlink()
+            job.marks.drop(path)
     for path in meta_files:
         target = job.out / path.relative_to(root)
         write = partial(meta.write_episodes, path, target, placed, stats, job)
