@@ -1,11 +1,10 @@
 """The time line, against slow and obvious definitions of what it promises."""
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from goalreel.datasets.bags.timeline import SECOND, as_of, common_rate, staleness, timeline
+from goalreel.datasets.bags.timeline import SECOND, as_of, staleness, timeline
 
 FOREVER = 2**62
 times = st.lists(st.integers(0, 20 * SECOND), min_size=1, max_size=60).map(
@@ -34,12 +33,6 @@ def test_a_pause_of_the_camera_repeats_its_picture_while_time_goes_on():
     assert (frames.moments // 1_000_000).tolist() == [0, 100, 150, 250, 350, 450, 600, 700]
     age, at = staleness(camera, frames.moments)
     assert (age, at) == (0.35, 0.45)
-
-
-def test_a_lone_picture_has_no_rate():
-    for stamps in ([5], [5, 5, 5]):
-        with pytest.raises(ValueError, match="--fps"):
-            common_rate(np.array(stamps))
 
 
 @given(times, rates, st.integers(0, 20), st.integers(1, 20))

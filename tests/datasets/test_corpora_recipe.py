@@ -2,7 +2,6 @@
 
 import re
 from collections import Counter
-from typing import get_args
 
 import numpy as np
 import pytest
@@ -15,41 +14,11 @@ from support.told import attempt, board, failed, step, unplanned, words
 from goalreel.chat.plan import parse_plan
 from goalreel.chat.verdict import parse_verdict
 from goalreel.critics.chat import ChatCritic
-from goalreel.datasets.corpora.critic_rows import (
-    JUDGEMENTS,
-    candidate_of,
-    critique_lesson,
-    critique_row,
-    judgement,
-    judgement_lesson,
-    judgement_row,
-)
-from goalreel.datasets.corpora.planner_rows import (
-    CONTINUATIONS,
-    EASY,
-    REFLECTION,
-    continuation_row,
-    sequence_row,
-)
-from goalreel.datasets.corpora.recipe import (
-    Pick,
-    balanced,
-    cut_of,
-    easy_fault,
-    reflection_fault,
-    select,
-    trend_fault,
-)
+from goalreel.datasets.corpora import critic_rows, planner_rows, recipe, trajectories
+from goalreel.datasets.corpora.critic_rows import critique_row, judgement
+from goalreel.datasets.corpora.recipe import cut_of, easy_fault, select
 from goalreel.datasets.corpora.rows import from_columns, messages_of, to_columns
-from goalreel.datasets.corpora.trajectories import (
-    HumanVerdict,
-    Reason,
-    StepSample,
-    by_record,
-    candidate,
-    outline,
-    scored,
-)
+from goalreel.datasets.corpora.trajectories import HumanVerdict, StepSample, outline
 from goalreel.planners.chat import ChatPlanner
 from goalreel.types import PictureScores, Registration, ReplanContext, Verdict
 
@@ -58,7 +27,7 @@ def seen(told, marks, said=None):
     """The outline of a storyboard, its samples scored with (semantics, quality) each, None for none."""
     each = outline(told, "t", said)
     samples = (
-        scored(s, None if m is None else PictureScores(*m, "why", "look"))
+        trajectories.scored(s, None if m is None else PictureScores(*m, "why", "look"))
         for s, m in zip(each.samples, marks, strict=True)
     )
     return each.model_copy(update={"samples": tuple(samples)})
@@ -90,7 +59,7 @@ def test_a_picture_that_no_critic_saw_is_a_sample_only_with_a_persons_verdict():
 def test_a_sample_starts_where_the_loop_did_and_from_white_where_it_drew():
     told = board(step("a", attempt("x", True)), words("b"), step("c", attempt("y", False)), image=False)
     first, second = seen(told, [(9, 9), (2, 2)]).samples
-    assert candidate(told, "t", first).source is None
+    assert trajectories.candidate(told, "t", first).source is None
     row = critique_row(told, "t", first)
     assert row.drawn
     assert row.source.size == row.candidate.size
@@ -110,7 +79,7 @@ def test_what_picture_checks_accepted_is_no_verdict_to_learn():
     drawn = accepted.model_copy(update={"verdict": checked})
     observed = step("a", accepted).model_copy(update={"attempts": (drawn,), "status": "observed"})
     told = board(observed)
-    (sample,) = by_record(outline(told, "t")).samples
+    (sample,) = trajectories.by_record(outline(told, "t")).samples
     assert (sample.scores, sample.success) == (None, None)
     (judged,) = seen(told, [(9, 9)]).samples
     assert judgement(judged, [judged]) == Verdict(success=True, reasoning="why look")
@@ -119,7 +88,7 @@ def test_what_picture_checks_accepted_is_no_verdict_to_learn():
 @given(st.lists(st.floats(0, 10), min_size=1, max_size=6))
 @example([8.0, 7.0])
 def test_what_is_kept_ends_high_and_has_not_fallen(overall):
-    if trend_fault(overall) is None:
+    if recipe.trend_fault(overall) is None:
         assert overall[-1] >= 6
         assert overall[-1] >= overall[0] - 0.5
     else:
@@ -129,14 +98,12 @@ def test_what_is_kept_ends_high_and_has_not_fallen(overall):
 @given(st.lists(st.tuples(st.booleans(), st.booleans()), max_size=30), st.integers(0, 3))
 def test_balance_leaves_out_and_never_repeats_nor_touches_a_persons_rows(rows, seed):
     said = HumanVerdict(success=True)
-    samples = [
-        StepSample(
-            step=0, attempt=0, prompt="", verdict=None, said=said if trusted else None, success=success
-        )
-        for success, trusted in rows
+    sample = StepSample(step=0, attempt=0, prompt="", verdict=None)
+    picks = [
+        recipe.Pick(number, sample.model_copy(update={"said": said if trusted else None, "success": success}))
+        for number, (success, trusted) in enumerate(rows)
     ]
-    picks = [Pick(number, sample) for number, sample in enumerate(samples)]
-    kept = [pick.board for pick in balanced(picks, seed)]
+    kept = [pick.board for pick in recipe.balanced(picks, seed)]
     assert len(kept) == len(set(kept))
     assert {number for number, (_, trusted) in enumerate(rows) if trusted} <= set(kept)
     sides = [sum(rows[number][0] is side for number in kept) for side in (True, False)]
@@ -206,14 +173,13 @@ def test_the_critic_is_asked_what_it_is_trained_on_and_rows_come_back():
     samples = seen(told, [(2, 2), (9, 9)]).samples
     for sample in samples:
         verdict = judgement(sample, samples)
-        row = judgement_row(told, "t", sample, verdict)
-        conversation, reply = judgement_lesson(row)
-        assert conversation == critique_lesson(row)[0]
+        row = critic_rows.judgement_row(told, "t", sample, verdict)
+        conversation, reply = critic_rows.judgement_lesson(row)
+        assert conversation == critic_rows.critique_lesson(row)[0]
         chat = ScriptedChat([reply])
-        assert ChatCritic(chat).judge([candidate_of(row)]) == [verdict]
+        assert ChatCritic(chat).judge([critic_rows.candidate_of(row)]) == [verdict]
         assert chat.calls == [[conversation]]
-        stored = to_columns(JUDGEMENTS, row)
-        assert from_columns(JUDGEMENTS, stored) == row
+        assert from_columns(critic_rows.JUDGEMENTS, to_columns(critic_rows.JUDGEMENTS, row)) == row
 
 
 def test_a_cut_lies_after_accepted_steps_only():
@@ -230,7 +196,7 @@ def test_a_cut_lies_after_accepted_steps_only():
 
 def test_a_planner_is_asked_for_the_rest_what_it_is_trained_on():
     told = board(*(step(name, attempt("x", True)) for name in "abc"), words("d"))
-    row = continuation_row(told, "t", 2)
+    row = planner_rows.continuation_row(told, "t", 2)
     conversation, reply = row.lesson
     behind = told.model_copy(update={"steps": told.steps[:2]})
     chat = ScriptedChat([reply])
@@ -241,14 +207,15 @@ def test_a_planner_is_asked_for_the_rest_what_it_is_trained_on():
     text = messages_of(row.lesson)[0][1]["content"]
     assert "c is done" not in text
     assert text.count("<image>") == 4
-    assert from_columns(CONTINUATIONS, to_columns(CONTINUATIONS, row)) == row
+    kind = planner_rows.CONTINUATIONS
+    assert from_columns(kind, to_columns(kind, row)) == row
 
 
 def test_sequences_hold_the_plan_and_a_verdict_on_each_picture():
     told = board(
         step("a", attempt("x", False), attempt("y", True)), words("b"), step("c", attempt("z", True))
     )
-    easy, reflection = (sequence_row(told, "t", rejected=kept) for kept in (False, True))
+    easy, reflection = (planner_rows.sequence_row(told, "t", rejected=kept) for kept in (False, True))
     for row, verdict_count in ((easy, 2), (reflection, 3)):
         messages, images = messages_of(row.lesson)
         assert [m["role"] for m in messages] == ["system", *["user", "assistant"] * (verdict_count + 1)]
@@ -257,8 +224,8 @@ def test_sequences_hold_the_plan_and_a_verdict_on_each_picture():
     messages, images = messages_of(reflection.lesson)
     assert images[1] == told.steps[0].attempts[0].image
     assert parse_verdict(messages[4]["content"]).refined_prompt == "x, really"
-    assert from_columns(EASY, to_columns(EASY, easy)) == easy
-    assert from_columns(REFLECTION, to_columns(REFLECTION, reflection)) == reflection
+    for kind, row in ((planner_rows.EASY, easy), (planner_rows.REFLECTION, reflection)):
+        assert from_columns(kind, to_columns(kind, row)) == row
 
 
 def test_why_a_storyboard_is_no_sequence():
@@ -269,7 +236,7 @@ def test_why_a_storyboard_is_no_sequence():
     assert easy_fault(outline(board(words("a")), "t")) == "words_only"
     assert easy_fault(outline(unplanned(), "t")) == "no_plan"
     assert easy_fault(seen(board(good), [(9, 9)])) is None
-    assert reflection_fault(seen(board(good), [(9, 9)])) == "nothing_rejected"
+    assert recipe.reflection_fault(seen(board(good), [(9, 9)])) == "nothing_rejected"
 
 
 def test_every_attempt_is_a_row_or_has_a_reason():
@@ -293,6 +260,13 @@ def test_every_attempt_is_a_row_or_has_a_reason():
     assert not everything.rl
 
 
+def texts_in(kind) -> set[str]:
+    """The texts of a union of literals."""
+    parts = get_args(getattr(kind, "__value__", kind))
+    return set().union(*map(texts_in, parts)) if parts else {kind}
+
+
 def test_the_documentation_explains_every_reason():
     _, _, table = text_of("docs/reference/corpus-format.md").partition("| reason | meaning |")
-    assert sorted(re.findall(r"^\| `(\w+)`", table, re.MULTILINE)) == sorted(get_args(Reason.__value__))
+    reasons = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
+    assert sorted(reasons) == sorted(texts_in(trajectories.Reason))

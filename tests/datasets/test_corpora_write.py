@@ -20,13 +20,7 @@ from goalreel.tabletop.splits import seeds
 from goalreel_lab.corpora.corpus import LESSONS, CorpusConfig, make_corpus
 from goalreel_lab.corpora.grounding import in_order, place
 from goalreel_lab.corpora.plans import walk
-from goalreel_lab.corpora.rows import (
-    EDITS,
-    candidate_of,
-    plan_lesson,
-    task_of,
-    verdict_lesson,
-)
+from goalreel_lab.corpora.rows import EDITS, candidate_of, plan_lesson, task_of, verdict_lesson
 from goalreel_lab.corpora.verdicts import critique_rows
 
 SEEDS = seeds("validation", 4, first=30)

@@ -101,9 +101,8 @@ def test_check_needs_no_videos_and_nothing_twice(hub, run):
     offline = run("check", NAME, "--layout", "gripper=3,closed=low", HF_HUB_OFFLINE="1")
     assert offline.returncode == 0, offline.stderr
     assert "cache" not in offline.stderr, "which was asked for"
-    assert "not in the cache of the Hugging Face Hub" in line(
-        run("annotate", NAME, "--out", "o", HF_HUB_OFFLINE="1")
-    )
+    said = line(run("annotate", NAME, "--out", "o", HF_HUB_OFFLINE="1"))
+    assert "not in the cache of the Hugging Face Hub" in said
 
 
 IN_PYTHON = """
@@ -118,17 +117,8 @@ print(summary.annotated, report.episodes, len(source.indices), boards)
 
 def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
     hub.cut_after = 400
-    words = (
-        "annotate",
-        NAME,
-        "--out",
-        "goals",
-        "--layout",
-        "gripper=3,closed=low",
-        "--push-to-hub",
-        "lab/goals",
-    )
-    done = run(*words, HF_TOKEN=TOKEN)
+    words = ("annotate", NAME, "--out", "goals", "--layout", "gripper=3,closed=low")
+    done = run(*words, "--push-to-hub", "lab/goals", HF_TOKEN=TOKEN)
     assert done.returncode == 0, done.stderr
     assert len(hub.sent) == len(set(hub.sent)) + 1, "the file that broke off is asked for again, and no other"
     assert TOKEN not in done.stdout + done.stderr
@@ -148,7 +138,7 @@ def test_annotate_resumes_a_download_and_uploads(hub, run, tmp_path):
         assert done.returncode == 0, done.stderr
     assert "<title>goals" in (tmp_path / "work/goals-report/index.html").read_text()
     assert done.stdout == "1 3 3 [0, 1, 2]\n"
-    assert "nobody" in line(run(*words[:2], "--out", "more", *words[4:6], "--examples", "lab/goals"))
+    assert "nobody" in line(run(*words[:2], "--out", "more", *words[4:], "--examples", "lab/goals"))
     assert "nobody has accepted or rejected" in line(run("eval", "review", "lab/goals"))
 
 
@@ -159,11 +149,9 @@ def test_annotate_needs_the_files_of_its_episodes_alone(hub, run, tmp_path):
     words = ("annotate", "lab/parts", "--out", "goals", "--layout", "gripper=3,closed=low")
     done = run(*words, "--episodes", "1", "--json")
     assert done.returncode == 0, done.stderr
-    large = [file for file in hub.sent if not file.startswith("meta/")]
-    assert sorted(large) == [
-        "data/chunk-000/file-001.parquet",
-        "videos/observation.images.front/chunk-000/file-001.mp4",
-    ]
+    large = sorted(file for file in hub.sent if not file.startswith("meta/"))
+    video = "videos/observation.images.front/chunk-000/file-001.mp4"
+    assert large == ["data/chunk-000/file-001.parquet", video]
     assert json.loads(done.stdout)["annotated"] == 1, done.stdout
     (gone := source / "data/chunk-000/file-002.parquet").unlink()
     said = line(run(words[0], source, *words[2:], "--episodes", "1", "--push-to-hub", "lab/part"))
@@ -192,10 +180,8 @@ def test_what_is_not_to_be_read_is_one_line(hub, run, tmp_path):
     hub.gated.clear()
     assert "the Hugging Face Hub says: " in line(run("show", f"hf://datasets/{NAME}@v9"))
     assert "is not reached" in line(run("show", NAME, HF_ENDPOINT="http://127.0.0.1:9"))
-    (tmp_path / "work/lab").mkdir()
-    assert "lab/pick: no such folder" in " ".join(run("check", NAME).stdout.split()), (
-        "a folder's name, mistyped"
-    )
+    (tmp_path / "work/lab").mkdir()  # so it is a folder's name, mistyped
+    assert "lab/pick: no such folder" in " ".join(run("check", NAME).stdout.split())
 
 
 def test_large_files_are_stored_elsewhere(hub, run, tmp_path):

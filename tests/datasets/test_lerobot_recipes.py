@@ -39,9 +39,8 @@ def told(tmp_path_factory):
     names = [row["content"] for row in rows]
     table = table.drop_columns(["language_persistent", "language_events"])
     pq.write_table(table.append_column("subtask_index", pa.array(step)), path)
-    pq.write_table(
-        pa.table({"subtask_index": range(len(names)), "subtask": names}), folder / "in/meta/subtasks.parquet"
-    )
+    texts = pa.table({"subtask_index": range(len(names)), "subtask": names})
+    pq.write_table(texts, folder / "in/meta/subtasks.parquet")
     info = json.loads((folder / "in/meta/info.json").read_text())
     for name in ("language_persistent", "language_events"):
         info["features"].pop(name)
@@ -59,10 +58,8 @@ def recipes() -> dict[str, TrainingRecipe]:
     wholes = wholes or {"joint": TrainingRecipe.from_dict(yaml.safe_load(FALLBACK))}
     parts: dict[str, TrainingRecipe] = {}
     for name, recipe in wholes.items():
-        blend = (recipe.blend or {"": recipe}).items()
-        parts |= {
-            f"{name} {part}": TrainingRecipe(messages=r.messages, bindings=r.bindings) for part, r in blend
-        }
+        for part, r in (recipe.blend or {"": recipe}).items():
+            parts[f"{name} {part}"] = TrainingRecipe(messages=r.messages, bindings=r.bindings)
     return parts
 
 
@@ -93,10 +90,8 @@ def test_every_target_of_lerobots_recipes_is_true(told, name):
             assert text == (memory if "memory" in name else now), (i, text)
             targets["memory" if "memory" in name else "subtask"].add(text)
         said = [m["content"] for m in messages if m["role"] == "user"]
-        completed = [
-            text.removeprefix("Completed subtask: ") for text in said if text.startswith("Completed")
-        ]
-        assert {*completed} <= {*done}
+        completed = {text for text in said if text.startswith("Completed")}
+        assert completed <= {f"Completed subtask: {text}" for text in done}
         if "low_level" in name:
             assert said == ([now] if now else []), i
     steps = {text for text in truth if text}
@@ -119,8 +114,7 @@ def test_lerobots_step_trains_a_frame_without_a_name_on_its_task_alone(told):
     for path in RECIPES:
         step = RenderMessagesStep(TrainingRecipe.from_yaml(path))
         result = step({"complementary_data": dict(batch)})["complementary_data"]
-        for at, messages, targets in zip(
-            frames, result["messages"], result["target_message_indices"], strict=True
-        ):
+        rendered = zip(frames, result["messages"], result["target_message_indices"], strict=True)
+        for at, messages, targets in rendered:
             texts = [messages[i]["content"] for i in targets]
             assert all(text == truth[at] or text.startswith("Done so far: ") for text in texts), path.stem

@@ -18,11 +18,6 @@ VIDEO = Path("videos") / FRONT / "chunk-000/file-000.mp4"
 
 
 @pytest.fixture
-def root(video_dataset, tmp_path) -> Path:
-    return Path(shutil.copytree(video_dataset, tmp_path / "in"))
-
-
-@pytest.fixture
 def private(tmp_path) -> Path:
     """A file that nobody wants to publish."""
     path = tmp_path / "home" / "id_rsa"

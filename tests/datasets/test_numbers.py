@@ -24,16 +24,8 @@ def features(**dims: int) -> dict:
         ({"observation__state": 7, "state": 7, "action": 7}, ("observation.state",), ("action",)),
         ({"state": 7, "actions": 7}, ("state",), ("actions",)),
         ({"observation__qpos": 7, "action": 7}, ("observation.qpos",), ("action",)),
-        (
-            {"observation__state__arm": 6, "observation__state__gripper": 1, "action__arm": 6},
-            ("observation.state.arm", "observation.state.gripper"),
-            ("action.arm",),
-        ),
-        (
-            {"observation__states__joint": 7, "observation__states__joint_velocity": 7},
-            ("observation.states.joint",),
-            (),
-        ),
+        ({"state__arm": 6, "state__hand": 1, "action__arm": 6}, ("state.arm", "state.hand"), ("action.arm",)),
+        ({"states__joint": 7, "states__joint_velocity": 7}, ("states.joint",), ()),
         ({"reward": 1}, (), ()),
     ],
 )
@@ -61,19 +53,15 @@ def test_the_parts_of_two_arms_keep_their_side():
 
 
 def test_a_dataset_with_other_names_is_read_as_the_one_with_lerobots(video_dataset, tmp_path):
-    plain = Source.open(video_dataset)
-    other = Source.open(
-        renamed(video_dataset, tmp_path / "x", {"observation.state": "state", "action": "actions"})
-    )
+    plain, names = Source.open(video_dataset), {"observation.state": "state", "action": "actions"}
+    other = Source.open(renamed(video_dataset, tmp_path / "x", names))
     assert np.array_equal(other.episode(0).state, plain.episode(0).state)
     assert np.array_equal(other.episode(0).action, plain.episode(0).action)
     assert other.episode(0).state_names == plain.episode(0).state_names
     robot = read_robot(other)
     assert robot.layout == read_robot(plain).layout
-    assert {f.field: f.value for f in robot.findings if f.field in ("state", "action")} == {
-        "state": "state",
-        "action": "actions",
-    }
+    found = {f.field: f.value for f in robot.findings}
+    assert (found["state"], found["action"]) == ("state", "actions")
 
 
 def test_features_of_any_name_are_mapped_by_the_layout(video_dataset, tmp_path):
@@ -94,7 +82,5 @@ def test_features_of_any_name_are_mapped_by_the_layout(video_dataset, tmp_path):
     settings = {"layout": options.layout, "robot": {"layout": str(context.layout), "findings": []}}
     assert stored_layout(again, settings) == context.layout
     assert again.episode(0).state.shape == (12, 4)
-    with pytest.raises(
-        InputError, match="state=joints is no feature of numbers: the dataset has robot, told"
-    ):
+    with pytest.raises(InputError, match=r"state=joints is no feature of numbers: .* has robot, told"):
         Options(layout="state=joints").recorded(source)

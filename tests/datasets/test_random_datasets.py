@@ -81,10 +81,7 @@ def check(recipe: Recipe, planner: str, options: Options) -> None:
         source = open_dataset(root)
         if recipe.state is None:
             options = options.model_copy(update={"layout": "gripper=2,closed=low"})
-        models = load(
-            presets.load("hindsight", planner=planner),
-            recordings=options.recorded(source),
-        )
+        models = load(presets.load("hindsight", planner=planner), recordings=options.recorded(source))
         if refused:
             with pytest.raises(InputError, match=r"\A[^\n]*--replace-rows[^\n]*\Z"):
                 annotate(source, out, models, options)
@@ -149,9 +146,7 @@ def check_episode(
         if board:
             check_rows(after, before, names.get(i), options)
         elif options.language:  # else the dataset has no language columns
-            assert [after.get(name) or [] for name in LANGUAGE] == [
-                before.get(name) or [] for name in LANGUAGE
-            ]
+            assert all((after.get(name) or []) == (before.get(name) or []) for name in LANGUAGE)
 
 
 def spans(board: Storyboard) -> Iterator[tuple[int, StoryboardStep]]:

@@ -4,6 +4,8 @@ import pytest
 from support.cli import fails, invoke
 from support.recordings import make_dataset
 
+from goalreel import check
+
 FOLDERS = {
     "": "the folder is empty",
     "demo_0.hdf5": "a folder of HDF5: any4lerobot converts LIBERO's",
@@ -23,14 +25,8 @@ def test_a_folder_of_something_else(file, line, tmp_path):
     said = fails("show", tmp_path)
     assert said.startswith(f"goalreel: {tmp_path}: ")
     assert line in said
-    (issue,) = public_issues(tmp_path)
-    assert issue == said.removeprefix("goalreel: ")
-
-
-def public_issues(path) -> list[str]:
-    import goalreel
-
-    return [issue.text for issue in goalreel.check(path).issues]
+    (issue,) = check(tmp_path).issues
+    assert issue.text == said.removeprefix("goalreel: ")
 
 
 @pytest.mark.parametrize(
@@ -50,9 +46,8 @@ def test_what_is_not_there(path, line, tmp_path, monkeypatch):
 
 def test_a_folder_of_datasets_and_a_file(tmp_path):
     make_dataset(tmp_path / "one", (6,))
-    assert f"holds datasets, and is none itself: name one, such as {tmp_path / 'one'}" in fails(
-        "show", tmp_path
-    )
+    said = fails("show", tmp_path)
+    assert f"holds datasets, and is none itself: name one, such as {tmp_path / 'one'}" in said
     (tmp_path / "demo.hdf5").write_bytes(b"x")
     for words in (("show",), ("annotate", "--out", tmp_path / "out")):
         said = fails(*words, tmp_path / "demo.hdf5")

@@ -3,8 +3,6 @@
 import json
 import os
 import stat
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -120,30 +118,6 @@ def test_a_second_run_is_refused_and_a_later_one_is_not(out):
         pass
 
 
-HOLD = """
-import signal, sys
-from pathlib import Path
-from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.records import Records
-with Records.open(Path(sys.argv[1]), {"planner": "kinematic"}, Fingerprint("s", {})):
-    print("open", flush=True)
-    signal.pause()
-"""
-
-
-@pytest.mark.process
-def test_sigkill_releases_the_lock(out):
-    command = [sys.executable, "-c", HOLD, str(out)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
-        assert other.stdout is not None
-        assert other.stdout.readline() == "open\n"
-        with pytest.raises(DatasetError, match="another goalreel run"), opened(out, recordings={}):
-            pass
-        other.kill()
-    with opened(out, recordings={}):
-        pass
-
-
 def test_other_settings_are_refused_in_one_line_that_names_them(out):
     first = {"planner": "kinematic", "seed": 0, "robot": {"layout": "closed=low", "findings": []}}
     with opened(out, first):
@@ -155,13 +129,6 @@ def test_other_settings_are_refused_in_one_line_that_names_them(out):
     assert "planner" not in str(refused.value)
     assert "\n" not in str(refused.value)
     with opened(out, {"seed": 0, "planner": "kinematic"}):
-        pass
-
-
-def test_another_dataset_is_refused(out):
-    with opened(out):
-        pass
-    with pytest.raises(DatasetError, match="another dataset"), opened(out, source="t"):
         pass
 
 

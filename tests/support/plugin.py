@@ -4,6 +4,7 @@ import gc
 import importlib
 import os
 import re
+import shutil
 import signal
 import ssl
 import sys
@@ -139,6 +140,12 @@ def retry_pauses(monkeypatch) -> list[float]:
 def video_dataset(tmp_path_factory) -> Path:
     """Three episodes, two cameras, one file each. Read only."""
     return make_dataset(tmp_path_factory.mktemp("video") / "data")
+
+
+@pytest.fixture
+def root(video_dataset, tmp_path) -> Path:
+    """A copy of it to change."""
+    return Path(shutil.copytree(video_dataset, tmp_path / "in"))
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,5 @@
 """Random LeRobot v3.0 datasets as people have them, written without lerobot: a recipe, and the files."""
 
-import hashlib
 import itertools
 import json
 from collections.abc import Sequence
@@ -80,7 +79,6 @@ class Recipe:
     fixed: bool
     """Whether numbers are stored as lists of a fixed size."""
     named_index: bool
-    linked: bool
 
     def clocks(self) -> list[np.ndarray]:
         """The timestamps of each episode's frames, (n,)."""
@@ -114,13 +112,10 @@ def recipes(draw: st.DrawFn) -> Recipe:
     ]
     names = draw(st.sampled_from((("x", "y", "z", "gripper"), ("joint_1", "joint_2", "gripper.pos"), None)))
     tasks = draw(st.permutations(TASKS))[: draw(st.integers(1, 3))]
-    labels = st.tuples(
-        st.integers(0, 8), st.sampled_from(("subtask", "plan", "memory")), st.sampled_from(SUB_TASKS)
-    )
+    styles, texts = (st.sampled_from(words) for words in (("subtask", "plan", "memory"), SUB_TASKS))
+    labels = st.lists(st.tuples(st.integers(0, 8), styles, texts), max_size=4, unique_by=lambda r: r[:2])
     labelled = draw(st.sampled_from((False, False, True)))
-    rows = [
-        draw(st.lists(labels, max_size=4, unique_by=lambda r: r[:2])) if labelled else () for _ in lengths
-    ]
+    rows = [sorted(r for r in draw(labels) if r[0] < n) for n in lengths] if labelled else []
     return Recipe(
         lengths=lengths,
         fps=draw(st.sampled_from(RATES)),
@@ -133,13 +128,10 @@ def recipes(draw: st.DrawFn) -> Recipe:
         extras=draw(st.booleans()),
         tasks=tuple(tasks),
         task_of=tuple(draw(st.integers(0, len(tasks) - 1)) for _ in lengths),
-        rows=tuple(tuple(sorted(r for r in rs if r[0] < n)) for rs, n in zip(rows, lengths, strict=True))
-        if labelled
-        else (),
+        rows=tuple(map(tuple, rows)),
         group=draw(st.sampled_from((0, 7, 1000))),
         fixed=draw(st.booleans()),
         named_index=draw(st.booleans()),
-        linked=draw(st.booleans()),
     )
 
 
@@ -166,7 +158,7 @@ def write(recipe: Recipe, folder: Path) -> Path:
         "features": features,
     }
     (root / "meta/info.json").write_text(json.dumps(info))
-    return _linked(root, folder / "datasets--me--arm") if recipe.linked else root
+    return root
 
 
 def picture(camera: int, frame: int, size: tuple[int, int]) -> np.ndarray:
@@ -218,15 +210,12 @@ def _write_videos(recipe: Recipe, camera: Camera, root: Path) -> list[dict[str, 
         at = 0.0
         times, pictures = list[float](), list[np.ndarray]()
         for episode in episodes:
-            for i in range(camera.unused):
-                times.append(at + i / recipe.fps)
-                pictures.append(np.zeros((camera.size[1], camera.size[0], 3), np.uint8))
+            times += [at + i / recipe.fps for i in range(camera.unused)]
+            pictures += [np.zeros((camera.size[1], camera.size[0], 3), np.uint8)] * camera.unused
             at += camera.unused / recipe.fps
-            clock = recipe.clocks()[episode]
+            clock, start = recipe.clocks()[episode], _starts(recipe)[episode]
             times += (at + clock - clock[0]).tolist()
-            pictures += [
-                picture(number, _starts(recipe)[episode] + i, camera.size) for i in range(len(clock))
-            ]
+            pictures += [picture(number, start + i, camera.size) for i in range(len(clock))]
             end = at + clock[-1] - clock[0] + 1 / recipe.fps
             spot = {"chunk_index": file // CHUNK, "file_index": file % CHUNK}
             rows.append({**spot, "from_timestamp": at - clock[0], "to_timestamp": end - clock[0]})
@@ -256,12 +245,10 @@ def _encode(
         container.mux(stream.encode())
 
 
+_X265 = "keyint=4:bframes=0:log-level=none:pools=none:frame-threads=1"
 _OPTIONS = {
     "h264": {"g": "4", "preset": "ultrafast", "qp": "10"},
-    "hevc": {
-        "preset": "ultrafast",
-        "x265-params": "keyint=4:bframes=0:log-level=none:pools=none:frame-threads=1",
-    },
+    "hevc": {"preset": "ultrafast", "x265-params": _X265},
     "libvpx-vp9": {"g": "4", "deadline": "realtime", "cpu-used": "8", "crf": "20"},
     "libaom-av1": {"g": "4", "cpu-used": "8", "usage": "realtime"},
 }
@@ -294,8 +281,6 @@ def _rows(recipe: Recipe, episode: int, features: dict[str, Any]) -> pa.Table:
         "episode_index": pa.array(np.full(length, episode)),
         "index": pa.array(start + frame),
         "task_index": pa.array(np.full(length, recipe.task_of[episode])),
-    }
-    columns |= {
         "next.reward": pa.array(frame.astype(np.float32)),
         "next.done": pa.array(frame == length - 1),
         "note": pa.array([f"frame {i}" for i in range(length)]),
@@ -320,31 +305,13 @@ def _write_meta(recipe: Recipe, root: Path, places: dict[str, list[dict[str, Any
     for episode, length in enumerate(recipe.lengths):
         data, meta = (divmod(file[episode], CHUNK) for file in (recipe.data, recipe.meta))
         row: dict[str, Any] = {"episode_index": episode, "tasks": [recipe.tasks[recipe.task_of[episode]]]}
-        row |= {
-            "length": length,
-            "dataset_from_index": starts[episode],
-            "dataset_to_index": starts[episode + 1],
-        }
-        row |= {"data/chunk_index": data[0], "data/file_index": data[1]}
+        row |= {"dataset_from_index": starts[episode], "dataset_to_index": starts[episode + 1]}
+        row |= {"length": length, "data/chunk_index": data[0], "data/file_index": data[1]}
         row |= {f"{key}/{name}": value for key, of in places.items() for name, value in of[episode].items()}
         rows.append({**row, "meta/episodes/chunk_index": meta[0], "meta/episodes/file_index": meta[1]})
     for file, episodes in itertools.groupby(range(len(rows)), recipe.meta.__getitem__):
         path = _file(root / "meta/episodes", file, "parquet")
         pq.write_table(pa.Table.from_pylist([rows[e] for e in episodes]), path)
     index = pd.Index(recipe.tasks, name="task" if recipe.named_index else None)
-    pd.DataFrame({"task_index": range(len(recipe.tasks))}, index=index).to_parquet(
-        root / "meta/tasks.parquet"
-    )
-
-
-def _linked(root: Path, hub: Path) -> Path:
-    """Lay the files out as the hub's cache does: a snapshot of links to blobs."""
-    snapshot = hub / "snapshots" / "0123abc"
-    (hub / "blobs").mkdir(parents=True)
-    for path in sorted(p for p in root.rglob("*") if p.is_file()):
-        name = hashlib.sha256(path.relative_to(root).as_posix().encode()).hexdigest()
-        path.rename(hub / "blobs" / name)
-        link = snapshot / path.relative_to(root)
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(Path("../" * len(link.relative_to(hub).parent.parts)) / "blobs" / name)
-    return snapshot
+    tasks = pd.DataFrame({"task_index": range(len(recipe.tasks))}, index=index)
+    tasks.to_parquet(root / "meta/tasks.parquet")
