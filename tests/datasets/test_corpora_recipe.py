@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from typing import get_args
 
 import numpy as np
 import pytest
