@@ -135,22 +135,17 @@ def links_out(root: Path, folder: Path | None = None) -> Iterator[tuple[Path, Pa
 
 
 def is_outside(path: Path, root: Path) -> bool:
-    """Tell if a link leads from a path of a dataset out of it, and not into the Hub's cache."""
+    """Tell if a link leads from a path of a dataset out of it, and not to a blob in the Hub's cache."""
     target = path.resolve()
-    return not target.is_relative_to(root.resolve()) and not _in_hub_cache(target)
+    is_blob = target.match("datasets--*/blobs/*") and target.is_file()
+    is_cached = is_blob and (target.parents[1] / "snapshots").is_dir()
+    return not is_cached and not target.is_relative_to(root.resolve())
 
 
 def is_without_videos(root: Path) -> bool:
     """Tell if a dataset in huggingface_hub's cache was downloaded without its videos."""
     cached = root.parent.name == "snapshots" and root.parent.parent.name.startswith("datasets--")
     return cached and not (root / "videos").exists()
-
-
-def _in_hub_cache(target: Path) -> bool:
-    """Tell if huggingface_hub keeps the file for a snapshot: HUB/datasets--OWNER--NAME/blobs/HASH."""
-    repository = target.parent.parent
-    is_blob = target.match("datasets--*/blobs/*") and target.is_file()
-    return is_blob and (repository / "snapshots").is_dir()
 
 
 CONVERTERS = {

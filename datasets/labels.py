@@ -48,7 +48,14 @@ def read_labels(episode: "Episode", form: LabelForm) -> tuple[Label, ...]:
         return annotation_labels(episode.root, episode.index, episode.timestamps)
     runs = episode.tasks
     if form == "subtask_index":
-        runs = _old_subtasks(episode)
+        path, indices = episode.root / SUBTASKS, episode.subtask_index
+        if indices is None or (indices < 0).all() or not path.is_file():
+            return ()
+        texts = read_texts(path, "subtask")
+        if unknown := sorted(set(indices[indices >= 0].tolist()) - set(texts)):
+            where = f"{episode.root}: episode {episode.index}"
+            raise DatasetError(f"{where}: subtask_index {unknown[0]} has no row in {path.name}: add it")
+        runs = frame_labels(indices, texts)
     elif not has_several(text for _, text in runs) or has_sub_tasks(episode.info["features"]):
         return ()
     if not any(text for _, text in runs):
@@ -64,17 +71,6 @@ def has_several(texts: Iterable[str]) -> bool:
 def has_sub_tasks(features: Mapping[str, Mapping[str, Any]]) -> bool:
     """Tell if frames have their sub-tasks as tasks because `--task-per-frame` wrote them."""
     return any((feature.get("info") or {}).get(SUB_TASKS) for feature in features.values())
-
-
-def _old_subtasks(episode: "Episode") -> Sequence[tuple[int, str]]:
-    path, indices = episode.root / SUBTASKS, episode.subtask_index
-    if indices is None or (indices < 0).all() or not path.is_file():
-        return ()
-    texts = read_texts(path, "subtask")
-    if unknown := sorted(set(indices[indices >= 0].tolist()) - set(texts)):
-        where = f"{episode.root}: episode {episode.index}"
-        raise DatasetError(f"{where}: subtask_index {unknown[0]} has no row in {path.name}: add it")
-    return frame_labels(indices, texts)
 
 
 def subtask_labels(path: Path) -> Labels:

@@ -70,7 +70,9 @@ class Source:
     def cameras(self) -> tuple[str, ...]:
         """Colour cameras, in the dataset's order; depth maps are left out."""
         pictures = {k: f for k, f in self.features.items() if f["dtype"] in ("image", "video")}
-        return tuple(name for name, feature in pictures.items() if not _depth(feature))
+        notes = {k: f.get("info") or f.get("video_info") or {} for k, f in pictures.items()}
+        depth = {k for k, n in notes.items() if n.get("is_depth_map") or n.get("video.is_depth_map")}
+        return tuple(name for name in pictures if name not in depth)
 
     @property
     def indices(self) -> tuple[int, ...]:
@@ -218,11 +220,6 @@ def _shape(feature: Mapping[str, Any]) -> list[int]:
 
 def on_wrist(camera: str) -> bool:
     return any(word in camera for word in ("wrist", "hand", "gripper"))
-
-
-def _depth(feature: dict[str, Any]) -> bool:
-    info = feature.get("info") or feature.get("video_info") or {}
-    return bool(info.get("is_depth_map") or info.get("video.is_depth_map"))
 
 
 def find_still_camera(source: Source) -> Finding:

@@ -52,7 +52,10 @@ def spans(track: Track, end: int, beats: Sequence[int] = ()) -> list[StreamedSpa
     spans = [StreamedSpan(at, stop, m) for (at, m), stop in zip(messages, ends, strict=True) if m.active]
     for last, following in pairwise([*beats, end]):
         if following - last > LEASE:
-            spans = [part for span in spans for part in _without(span, last + LEASE, following)]
+            before = [replace(span, end=min(span.end, last + LEASE)) for span in spans]
+            after = [replace(span, start=max(span.start, following)) for span in spans]
+            parts = (part for pair in zip(before, after, strict=True) for part in pair)
+            spans = [part for part in parts if part.start < part.end]
     return spans
 
 
@@ -71,14 +74,6 @@ def _is_worded(goal: Any) -> bool:
     """Tell if a sub-goal was planned without a picture; one whose picture was lost was not."""
     is_bare = not len(goal.goal_image.data) and bool(goal.auxiliary_text.strip())
     return is_bare and goal.image_status in (IMAGE_ACCEPTED, IMAGE_TEXT)
-
-
-def _without(span: StreamedSpan, start: int, end: int) -> list[StreamedSpan]:
-    """Cut from a span the time from `start` to `end`."""
-    if end <= span.start or start >= span.end:
-        return [span]
-    before, after = replace(span, end=max(start, span.start)), replace(span, start=min(end, span.end))
-    return [part for part in (before, after) if part.start < part.end]
 
 
 def without_pictures(storyboard: Any) -> Any:

@@ -177,12 +177,11 @@ def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iter
         yield broken("row_order", f"{text}, and remove a file that is a copy", mixed)
         return
     if not missing:
-        yield from _totals(source, rows)
-        yield from _spans(source, rows)
+        yield from _places(source, rows)
     yield from _numbering(source, rows, [e for e in chosen if e in present], is_whole=not missing)
 
 
-def _totals(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
+def _places(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     for kind, actual in (("episodes", len(source.rows)), ("frames", len(rows))):
         stated = source.info.get(f"total_{kind}")
         if stated != actual:
@@ -191,8 +190,6 @@ def _totals(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
             text = f"meta/info.json says total_{kind} {stated}, and there are {actual}: lerobot {then}"
             yield issue("warning" if fewer else "broken", "totals", f"{text}; write {actual}")
 
-
-def _spans(source: Source, rows: FrameRows) -> Iterator[HealthIssue]:
     beyond, other = [], []
     ends = map(source.rows.column, ("dataset_from_index", "dataset_to_index"))
     for episode, start, stop in zip(source.indices, *ends, strict=True):
