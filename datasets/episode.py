@@ -252,10 +252,7 @@ def _one_line(path: Path, where: str) -> Iterator[None]:
 def _numbers(
     path: Path, numbers: tuple[str, ...], dtypes: tuple[tuple[str, str], ...], mtime_ns: int, size: int
 ) -> tuple[pa.Table, NDArray[np.int64]]:
-    """Read the numeric columns of a data file, and the episode of each row, ascending.
-
-    Episodes are read in order, so the last file or two serve them all.
-    """
+    """Read the numbers of a data file sorted by episode, and each row's episode; two files are remembered."""
     columns, schema = (*parquet.COUNTS, *numbers), parquet.read_schema(path)
     if fault := next(parquet.column_faults(schema, dict(dtypes)), None):
         raise pa.ArrowInvalid(fault)

@@ -85,11 +85,7 @@ def leads_out(path: str) -> bool:
 
 
 def stored(root: Path, template: str | None, row: Mapping[str, Any], prefix: str, **keys: str) -> Path:
-    """Path at which a row of meta/episodes says that a file of the episode is.
-
-    Raises:
-        DatasetError: outside the dataset, or nowhere.
-    """
+    """Path of an episode's file by its row of meta/episodes; raises DatasetError outside the dataset."""
     if template is None:
         raise DatasetError(f"{root}: meta/info.json has no video_path: write lerobot's, {VIDEO_PATH}")
     place = {name: row[f"{prefix}/{name}"] for name in ("chunk_index", "file_index")}

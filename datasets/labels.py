@@ -202,10 +202,7 @@ def annotation_labels(root: Path, episode: int, times: NDArray[np.float32]) -> t
 
 
 def annotated_subtasks(root: Path) -> Mapping[int, list[dict[str, Any]]]:
-    """Episode -> its sub-tasks in `meta/lerobot_annotations.json`, as they are there; empty without the file.
-
-    Raises DatasetError where the file is damaged.
-    """
+    """Episode -> its sub-tasks in `meta/lerobot_annotations.json`; raises DatasetError for a damaged file."""
     path = root / ANNOTATIONS
     try:
         return _annotations(path, path.stat().st_mtime_ns)

@@ -120,11 +120,7 @@ class Source:
         return Fingerprint.of(self.root, self.info, self.rows, self.tasks)
 
     def check_data(self, episodes: Collection[int] | None = None) -> None:
-        """Find the data files of the episodes (None: all).
-
-        Raises:
-            DatasetError: one is missing; the line names it and an episode in it.
-        """
+        """Find the data files of the episodes (None: all); raises DatasetError where one is missing."""
         missing = self._missing("data", self.info["data_path"])
         for episode in sorted(missing if episodes is None else missing.keys() & set(episodes)):
             path = missing[episode]
@@ -157,10 +153,7 @@ class Source:
         return find_numbers(self.features)
 
     def read_numbers(self, state: Sequence[str], action: Sequence[str]) -> None:
-        """Take these features for the state and the action; without names they are found.
-
-        Raises InputError where the dataset has no such feature of numbers.
-        """
+        """Take these features for state and action, or find them; raises InputError where one is missing."""
         self.__dict__["numbers"] = find_numbers(self.features, state, action)  # where it is cached
 
     def episode(self, index: int) -> Episode:

@@ -81,10 +81,7 @@ def as_of(stamps: Stamps, moments: Stamps) -> Indices:
 
 
 def common_rate(stamps: Stamps) -> int:
-    """The whole number of messages a second that their median distance suggests, at least 1.
-
-    Raises ValueError for fewer than two messages, or where all are at one time.
-    """
+    """The whole number of messages a second by their median distance; raises ValueError without any."""
     distances = np.diff(np.unique(stamps))
     if not len(distances):
         raise ValueError("fewer than two pictures in time: there is no rate to see, pass --fps")

@@ -35,10 +35,7 @@ class Bag:
     @classmethod
     @contextmanager
     def open(cls, path: Path) -> Iterator[Self]:
-        """Open a bag folder (with metadata.yaml) or a bare .mcap or .db3 file.
-
-        Raises DatasetError where it is missing, truncated, or no ROS 2 bag.
-        """
+        """Open a bag folder, or a bare .mcap or .db3 file; raises DatasetError where it is no whole bag."""
         with ExitStack() as stack:
             with _one_line(path):
                 for file in find(path) if path.is_dir() else [path]:
@@ -48,10 +45,7 @@ class Bag:
             yield cls(path, reader)
 
     def messages(self, topics: Iterable[str]) -> Iterator[tuple[str, int, Any]]:
-        """(topic, time it was recorded in ns, message) in the bag's order.
-
-        Raises DatasetError where the bag is damaged, or holds a type it does not define.
-        """
+        """Yield (topic, time of recording in ns, message) in order; raises DatasetError for a damaged bag."""
         names, stores = set(topics), dict[str, Typestore]()
         connections = [c for c in self._reader.connections if c.topic in names]
         if not connections:

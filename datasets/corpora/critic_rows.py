@@ -98,10 +98,7 @@ JUDGEMENTS = dataclass_kind(JudgementRow, "judgements", _NAMES, judgement_lesson
 
 
 def critique_row(board: Storyboard, task_id: str, sample: StepSample) -> CritiqueRow:
-    """Make the row of a scored sample; white stands for a source that is not there.
-
-    Raises ValueError where the sample has no scores, or they leave it in doubt.
-    """
+    """Make the row of a scored sample, white where it has no source; raises ValueError without a score."""
     if sample.scores is None or sample.success is None:
         raise ValueError(f"{task_id}, step {sample.step}, attempt {sample.attempt}: not scored")
     case = candidate(board, task_id, sample)

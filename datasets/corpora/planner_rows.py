@@ -30,11 +30,7 @@ def brief_reasoning(names: Sequence[str], done: int) -> str:
 
 
 def plan_row(board: Storyboard, task_id: str, dialect: Dialect = OWN) -> TalkRow:
-    """Make the row of a whole plan: the task in, the plan out.
-
-    Raises:
-        ValueError: the task's pictures do not fit its marks.
-    """
+    """Make the row of a whole plan; raises ValueError where the task's pictures do not fit its marks."""
     request = question(board.task, dialect=dialect)
     if isinstance(request, Failure):
         raise ValueError(request.message)

@@ -71,10 +71,7 @@ def rl_threshold(variances: Sequence[float]) -> float:
 
 
 def cut_of(outline: Outline, seed: int, number: int) -> int | Reason:
-    """Draw how many steps lie before the cut, by `seed` and the storyboard's number; or why there is none.
-
-    Only accepted steps, or words alone, are done: a picture that is not what its step says misleads.
-    """
+    """Draw by `seed` how many steps, accepted or in words, lie before the cut; or say why there is none."""
     last = min(outline.accepted, len(outline.statuses) - 1)
     if len(outline.statuses) < 2:
         return "one_step"

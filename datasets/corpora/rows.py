@@ -185,10 +185,7 @@ def shards_of(folder: Path, how: str) -> list[Path]:
 
 
 class StoredRows[R]:
-    """Rows of one kind in Parquet files, by number; a row's pictures are decoded when it is read.
-
-    Raises InputError where they hold no rows of that kind.
-    """
+    """Rows of one kind in Parquet files, decoded when they are read; raises InputError for other rows."""
 
     def __init__(self, kind: RowKind[R], shards: Sequence[Path]) -> None:
         import datasets

@@ -163,10 +163,7 @@ def scored(sample: StepSample, scores: PictureScores | None, success_of: Success
 
 
 def by_record(outline: Outline) -> Outline:
-    """Score every sample as its own Critic did; a sample without such a verdict stays as it was.
-
-    Picture checks are no Critic: they compared nothing with the words.
-    """
+    """Score samples as their own Critic did; picture checks, which read no words, leave them as they are."""
     return outline.model_copy(update={"samples": tuple(map(_recorded, outline.samples))})
 
 

@@ -86,11 +86,7 @@ class Reviews:
         return counts
 
     def look(self, episode: int, length: int) -> Reviewed:
-        """Read an episode of `length` frames as it is now.
-
-        Raises:
-            DatasetError: no record, or it or the log is damaged.
-        """
+        """Read an episode of `length` frames as it is now; raises DatasetError for a damaged one or log."""
         log = self.records.corrections(episode).read(self._logs.get(episode))
         return self._reviewed(episode, log, self.records.begin_log(episode, length))
 

@@ -67,11 +67,7 @@ def inspect(
 
 
 def refuse_broken(source: Source, episodes: Sequence[int]) -> None:
-    """See that an annotated copy of a dataset would be readable, and warn of what deserves a look.
-
-    Raises:
-        DatasetError: lerobot could not read it.
-    """
+    """Raise DatasetError where lerobot could not read an annotated copy; warn of what deserves a look."""
     issues = inspect(source, episodes, thorough=False)
     levels = Counter(issue.level for issue in issues)
     see = f"goalreel check {source.root}"

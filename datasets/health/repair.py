@@ -117,10 +117,7 @@ def _number_episodes(root: Path) -> Iterator[str]:
 
 
 def _find_starts(root: Path) -> Iterator[str]:
-    """Write where the episodes begin in the videos of a camera.
-
-    A video tells that if it has just the frames of its episodes, in their order.
-    """
+    """Write where episodes begin in videos that have just the frames of their episodes, in their order."""
     info, episodes = read_info(root), list(EpisodeRows.read(root))
     fps = float(info["fps"])
     lengths = {row["episode_index"]: row["length"] for row in episodes}

@@ -81,10 +81,7 @@ class FileMarks:
         return self.out / MARKS / relative.with_name(relative.name + ".json")
 
     def marked(self) -> Iterator[tuple[Path, str]]:
-        """Each marked file of OUT, which may be gone, and the digest of what it held.
-
-        A damaged mark is left out: its file is made anew.
-        """
+        """Each file of OUT with a whole mark, which may be gone, and the digest of what it held."""
         for path in find(self.out / MARKS, "*/**/*.json"):
             file = self.out / path.relative_to(self.out / MARKS).with_suffix("")
             try:

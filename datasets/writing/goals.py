@@ -70,10 +70,7 @@ class Goals:
         return replace(self, instruction=text, plan=plan, spans=spans, digest=digest(self.digest, text))
 
     def edges(self, length: int) -> list[tuple[int, str | None]]:
-        """The frames, of `length`, at which another span begins, and its name; None where it may not be said.
-
-        None comes only after a name.
-        """
+        """The frames at which another span begins, and its name; None, after a name, where none is said."""
         edges, at = list[tuple[int, str | None]](), 0
         for span in self.spans:
             edges += [(at, None)] if at < span.start else []

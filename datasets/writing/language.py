@@ -76,10 +76,7 @@ def put_column(table: pa.Table, field: pa.Field, values: pa.ChunkedArray) -> pa.
 
 
 def hugging_face_feature(kind: pa.DataType) -> dict[str, Any]:
-    """A column of this Arrow type as `datasets.Features.to_dict` describes it.
-
-    Raises ValueError for neither a list, a struct, JSON, a string, a boolean nor a number.
-    """
+    """Describe an Arrow type as `datasets.Features.to_dict` does; raises ValueError for an unknown one."""
     if isinstance(kind, pa.ListType):
         return {"feature": hugging_face_feature(kind.value_type), "_type": "List"}
     if isinstance(kind, pa.StructType):

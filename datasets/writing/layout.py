@@ -100,10 +100,7 @@ def row_times(path: Path) -> Iterator[tuple[int, NDArray[np.float64]]]:
 def arrange(
     source: Source, clock: Mapping[int, EpisodeClock], episodes: Collection[int], key: str
 ) -> list[VideoFile]:
-    """Lay out `episodes` in new files, a new one for each data file and after MAX_SECONDS.
-
-    Numbering continues after the files that the camera `key` has already.
-    """
+    """Lay out `episodes` in new files of the camera `key`, one a data file and MAX_SECONDS at most."""
     columns = (source.rows.column(f"videos/{key}/{name}") for name in ("chunk_index", "file_index"))
     taken = (place for place in zip(*columns, strict=True) if None not in place)
     chunk, file = max(taken, default=(0, -1))
@@ -121,10 +118,7 @@ def arrange(
 
 
 def places(files: list[VideoFile], clock: Mapping[int, EpisodeClock], fps: float) -> dict[int, EpisodePlace]:
-    """Place each episode where lerobot's loader finds it: a frame at `from_timestamp` plus its own timestamp.
-
-    The episodes are in their order in the files.
-    """
+    """Place episodes, in order, where lerobot looks for a frame: `from_timestamp` plus its own timestamp."""
     placed: dict[int, EpisodePlace] = {}
     for file in files:
         at, seconds = 0, LEAD_S

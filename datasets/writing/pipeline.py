@@ -79,10 +79,7 @@ def _noted(note: Mapping[str, Any]) -> Stats:
 
 
 def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
-    """The pictures of a file's episodes in order; fills `stats` as it goes.
-
-    While an episode is encoded, the pictures of the next are made.
-    """
+    """Yield the pictures of a file's episodes, fill `stats`, and make the next episode's meanwhile."""
     with closing(prefetch(partial(_pictures, build), video.episodes, 1)) as goals:
         for episode, pictures in zip(video.episodes, goals, strict=True):
             levels = PictureLevels()

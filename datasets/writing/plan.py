@@ -161,11 +161,7 @@ class BuildPlan:
 
 
 def check_form(source: Source, key: str, form: SubGoalForm) -> None:
-    """Check that the camera `key`, where the dataset has it already, shows goals in this form.
-
-    Raises:
-        DatasetError: that is another form.
-    """
+    """Raise DatasetError where the dataset has the camera `key` already, with goals in another form."""
     info = source.features[key].get("info") if key in source.features else {FORM: form}
     existing = (info or {}).get(FORM, "plain")
     if existing != form:
