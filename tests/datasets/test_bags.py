@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
@@ -28,6 +29,10 @@ def run(*arguments: object) -> dict:
 def convert(bag: Path, out: Path, *arguments: object) -> Source:
     run("bag2lerobot", bag, "--out", out, *arguments)
     return Source.open(out)
+
+
+def converted(folder: Path, sent: Iterable[b.Sent], *arguments: object) -> Source:
+    return convert(b.write_bag(folder / "bag", sent), folder / "out", *arguments)
 
 
 def numbers(source: Source, episode: int, camera: str = CAMERA) -> list[int]:
@@ -89,7 +94,7 @@ def test_topics_of_many_rates_meet_on_one_time_line(tmp_path):
     sent += [b.joints(-50 * MS + i * 20 * MS, ("x",), (i,), topic="/arm") for i in range(90)]
     sent += [b.Sent(-55 * MS, "/gripper", "std_msgs/msg/Float32", {"data": 0.5})]
     sent += [b.array(-50 * MS + i * 40 * MS, (i,)) for i in range(50)]
-    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    bag = b.write_bag(tmp_path / "bag", sent)
     images = ("--image-topic", "/front/image_raw", "--image-topic", "hand=/wrist/image/compressed")
     rows = ("--state-topic", "/arm", "--state-topic", "/gripper", "--action-topic", "/target")
     source = convert(bag, tmp_path / "out", *images, *rows, "--task", "t")
@@ -105,14 +110,14 @@ def test_topics_of_many_rates_meet_on_one_time_line(tmp_path):
 
 def test_frames_begin_when_every_topic_has_spoken(tmp_path):
     late = [s for s in b.robot(10) if s.topic != "/joint_states" or s.at > 290 * MS]
-    source = convert(b.write_bag(tmp_path / "bag", late), tmp_path / "out", "--task", "t", *TOPICS)
+    source = converted(tmp_path, late, "--task", "t", *TOPICS)
     assert numbers(source, 0) == list(range(3, 10))
 
 
 def test_by_the_header_clock_a_late_picture_is_where_it_was_taken(tmp_path):
     sent = [b.joints(i * 10 * MS, ("x",), (i,)) for i in range(130)]
     sent += [b.image(i * 100 * MS + 40 * MS, b.moving(i), taken=i * 100 * MS) for i in range(10)]
-    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    bag = b.write_bag(tmp_path / "bag", sent)
     states = ("--task", "t", "--state-topic", "/joint_states")
     received = convert(bag, tmp_path / "a", *states).episode(0)
     header = convert(bag, tmp_path / "b", *states, "--clock", "header").episode(0)
@@ -122,8 +127,7 @@ def test_by_the_header_clock_a_late_picture_is_where_it_was_taken(tmp_path):
 
 def test_each_instruction_starts_an_episode(tmp_path):
     texts = [b.text(-5 * MS, "first"), b.text(795 * MS, "second "), b.text(1995 * MS, "too late")]
-    bag = b.write_bag(tmp_path / "bag", sorted([*b.robot(20), *texts], key=lambda s: s.at))
-    source = convert(bag, tmp_path / "out", "--instruction-topic", "/instruction", *TOPICS)
+    source = converted(tmp_path, [*b.robot(20), *texts], "--instruction-topic", "/instruction", *TOPICS)
     assert [source.episode(i).instruction for i in source.indices] == ["first", "second"]
     assert numbers(source, 0) == list(range(8))
     assert numbers(source, 1) == list(range(8, 20))
@@ -161,7 +165,7 @@ def streamed(tmp_path_factory) -> tuple[Path, Source]:
         b.subgoal(1595 * MS, 0, "", task="", active=False),
     ]
     folder = tmp_path_factory.mktemp("streamed")
-    bag = b.write_bag(folder / "bag", sorted(sent, key=lambda s: s.at))
+    bag = b.write_bag(folder / "bag", sent)
     return bag, convert(bag, folder / "out", *TOPICS)
 
 
@@ -231,8 +235,7 @@ def test_a_replan_words_only_and_a_better_picture(tmp_path):
         b.subgoal(395 * MS, 0, "pick", picture=b.moving(25)),
         b.subgoal(795 * MS, 1, "place", revision=1, picture=b.moving(30)),
     ]
-    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
-    source = convert(bag, tmp_path / "out", *TOPICS)
+    source = converted(tmp_path, sent, *TOPICS)
     board = Records(source.root / FOLDER, "").outline(0)
     assert [(s.step.name, s.status, s.segment.start, s.segment.end) for s in board.steps] == [
         ("pick", "failed", 0, 4),
@@ -251,8 +254,7 @@ def test_steps_that_were_planned_in_words(tmp_path):
         b.subgoal(395 * MS, 1, "wait", words=words["wait"]),
         b.subgoal(795 * MS, 2, "push", words="A picture that never came.", accepted=False),
     ]
-    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
-    source = convert(bag, tmp_path / "out", *TOPICS)
+    source = converted(tmp_path, sent, *TOPICS)
     board = Records(source.root / FOLDER, "").outline(0)
     told = {s.step.name: s.status for s in board.steps}
     assert told == {"pick": "accepted", "wait": "text", "push": "failed", "sign": "skipped"}
@@ -269,8 +271,7 @@ def test_two_tasks_are_two_episodes(tmp_path):
         b.subgoal(95 * MS, 0, "pick", picture=b.moving(25)),
         b.subgoal(1095 * MS, 0, "wipe", picture=b.moving(30), id_=other, task="wipe the table"),
     ]
-    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
-    source = convert(bag, tmp_path / "out", *TOPICS)
+    source = converted(tmp_path, sent, *TOPICS)
     told = [source.episode(i).instruction for i in source.indices]
     assert told == ["tidy the table", "wipe the table"]
     assert [numbers(source, i) for i in (0, 1)] == [list(range(1, 11)), list(range(11, 20))]
@@ -286,7 +287,7 @@ def test_annotate_takes_a_bag(tmp_path):
         sent.append(
             b.joints(i * 100 * MS - MS, ("x", "y", "z", "gripper"), (0.1 * i, 0, np.sin(i / 3), grip))
         )
-    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    bag = b.write_bag(tmp_path / "bag", sent)
     out, closed = tmp_path / "out", ("--layout", "closed=low")  # a single episode does not tell
     task = ("--task", "put the block in the bowl", "--state-topic", "/joint_states")
     arguments = ("annotate", bag, "--out", out, *task, *closed)

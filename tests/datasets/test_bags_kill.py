@@ -27,7 +27,7 @@ def test_killed_and_run_again(tmp_path, kills):
         )
     ]
     sent.append(b.subgoal(2000 * MS, 1, "place", active=False))
-    bag = b.write_bag(tmp_path / "bag", sorted(sent, key=lambda s: s.at))
+    bag = b.write_bag(tmp_path / "bag", sent)
     command = [sys.executable, "-m", "support.killing", "bag", bag, tmp_path, str(kills), "0"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr[-2000:]

@@ -70,11 +70,11 @@ def _value(kind: tuple[int, Any], given: Any) -> Any:
 def write_bag(
     path: Path, sent: Iterable[Sent], storage: str = "mcap", *, topics: dict[str, str] | None = None
 ) -> Path:
-    """Write a bag folder. `topics` (name -> type) are announced even if nothing is sent on them."""
+    """Write a bag folder, in the order of reception. `topics` (name -> type) are announced, sent or not."""
     store = typestore()
     with Writer(path, version=9, storage_plugin=StoragePlugin[storage.upper()]) as writer:
         connections = {t: writer.add_connection(t, k, typestore=store) for t, k in (topics or {}).items()}
-        for one in sent:
+        for one in sorted(sent, key=lambda one: one.at):
             if one.topic not in connections:
                 connections[one.topic] = writer.add_connection(one.topic, one.type, typestore=store)
             data = store.serialize_cdr(message(one.type, **one.fields), one.type)
