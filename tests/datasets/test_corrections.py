@@ -166,18 +166,13 @@ def test_words_outcomes_and_goal_images_are_set(records, person):
         SetOutcome(step="1", outcome="failed"),
         TakeFrame(step="2", camera=FRONT, frame=3),
     )
-    assert review.steps[0].step.instruction != "grasp the cup"
-    assert (review.steps[0].step.name, review.steps[0].step.prompt) == (
-        "grasp the cup",
-        "Show the cup in the hand.",
-    )
-    assert review.steps[2].goal == f"frame:{FRONT}#3"
+    first, _, last = review.steps
+    assert first.step.instruction != "grasp the cup"
+    assert (first.step.name, first.step.prompt) == ("grasp the cup", "Show the cup in the hand.")
+    assert last.goal == f"frame:{FRONT}#3"
     goals = read_goals(records, [0], {0: LENGTH}, use_rejected=False)[0]
-    assert [(s.name, s.picture) for s in goals.spans] == [
-        ("grasp the cup", review.steps[0].goal),
-        (None, None),
-        (review.steps[2].step.name, f"frame:{FRONT}#3"),
-    ]
+    shown = [("grasp the cup", first.goal), (None, None), (last.step.name, last.goal)]
+    assert [(s.name, s.picture) for s in goals.spans] == shown
     again = person.does(ChooseAttempt(step="2", attempt=0), BlankGoal(step="0"))
     assert again.steps[2].chosen == 0
     goals = read_goals(records, [0], {0: LENGTH}, use_rejected=False)[0]
@@ -195,12 +190,10 @@ def in_words(board, *places):
 
 def test_a_step_in_words_alone_can_be_given_a_picture(records, person, board):
     records.commit(0, in_words(board(LENGTH), 0, 1))
-    person.does(TakeFrame(step="0", camera=FRONT, frame=2))
-    first, second, _ = records.outline(0).steps
+    review = person.does(TakeFrame(step="0", camera=FRONT, frame=2))
+    first, second, third = records.outline(0).steps
     assert (first.status, first.step.prompt, second.status) == ("accepted", first.step.instruction, "text")
-    assert boards.plan(person.reviews.look(0, LENGTH).review).steps == tuple(
-        step.step for step in records.outline(0).steps
-    )
+    assert boards.plan(review).steps == (first.step, second.step, third.step)
     person.does(BlankGoal(step="0"))
     first = records.outline(0).steps[0]
     assert (first.status, first.step.prompt, first.attempts) == ("text", None, ())
@@ -237,11 +230,8 @@ def test_an_accepted_episode_is_in_no_doubt_and_a_change_takes_that_back(records
 
 
 def test_undo_and_redo_give_each_state_again_until_something_new_is_done(records, person):
-    changes = [
-        MoveBoundary(step="0", edge="end", frame=2),
-        DeleteStep(step="1"),
-        InsertStep(start=3, end=4, name="x"),
-    ]
+    moved, added = MoveBoundary(step="0", edge="end", frame=2), InsertStep(start=3, end=4, name="x")
+    changes = [moved, DeleteStep(step="1"), added]
     states = [person.reviews.look(0, LENGTH).review, *map(person.does, changes)]
     for state in reversed(states[:-1]):
         assert person.does(UndoChange()) == state
@@ -279,11 +269,8 @@ def test_a_step_is_accepted_alone_until_it_is_changed(records, person, board):
     review = person.does(AcceptStep(step="1", looked=seen), AcceptStep(step="2", looked=seen))
     assert [s.accepted for s in review.steps] == [False, True, False], "the third was not on the screen"
     outline = records.outline(0)
-    assert [(s.status, bool(s.step.doubts)) for s in outline.steps] == [
-        ("rejected", True),
-        ("accepted", False),
-        ("rejected", True),
-    ]
+    assert [s.status for s in outline.steps] == ["rejected", "accepted", "rejected"]
+    assert [bool(s.step.doubts) for s in outline.steps] == [True, False, True]
     assert [s.claims.what.checked for s in outline.steps].count("person") == 1
     assert not review.labelled
     assert person.does(RenameStep(step="2", name="put it down")).steps[1].accepted
