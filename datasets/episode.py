@@ -231,8 +231,7 @@ def _columns(table: pa.Table, names: Sequence[str], where: str) -> NDArray[np.fl
         except (ValueError, TypeError) as e:
             raise DatasetError(f"{where}: {name} has empty cells, or cells of different sizes") from e
         if name != "timestamp" and not (finite := np.isfinite(parts[-1])).all():
-            frame = int(np.argwhere(~finite)[0, 0])
-            raise DatasetError(f"{where}: {name} is NaN or infinite at frame {frame}")
+            raise DatasetError(f"{where}: {name} is NaN or infinite at frame {np.argwhere(~finite)[0, 0]}")
     joined = np.concatenate(parts, axis=1)
     joined.flags.writeable = False
     return joined

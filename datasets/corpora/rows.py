@@ -338,8 +338,7 @@ def _write_text[R](folder: Path, name: str, kind: RowKind[R], rows: Sequence[R])
 
 def _join_text(folder: Path, kind: RowKind[Any]) -> None:
     """Make one file of all shards, and for conversations their description for LLaMA-Factory."""
-    parts = find(folder / "parts", "*.json")
-    rows = [row for part in parts for row in json.loads(read_file(part))]
+    rows = [row for part in find(folder / "parts", "*.json") for row in json.loads(read_file(part))]
     write_bytes(folder / f"{kind.name}.json", json.dumps(rows, ensure_ascii=False, indent=0).encode())
     if kind.lesson is not None:
         about: dict[str, Any] = {"file_name": f"{kind.name}.json", "formatting": "sharegpt"}

@@ -101,8 +101,8 @@ def _episode_runs(
             recorded = build.source.episode(episode)
             for frames in itertools.batched(range(at, at + count), AT_ONCE):
                 for index, image in zip(frames, recorded.frames(build.camera, frames), strict=True):
-                    live = fit(image.pixels, build.size)
-                    yield 1, in_form(build.form, goals[reference], live), index == at
+                    picture = in_form(build.form, goals[reference], fit(image.pixels, build.size))
+                    yield 1, picture, index == at
         else:
             yield count, goals[reference], True
         at += count
@@ -184,8 +184,7 @@ def build(
     check_edits(source, out, camera_key, overwrite=overwrite)
     info = out / "meta" / "info.json"
     placed = places(videos, job.clock, job.source.fps)
-    where = places_digest(placed)
-    everything = job.made_from(meta_digest(root), where, episodes=sorted(job.clock))
+    everything = job.made_from(meta_digest(root), places_digest(placed), episodes=sorted(job.clock))
     if job.marks.fresh(info, everything) is None:
         job.marks.drop(info)
         info.unlink(missing_ok=True)
@@ -239,7 +238,6 @@ def _steps(
     aggregate = partial(meta.write_stats, root, job.out, job.key, ["task_index"] if job.tasks else [])
     job.marks.once(meta_folder / "stats.json", everything, aggregate)
     yield
-    probe = None if job.had_camera else min(files)
-    describe = partial(meta.write_info, job, probe)
+    describe = partial(meta.write_info, job, None if job.had_camera else min(files))
     job.marks.once(meta_folder / "info.json", everything, describe)
     yield

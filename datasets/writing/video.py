@@ -206,7 +206,6 @@ def cut_video(episode: Episode, camera: str, path: Path) -> None:
     if np.abs(steady / episode.fps - seconds).max() > TOLERANCE_S:
         times, unit = np.rint(seconds * TICKS), Fraction(1, TICKS)
     with encoding(path, recording_encoder(size), size, fps, times.astype(int).tolist(), unit) as encode:
-        for start in range(0, len(episode), AT_ONCE):
-            chosen = range(start, min(start + AT_ONCE, len(episode)))
+        for chosen in itertools.batched(range(len(episode)), AT_ONCE):
             for image in episode.frames(camera, chosen):
                 encode(image.pixels, 1, False)
