@@ -27,19 +27,13 @@ def clock(shown: Callable[[int], float], first: float = 0.0) -> Fault:
     starts = [shown(int(at)) for at in STARTS[:-1]]
     of_frame = np.repeat(np.arange(3), LENGTHS)
     times = [shown(i) - starts[episode] + first for i, episode in enumerate(of_frame)]
-    videos = [
-        fault
-        for camera in (FRONT, WRIST)
-        for fault in (
-            reshow(video(camera), shown),
-            column(EPISODES, f"videos/{camera}/from_timestamp", lambda _: [s - first for s in starts]),
-        )
-    ]
 
     def apply(root: Path) -> None:
         column(DATA, "timestamp", lambda _: times)(root)
-        for fault in videos if (root / video(FRONT)).exists() else ():
-            fault(root)
+        for camera in (FRONT, WRIST) if (root / video(FRONT)).exists() else ():
+            reshow(video(camera), shown)(root)
+            begins = f"videos/{camera}/from_timestamp"
+            column(EPISODES, begins, lambda _: [start - first for start in starts])(root)
 
     return apply
 

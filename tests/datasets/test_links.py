@@ -33,38 +33,33 @@ def relink(path: Path, target: Path) -> None:
     path.symlink_to(target)
 
 
+def behind_another(root: Path, private: Path) -> None:
+    (root / ".cache/x").symlink_to(private)
+    (root / "extra").symlink_to(root / ".cache")
+
+
+def in_no_cache(root: Path, private: Path) -> None:
+    relink(root / "meta/stats.json", private.parent / "blobs/abc")
+    (root / "meta/stats.json").rename(root / "meta/x")
+
+
 PLANTED: dict[str, tuple[str, Callable[[Path, Path], object]]] = {
-    "a relative link": (
-        "meta/x",
-        lambda root, private: (root / "meta/x").symlink_to(os.path.relpath(private, root / "meta")),
-    ),
-    "a video": (str(VIDEO), lambda root, private: relink(root / VIDEO, private.parent / "v.mp4")),
-    "the data": ("data", lambda root, private: relink(root / "data", private.parent / "data")),
+    "a relative link": ("meta/x", lambda root, _: (root / "meta/x").symlink_to("../../home/id_rsa")),
     "by way of another": (
         "meta/a",
         lambda root, private: [(root / "meta/b").symlink_to("a"), (root / "meta/a").symlink_to(private)],
     ),
-    "behind a folder that is left out": (
-        ".cache/x",
-        lambda root, private: [
-            (root / ".cache").mkdir(),
-            (root / ".cache/x").symlink_to(private),
-            (root / "extra").symlink_to(root / ".cache"),
-        ],
-    ),
-    "a cache that is none": (
-        "meta/x",
-        lambda root, private: (
-            relink(root / "meta/stats.json", private.parent / "blobs/abc"),
-            (root / "meta/stats.json").rename(root / "meta/x"),
-        ),
-    ),
+    "a video": (str(VIDEO), lambda root, private: relink(root / VIDEO, private.parent / "v.mp4")),
+    "the data": ("data", lambda root, private: relink(root / "data", private.parent / "data")),
+    "behind a folder that is left out": (".cache/x", behind_another),
+    "a cache that is none": ("meta/x", in_no_cache),
 }
 
 
 @pytest.mark.parametrize("planted", PLANTED)
 def test_a_link_out_of_a_dataset_is_refused(planted, root, private, annotated, tmp_path):
     where, plant = PLANTED[planted]
+    (root / ".cache").mkdir()
     plant(root, private)
     with pytest.raises(DatasetError, match=f"{where} is a link out of the dataset, to .*home.*--follow"):
         annotated(root, tmp_path / "out", {0: {}})

@@ -48,16 +48,10 @@ def rendered(rows, draws: int) -> set[str]:
     from lerobot.configs.recipe import MessageTurn, TrainingRecipe
     from lerobot.datasets.language_render import render_sample
 
-    recipe = TrainingRecipe(
-        messages=[
-            MessageTurn(role="user", content="${task}", stream="high_level"),
-            MessageTurn(role="assistant", content="${subtask}", stream="high_level", target=True),
-        ]
-    )
-    samples = [
-        render_sample(recipe=recipe, persistent=rows, events=[], t=0.0, sample_idx=i) for i in range(draws)
-    ]
-    return {sample["messages"][0]["content"] for sample in samples}
+    turns = [MessageTurn(role="user", content="${task}", stream="high_level")]
+    turns.append(MessageTurn(role="assistant", content="${subtask}", stream="high_level", target=True))
+    told = {"recipe": TrainingRecipe(messages=turns), "persistent": rows, "events": [], "t": 0.0}
+    return {render_sample(**told, sample_idx=i)["messages"][0]["content"] for i in range(draws)}
 
 
 @pytest.fixture(scope="module")
@@ -167,16 +161,12 @@ def test_phases_are_motion_rows_under_the_subtasks(video_dataset, annotated, tmp
     assert said(out, 2, "motion") == [("reach", 0)]
     again = annotated(out, tmp_path / "again", {0: some}, text=TextOptions(task_aug=True))
     assert said(out, 0, "task_aug") != said(again, 0, "task_aug")
-    for root, style in itertools.product((out, again), ("subtask", "motion")):
+    wanted = {"subtask": [STEPS[0]] * 4, "motion": ["reach"] * 3 + ["grasp"]}
+    for root, (style, first) in itertools.product((out, again), wanted.items()):
         shown = [load(root)[i] for i in range(12)]
-        rows = [
-            active_at(item["timestamp"], persistent=item["language_persistent"], style=style)
-            for item in shown
-        ]
-        first, last = (
-            ([STEPS[0]] * 4, [STEPS[2]]) if style == "subtask" else (["reach"] * 3 + ["grasp"], ["place"])
-        )
-        assert [row and row["content"] for row in rows] == [*first, *[None] * 4, *last * 4]
+        rows = [active_at(i["timestamp"], persistent=i["language_persistent"], style=style) for i in shown]
+        last = STEPS[2] if style == "subtask" else "place"
+        assert [row and row["content"] for row in rows] == [*first, *[None] * 4, *[last] * 4]
 
 
 def test_of_words_in_doubt_the_motion_of_the_hand_is_said(video_dataset, annotated, tmp_path):
