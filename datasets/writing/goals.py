@@ -50,7 +50,7 @@ class Goals:
     statuses: tuple[Status, ...]
     """One a step, with or without a span."""
     phase_edges: tuple[tuple[int, str | None], ...]
-    """As `edges`, of phases."""
+    """The frames at which another phase begins, in the form of `edges`."""
     digest: str
     claims: tuple[str, ...] = ()
     """Each claim of each step in one line: which it is, who made it, who checked it."""
