@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 SMALLEST, STRETCHED = 8, 2
 """A drawn picture has at least 1/SMALLEST of the sides that were asked for, and not STRETCHED times their
-aspect ratio. Models choose their size: a square for 16:9 and 512 pixels for 4K may be.
-"""
+aspect ratio. Models choose their size: a square for 16:9 and 512 pixels for 4K may be."""
 FORMATS = ("PNG", "JPEG", "WEBP", "BMP", "GIF", "PPM", "TIFF", "AVIF", "JPEG2000", "TGA")
 """Pillow's names of the formats that are read. An EPS would run a program; an icon holds another picture."""
 _DATA_URI = "data:image/png;base64,"

@@ -156,8 +156,7 @@ class ModelSet:
     names: Provenance | None = None
     """Provenance of the answers; None for objects of your own, which have no names."""
     remote: frozenset[Stage] = frozenset()
-    """The stages whose models answer from servers. They are called from several threads, while other models
-    work."""
+    """The stages whose models answer from servers: called from several threads, while other models work."""
     live_critic: Critic | None = None
     """Judges what a camera sees while a robot works; None leaves that to `critic`."""
     planner_apart: bool = False

@@ -33,8 +33,7 @@ from goalreel.torch_support import Quantize
 
 
 class Runtime:
-    """Marks an option that changes no answer: where a model runs, how many requests it is sent at once, and
-    how long they may take."""
+    """Marks an option that changes no answer, such as where a model runs or how long a request may take."""
 
 
 type Positive = Annotated[int, Field(ge=1)]

@@ -19,9 +19,6 @@ PURPOSE = {
     "critic": "Accepts a goal image, or rejects it and rewrites the prompt.",
 }
 """Role -> what its model does."""
-MADE, TABLE = "## How it was made", "| | |\n|---|---|\n"
-"""Heading and head of the table of facts."""
-
 LIMITS = "It was trained with the pictures of one editor. With another editor its prompts may be worth less. "
 TABLETOP = "It knows only goalreel's simulated tabletop, and goalreel's own prompts."
 BASE = "What the base model cannot do, and whatever lies outside the corpus."
@@ -79,8 +76,8 @@ def write_card(folder: Path, card: Card) -> Path:
         f"---\n{yaml.safe_dump(metadata, sort_keys=False)}---\n",
         f"# {card.title}\n\n{card.summary}\n",
         f"```sh\n{card.use}\n```\n",
-        f"{MADE}\n",
-        TABLE + "".join(f"| {name} | {value} |\n" for name, value in facts),
+        "## How it was made\n",
+        "| | |\n|---|---|\n" + "".join(f"| {name} | {value} |\n" for name, value in facts),
         f"## What it cannot do\n\n{card.limits}\n",
     ]
     path = folder / "README.md"

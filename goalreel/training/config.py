@@ -49,9 +49,8 @@ BOUNDS: dict[str, Any] = {
 
 def extension(name: str) -> Any:
     """Load what an installed package adds to training as `name` (goalreel-lab: the nano models), or None."""
-    for entry in metadata.entry_points(group="goalreel.training", name=name):
-        return entry.load()
-    return None
+    entries = [*metadata.entry_points(group="goalreel.training", name=name)]
+    return entries[0].load() if entries else None
 
 
 def presets() -> dict[str, Path]:
@@ -178,8 +177,7 @@ class RewardSettings(Frozen):
     accuracy: Factor = 0.2
     step: Factor = 0.8
     prompt_tokens: Count = 512
-    """The length of prompt that a remote editor reads; one in this process knows its own limit. Counted with
-    the Critic's tokenizer: FLUX.2-klein's is of the same family."""
+    """The length of prompt that a remote editor reads, counted with the Critic's tokenizer."""
 
     @model_validator(mode="after")
     def _something(self) -> Self:

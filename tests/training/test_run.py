@@ -60,24 +60,17 @@ def test_a_folder_is_its_processs_until_that_ends_however_it_ends(tmp_path):
 # -- sharded over devices
 
 
-@pytest.fixture(params=["deepspeed", "fsdp", "fsdp as launched"])
-def launched(request, monkeypatch):
-    """Both trainers, which are loaded before what they import is replaced."""
+@pytest.mark.parametrize("kind", ["DEEPSPEED", "FSDP", "MULTI_GPU"])
+def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(kind, tmp_path, monkeypatch):
+    """Of FSDP a launcher says MULTI_GPU, until the trainer is prepared."""
     pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
     from accelerate.utils import DistributedType
 
     from goalreel.training import grpo, sft
 
-    kind = {"deepspeed": DistributedType.DEEPSPEED, "fsdp": DistributedType.FSDP}.get(request.param)
-    if kind is None:
-        monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    state = SimpleNamespace(distributed_type=kind or DistributedType.MULTI_GPU)
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", str(kind == "MULTI_GPU"))
+    state = SimpleNamespace(distributed_type=DistributedType[kind])
     monkeypatch.setattr("goalreel.training.run.processes", lambda: state)
-    return sft.train, grpo.train
-
-
-def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(launched, tmp_path):
-    supervised, reinforced = launched
     rows, out = tmp_path / "rows.json", tmp_path / "out"
     settings = {"model": str(tmp_path / "none"), "max_steps": 1}
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
@@ -85,12 +78,12 @@ def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(launch
     folder = corpus(tmp_path / "rl", [critique(task_id="e")])
     refused = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to full\Z"
     with pytest.raises(InputError, match=refused):
-        supervised(SftConfig(role="critic", corpus=(rows,), method="lora", **settings), out, False)
+        sft.train(SftConfig(role="critic", corpus=(rows,), method="lora", **settings), out, False)
     settings |= {"num_generations": 2, "per_device_train_batch_size": 2}
     config = GrpoConfig(corpus=(folder,), method="lora", **settings)
     with pytest.raises(InputError, match=refused):
         models = {"editor": object(), "scorer": object(), "local": True}
-        reinforced(config, out, False, held_out=held_out_split, **models)
+        grpo.train(config, out, False, held_out=held_out_split, **models)
     assert not out.exists()
     check_sharded(SftConfig(role="critic", model="some", max_steps=1))
 

@@ -115,8 +115,6 @@ class LoopOptions(Settings):
         return self.confirm and all(limit is None or steps <= limit for limit in limits)
 
 
-PLACEHOLDER = "MODEL"
-"""Placeholder for the model in a name that is still to be filled in, such as `openai:MODEL`."""
 _EXAMPLE = {
     "planner": "openai:Qwen/Qwen3-VL-8B-Instruct@http://127.0.0.1:8000/v1",
     "editor": "server:http://127.0.0.1:8001",
@@ -150,9 +148,9 @@ class Preset(LoopOptions):
 
     @property
     def unfilled(self) -> list[Role]:
-        """The roles whose model is still to be named."""
+        """The roles whose model is still to be named, as in `openai:MODEL`."""
         names = {role: self.model_name(role) for role in ROLES}
-        return [role for role, name in names.items() if PLACEHOLDER in (name.model, name.inner.model)]
+        return [role for role, name in names.items() if "MODEL" in (name.model, name.inner.model)]
 
 
 def names() -> list[str]:
