@@ -10,10 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Required, TypedDict
 
 from goalreel.image import Image, misshapen
-from goalreel.terms import Background as Background
-from goalreel.terms import Keep as Keep
-from goalreel.terms import OnRejected as OnRejected
-from goalreel.terms import References as References
+from goalreel.terms import Background, Keep, OnRejected, References
 from goalreel.types import (
     Answer,
     Attempt,

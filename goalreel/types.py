@@ -20,11 +20,9 @@ from goalreel.claims import NOBODY, PERSON, UNKNOWN, Claims, claims_of
 from goalreel.details import Details
 from goalreel.image import Image
 from goalreel.settings import Frozen
-from goalreel.terms import ROLE_OF_STAGE as ROLE_OF_STAGE
+from goalreel.terms import ROLE_OF_STAGE, Role, Stage
 from goalreel.terms import ROLES as ROLES
 from goalreel.terms import STAGE_OF_ROLE as STAGE_OF_ROLE
-from goalreel.terms import Role as Role
-from goalreel.terms import Stage as Stage
 
 Score = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
