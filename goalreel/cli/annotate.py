@@ -3,6 +3,7 @@
 import sys
 import webbrowser
 from collections import Counter
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -118,7 +119,7 @@ def _dataset_of(path: Path, out: Path, request: TopicRequest, progress: OnProgre
     from goalreel.datasets.bags.convert import convert, read_bags
 
     recorded = _recorded_beside(out)
-    convert(read_bags(path, request), request, recorded, lambda done, total: progress("convert", done, total))
+    convert(read_bags(path, request), request, recorded, partial(progress, "convert"))
     return recorded
 
 
@@ -209,16 +210,11 @@ def bag2lerobot(
         with progress_bars() as progress:
             goals = has_goals(cuts)
             recorded = _recorded_beside(out) if goals else out
-            convert(cuts, request, recorded, lambda done, total: progress("convert", done, total))
+            convert(cuts, request, recorded, partial(progress, "convert"))
             if goals:
+                write = partial(progress, "write")
                 boards = write_goals(
-                    recorded,
-                    out,
-                    cuts,
-                    request,
-                    use_rejected=use_rejected,
-                    form=subgoal_form,
-                    progress=lambda done, total: progress("write", done, total),
+                    recorded, out, cuts, request, use_rejected=use_rejected, form=subgoal_form, progress=write
                 )
                 counts = Counter(step.status for board in boards for step in board.steps)
         episodes = [e for each in cuts.values() for e in each.excerpts]

@@ -1,5 +1,6 @@
 """`goalreel tabletop`: make demonstration episodes with ground truth. Imports mujoco and lerobot when run."""
 
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -43,13 +44,7 @@ def record(
         check_request(chosen, views, size)
         quiet()
         with progress_bars() as bars:
-            truth = work(
-                out,
-                chosen,
-                cameras=views,
-                size=size,
-                progress=lambda done, total: bars("recording", done, total),
-            )
+            truth = work(out, chosen, cameras=views, size=size, progress=partial(bars, "recording"))
         results = {
             "out": str(out),
             "episodes": len(truth.episodes),

@@ -76,16 +76,8 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     for corpus in settings.corpus:
         critique_shards(corpus)  # refuses a folder without a corpus before a model is loaded
     local = _is_local(ModelName.parse(settings.editor))  # refuses an unknown editor before anything is loaded
-    scorer = build_scorer(settings.scorer)
-    return train(
-        settings,
-        out,
-        resume,
-        editor=build_editor(settings.editor),
-        scorer=scorer,
-        local=local,
-        held_out=held_out_split,
-    )
+    scorer, editor = build_scorer(settings.scorer), build_editor(settings.editor)
+    return train(settings, out, resume, editor=editor, scorer=scorer, local=local, held_out=held_out_split)
 
 
 @contextmanager
