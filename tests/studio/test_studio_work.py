@@ -1,11 +1,9 @@
 """What happens while models work: a slow one, a dead one, cancel, changes, kills, two servers."""
 
 import asyncio
-import gc
 import json
 import re
 import threading
-import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -160,18 +158,6 @@ def test_a_second_server_on_a_folder_is_refused_and_a_damaged_log_is_left_alone(
         assert state(client, board)["status"] == "done"
 
 
-def test_a_watcher_hears_of_changes_and_of_the_end(tmp_path):
-    with studio(tmp_path) as client:
-        now = made(client)
-        url = f"/v1/storyboards/{now['id']}/events"
-        with client.stream("GET", url, params={"after": now["number"], "follow": True}) as response:
-            lines = response.iter_lines()
-            edit(client, now, "change", step=now["steps"][0]["id"], name="new")
-            assert next(line for line in lines if line.startswith("event")) == "event: changed"
-            client.delete(f"/v1/storyboards/{now['id']}")
-            assert [line for line in lines if line.startswith("event")] == ["event: forgotten"]
-
-
 def test_idle_streams_lock_nobody_out(tmp_path, monkeypatch):
     monkeypatch.setattr("goalreel.http.server.max_connections", lambda: 8)
     with studio(tmp_path) as client, ExitStack() as opened:
@@ -256,23 +242,6 @@ def test_work_without_a_picture_on_the_disk_ends_as_failed_and_says_why(tmp_path
         (tmp_path / "kept.png").rename(scene)
         client.post(f"/v1/storyboards/{now['id']}/resume")
         assert finished(client, now["id"])["degraded"] == ""
-
-
-def test_the_storyboards_that_were_opened_last_stay_in_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr("goalreel.studio.boards.RECENT", 2)
-
-    async def open_again() -> None:
-        boards = StudioBoards(Service(scripted(), ServeSettings()), tmp_path)
-        often, other = weakref.ref(boards.find(ids[0])), weakref.ref(boards.find(ids[1]))
-        for board in (ids[0], ids[2]):
-            boards.find(board)
-        gc.collect()
-        assert (often() is not None, other() is not None) == (True, False)
-        await boards.close()
-
-    with studio(tmp_path) as client:
-        ids = [made(client, instruction="#one")["id"] for _ in range(3)]
-    asyncio.run(open_again())
 
 
 def test_nothing_is_written_to_a_storyboard_that_was_forgotten(tmp_path):
