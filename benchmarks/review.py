@@ -6,16 +6,14 @@ A dataset of 64 x 64 pixels and 16 frames an episode (`parts/scale_data.py`), an
 a person's verdict on `--corrections` episodes. `goalreel review` serves it in a process of its own, and
 headless Chromium opens it, 1,440 pixels wide.
 
-Keys of --json: `episodes`; `read_s`, from the command's start until it answers; `first_paint_ms`, from
-opening the address until the first lines of the list are painted, the median of several; `key_ms`, from a key
-press until what it does is painted, the median of the slowest key; `keys`, the median of each: `.` and `l` go
-to another frame and step, `]` sets a boundary, `a letter` goes into the search field, which the server
-answers; `saved_ms`, from `]` until the page says that the server has it on its disk; `empty_ms`, the same as
-`key_ms` on an empty page, as fast as this machine is now.
+Keys of --json: `episodes`; `first_paint_ms`, from opening the address until the first lines of the list are
+painted, the median of several; `key_ms`, from a key press until what it does is painted, the median of the
+slowest key; `keys`, the median of each: `.` and `l` go to another frame and step, `]` sets a boundary,
+`a letter` goes into the search field, which the server answers; `saved_ms`, from `]` until the page says that
+the server has it on its disk; `empty_ms`, the same as `key_ms` on an empty page, as fast as this machine is.
 """
 
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
@@ -139,13 +137,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parse(parser, argv, episodes=3, block=2, repeats=1, presses=2)
     with tempfile.TemporaryDirectory(prefix="goalreel-review-") as name:
         out = annotate_all(Path(name), options.episodes, options.block, options.corrections)
-        start = time.perf_counter()
-        with page_server("review", out, "/api/dataset") as url:
-            result: dict[str, object] = {"episodes": options.episodes}
-            result["read_s"] = round(time.perf_counter() - start, 1)
-            with chromium(Path(name) / "profile") as driver:
-                result |= measure(driver, url, options.block, options.repeats, options.presses)
-    report(result, options.json)
+        with page_server("review", out, "/api/dataset") as url, chromium(Path(name) / "page") as driver:
+            times = measure(driver, url, options.block, options.repeats, options.presses)
+    report({"episodes": options.episodes} | times, options.json)
 
 
 if __name__ == "__main__":

@@ -133,7 +133,11 @@ def load_pipeline(
         raise InputError(f"no torch dtype {dtype!r}: use bfloat16, float16 or float32")
     if offload and device == "cpu":
         raise InputError("offload needs a GPU to move the parts to: leave it out on the CPU")
-    every_lora = [weights for weights in (entry.lora, _own_lora(lora)) if weights is not None]
+    every_lora = [entry.lora] if entry.lora else []
+    if lora is not None:
+        if not (Path(lora) / LORA_FILE).is_file():
+            raise InputError(f"{lora} holds no {LORA_FILE}: save them by diffusers' save_lora_weights")
+        every_lora.append(LoraWeights(repository=lora, weight=LORA_FILE))
     for weights in every_lora:
         require_package("peft", f"the LoRA of {weights.repository}")
     options: dict[str, Any] = {"use_safetensors": True, "dtype": weights_dtype}
@@ -181,14 +185,6 @@ def quantization(index: dict[str, Any], kind: str, dtype: str) -> PipelineQuanti
         elif part.startswith("text_encoder") and value[0] == "transformers":
             mapping[part] = quantization_config(kind, "transformers", dtype)
     return PipelineQuantizationConfig(quant_mapping=mapping)
-
-
-def _own_lora(folder: str | None) -> LoraWeights | None:
-    if folder is None:
-        return None
-    if not (Path(folder) / LORA_FILE).is_file():
-        raise InputError(f"{folder} holds no {LORA_FILE}: save them by diffusers' save_lora_weights")
-    return LoraWeights(repository=folder, weight=LORA_FILE)
 
 
 def _mark_image_tokens(
