@@ -12,7 +12,7 @@ import pytest
 import rclpy
 from rclpy.context import Context
 from rclpy.node import Node
-from support.cli import fails, goalreel
+from support.cli import fails, goalreel, kept_signals
 from support.ros import ENV, Other
 from support.ros_bench import Robot
 from support.wait import until
@@ -109,17 +109,13 @@ def test_it_stays_on_this_machine_and_maps_large_frames_unless_told_otherwise(mo
 
 
 def test_a_signal_in_its_first_moments_ends_it_with_status_0(monkeypatch):
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     statuses = []
     monkeypatch.setattr("sys.argv", ["goalreel", "node"])
     monkeypatch.setattr("os._exit", statuses.append)
-    try:
+    with kept_signals():
         importlib.reload(goalreel_cli)  # what an executable imports first
         signal.raise_signal(signal.SIGTERM)
         signal.raise_signal(signal.SIGINT)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
     assert statuses == [0, 0]
 
 

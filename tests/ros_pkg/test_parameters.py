@@ -49,19 +49,12 @@ def test_both_ends_of_a_range_are_taken_and_what_lies_beyond_is_not(node, name):
     descriptor = node.describe_parameter(name)
     default = node.get_parameter(name).value
     [bounds] = [*descriptor.integer_range, *descriptor.floating_point_range]
-    beyond = type(default)(1)
-    for value, fits in (
-        (bounds.from_value, True),
-        (bounds.to_value, True),
-        (bounds.from_value - beyond, False),
-        (bounds.to_value + beyond, False),
-    ):
+    low, high, beyond = bounds.from_value, bounds.to_value, type(default)(1)
+    for value in (low, high, default, low - beyond, high + beyond):
         [result] = node.set_parameters([Parameter(name, value=value)])
-        assert result.successful == fits, (value, result.reason)
-        if not fits:
-            assert name in result.reason
-    [result] = node.set_parameters([Parameter(name, value=default)])
-    assert result.successful
+        assert result.successful == (low <= value <= high), (value, result.reason)
+        assert result.successful or name in result.reason
+    assert node.get_parameter(name).value == default
 
 
 @pytest.mark.parametrize("name", [n for n, p in PARAMETERS.items() if p.read_only])

@@ -22,6 +22,7 @@ import cv2
 import numpy as np
 import pytest
 from py_trees.common import Status
+from support.cli import kept_signals
 from support.pages import blocks
 from support.places import ROOT, SUPPORT
 from support.recordings import make_dataset, moving_square, storyboard
@@ -248,12 +249,8 @@ def test_a_policy_follows_the_node(client, robot, scripted, example, tmp_path, m
 
 @pytest.fixture
 def own_signals():
-    """lerobot's rollout takes them and keeps them."""
-    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    before = {name: signal.getsignal(name) for name in names}
-    yield
-    for name, handler in before.items():
-        signal.signal(name, handler)
+    with kept_signals():
+        yield
 
 
 @pytest.mark.process

@@ -12,6 +12,7 @@ from rclpy.exceptions import InvalidHandle
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from std_msgs.msg import String
+from support.cli import kept_signals
 
 from goalreel_ros.main import _spin
 from goalreel_ros.spin import NodeExecutor, rclpy_until_signal, run
@@ -97,8 +98,7 @@ def test_a_callback_whose_publisher_was_destroyed_meanwhile_does_not_end_the_spi
 
 
 def test_two_signals_at_once_do_not_hang_and_a_callback_fails_in_one_line(monkeypatch):
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
+    with kept_signals():
         with rclpy_until_signal([]) as stop:
             monkeypatch.setattr(stop._cond, "notify_all", lambda: signal.raise_signal(signal.SIGTERM))
             signal.raise_signal(signal.SIGINT)
@@ -114,6 +114,3 @@ def test_two_signals_at_once_do_not_hang_and_a_callback_fails_in_one_line(monkey
 
         with pytest.raises(SystemExit, match="the disk is full"):
             run(Failing, [])
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)

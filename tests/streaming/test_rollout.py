@@ -16,7 +16,7 @@ from draccus.wrappers import docstring
 from lerobot.datasets.language import LANGUAGE_PERSISTENT
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from support.act_policy import CAMERAS, save_act
-from support.cli import fails, invoke
+from support.cli import fails, invoke, kept_signals
 from support.places import SUPPORT
 from support.recordings import make_dataset
 from support.subtasks import add_subtasks
@@ -110,12 +110,8 @@ def bench(policies, tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def signals():
-    """Restore them: lerobot's rollout keeps its own."""
-    names = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
-    before = {name: signal.getsignal(name) for name in names}
-    yield
-    for name, handler in before.items():
-        signal.signal(name, handler)
+    with kept_signals():
+        yield
 
 
 @pytest.mark.long

@@ -32,14 +32,6 @@ def test_a_task_from_instruction_to_success(start):
     assert sum(kind == "edit" for kind, _ in world.calls) == 3, "pictures imagined ahead were right: kept"
 
 
-def test_a_rejected_picture_is_tried_again_with_the_critics_prompt(finish):
-    world = World(1)
-    world.refuse.add("move to 1")
-    panel = finish(world, "generate").board.steps[0]
-    assert (panel.attempts, panel.image_status) == (2, "accepted")
-    assert panel.attempt.prompt == "move to 1 exactly"
-
-
 def test_rejected_pictures_are_shown_or_end_the_task_by_setting(finish):
     for choice, state in (("publish", "ready"), ("fail", "failed")):
         world = World(1)

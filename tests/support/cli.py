@@ -1,7 +1,9 @@
 """The command line, run in this process: a child for each command would import everything anew."""
 
 import json
+import signal
 from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import typer.main
@@ -47,3 +49,15 @@ def _below(command: Any, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
     yield words, command
     for name in command.list_commands(None) if hasattr(command, "list_commands") else ():
         yield from _below(command.get_command(None, name), *words, name)
+
+
+@contextmanager
+def kept_signals() -> Iterator[None]:
+    """Restore the handlers of signals: what is run in the block keeps its own."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+    before = {number: signal.getsignal(number) for number in numbers}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
