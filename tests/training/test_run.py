@@ -86,14 +86,7 @@ def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(kind, 
         grpo.train(config, out, False, held_out=held_out_split, **models)
     assert not out.exists()
     check_sharded(SftConfig(role="critic", model="some", max_steps=1))
-
-
-def test_adapters_of_an_unsharded_run_are_merged(monkeypatch):
-    from accelerate.utils import DistributedType
-
-    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
-    state = SimpleNamespace(distributed_type=DistributedType.NO)
-    monkeypatch.setattr("goalreel.training.run.processes", lambda: state)
+    state.distributed_type = DistributedType.NO
     check_sharded(SftConfig(role="critic", model="some", max_steps=1, method="lora"))
 
 
