@@ -12,7 +12,7 @@ from goalreel.terms import LabelForm
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class RowsPlanner:
     """Makes plans from labels: a segment and a step for each, with the label's text as its name.
 

@@ -426,8 +426,8 @@ def choose(recordings: Sequence[Recording], count: int = 3) -> list[int]:
 
     The first is nearest to all others; each next one brings the others nearest to one that is labelled.
     """
-    count_of_all = len(recordings)
-    places = np.unique(np.linspace(0, count_of_all - 1, min(count_of_all, _COMPARED)).round().astype(int))
+    last = len(recordings) - 1
+    places = np.unique(np.linspace(0, last, min(last + 1, _COMPARED)).round().astype(int))
     motions = [motion_of(recordings[place]) for place in places]
     scale = Scale.of(motions)
     rows = [scale.features(motion) for motion in motions]

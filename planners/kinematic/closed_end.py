@@ -4,7 +4,7 @@ import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,8 +44,7 @@ _CARRY = 0.2  # share of its extent that an arm travels with an object
 _RULE = 0.8  # share of the episodes from which on something holds as a rule
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """A reason for a closed end: `weight` 1 is a hint, 2 a reason, 3 a strong one."""
 
     end: End
@@ -117,13 +116,7 @@ def read_trace(recording: Recording, layout: Layout) -> HandTrace:
 
 
 def closed_end(traces: Sequence[HandTrace], names: Sequence[str], robot_type: str | None) -> list[Evidence]:
-    """Collect what speaks for either end, the strongest first.
-
-    Args:
-        traces: the hand in each episode.
-        names: of its dimensions, or empty.
-        robot_type: as in `meta/info.json`.
-    """
+    """Collect what speaks for either end, the strongest first; the hand's dimensions may have no `names`."""
     values = np.concatenate([trace.hand for trace in traces])
     moving = [t for t in traces if signals.moves(t.hand) and np.ptp(t.hand) >= _MOVED * np.ptp(values)]
     evidence = [*_of_names(names, robot_type, values)]

@@ -160,10 +160,9 @@ def _rests(cycle: Cycle, motion: ArmMotion) -> bool:
 
 def _on_a_thing(cycle: Cycle, sure: Sequence[Cycle], motion: ArmMotion) -> bool:
     """Tell whether the arm stands while the hand closes, about as far as in some `sure` grasp."""
-    if motion.speed[cycle.grasp : cycle.contact + 1].mean() >= _PASSES * motion.usual_speed:
-        return False
-    level = np.median(motion.closure(cycle))
-    return not sure or any(abs(level - np.median(motion.closure(other))) <= _ALIKE for other in sure)
+    stands = motion.speed[cycle.grasp : cycle.contact + 1].mean() < _PASSES * motion.usual_speed
+    level, others = np.median(motion.closure(cycle)), [np.median(motion.closure(other)) for other in sure]
+    return bool(stands) and (not sure or any(abs(level - other) <= _ALIKE for other in others))
 
 
 def has_reached(frame: int, motion: ArmMotion) -> bool:
@@ -250,10 +249,9 @@ def _touch_of(grasp: Cycle, motion: ArmMotion) -> Touch:
 
 def _is_worked(clause: Clause, grasp: Cycle, motion: ArmMotion) -> bool:
     """Tell whether an act may be what the only grasp does: it does not put a thing elsewhere."""
-    is_one = clause.understood and not (clause.several or clause.kind != "act" or " with " in clause.name)
-    if not is_one or clause.means == "press" or clause.grasps:
-        return False
-    return grasp.release is None or motion.height is None or in_the_air(grasp, motion)
+    is_one = clause.kind == "act" and clause.understood and not clause.several and " with " not in clause.name
+    is_worked = is_one and clause.means != "press" and not clause.grasps
+    return is_worked and (grasp.release is None or motion.height is None or in_the_air(grasp, motion))
 
 
 def _closes_in(grasp: Cycle, touch: Touch, motion: ArmMotion) -> bool:

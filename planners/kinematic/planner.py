@@ -18,7 +18,7 @@ from goalreel.terms import Granularity as Granularity
 from goalreel.types import Failure, MotionPhase, Plan, Recording, Recordings, Segment, Step, Task
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 

@@ -46,9 +46,7 @@ def _differ(a: NDArray[np.uint8], b: NDArray[np.uint8]) -> NDArray[np.uint8]:
 def _largest(mask: PixelMask) -> PixelMask:
     """Keep the largest connected region of a mask, (h, w)."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
-    if count < 2:
-        return mask
-    return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
+    return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax()) if count > 1 else mask
 
 
 def see_touch(recording: Recording, camera: str, motion: ArmMotion) -> int | None:

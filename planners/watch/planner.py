@@ -46,7 +46,7 @@ _CUES: Mapping[Cue, str] = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class WatchPlanner:
     """Cuts recorded episodes into the events in their pictures, and names them, with any chat model.
 
