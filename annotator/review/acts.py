@@ -96,10 +96,8 @@ class Acts:
         told = str(measured).removeprefix(f'"{measured.instruction}": ')
         if moved := [frames for row in rows for frames in row.moved]:
             stayed = sum(frames <= TOLERANCE_S * self._session.source.fps for frames in moved)
-            told += (
-                f"; of {len(moved)} that were carried over and that you looked at, {stayed} stayed within "
-            )
-            told += f"{TOLERANCE_S:g} s"
+            near = f"{stayed} stayed within {TOLERANCE_S:g} s"
+            told += f"; of {len(moved)} that were carried over and that you looked at, {near}"
         return told
 
     def _examples(self) -> ExamplesPlanner:

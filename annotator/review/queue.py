@@ -28,7 +28,6 @@ from goalreel.progress import OnProgress
 from goalreel.settings import Frozen
 from goalreel.types import Segment, Storyboard, Word
 
-NAMES = 200
 BREAK = timedelta(minutes=10)
 """A longer time without a change is a break, and not spent on the review."""
 ENOUGH = 8
@@ -240,10 +239,7 @@ class ReviewQueue:
         return [row for row in rows if row.has_status(query.status) and all(t in row.text for t in terms)]
 
     def neighbours(self, episode: int, query: ListQuery) -> tuple[int | None, int | None]:
-        """The previous episode and the next one without a verdict, among those that are asked for.
-
-        After the last episode the queue starts again.
-        """
+        """The previous episode that is asked for, and, in a circle, the next one without a verdict."""
         place, rows = self._orders[query.order], self.select(query)
         before = [row for row in rows if place[row.episode] < place[episode]]
         circle = [*rows[len(before) :], *before]
@@ -264,9 +260,9 @@ class ReviewQueue:
         return last
 
     def names(self) -> list[str]:
-        """The step names of the dataset, the most frequent first, at most NAMES."""
+        """The step names of the dataset, the most frequent first, at most 200."""
         counts = Counter(name for row in self.rows() for name in row.names)
-        return [name for name, _ in counts.most_common(NAMES)]
+        return [name for name, _ in counts.most_common(200)]
 
     def progress(self) -> dict[str, int]:
         """Count the episodes with a verdict, with and without looking, and in doubt; and seconds spent."""
@@ -357,10 +353,7 @@ def facts(board: Storyboard, unmoved: int = 0, refused: str | None = None) -> Ep
 
 
 def unmoved(board: Storyboard, proposed: Sequence[int], slack: int) -> int:
-    """Count the inner boundaries without a proposal of the kinematics (frames) within `slack` frames.
-
-    0 where the kinematics propose nothing at all.
-    """
+    """Count the inner boundaries further than `slack` frames from any of `proposed`; 0 without a proposal."""
     starts = sorted(step.segment.start for step in board.steps if step.segment is not None)[1:]
     return sum(all(abs(at - p) > slack for p in proposed) for at in starts) if proposed else 0
 

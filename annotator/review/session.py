@@ -39,12 +39,8 @@ from goalreel.types import Segment, Storyboard, StoryboardStep
 from goalreel.wording import attempt_text
 
 type Json = dict[str, Any]
-SLACK_S = 0.5
-"""Seconds. The motion confirms a boundary that is this near to a proposal of the kinematics."""
 CACHE_SIZE, KEPT = 16, 4096
 """Episodes whose numbers are cached, and JPEGs, of some 5 to 50 kB each."""
-PICTURE_WIDTH = 480
-"""Width in pixels of a goal image that is a frame of the recording."""
 HISTORY = 200
 """Changes in an answer, the newest."""
 
@@ -84,14 +80,14 @@ class ReviewSession:
         self.queue = ReviewQueue(self.reviews, selected, progress, self._unmoved, self.examination)
 
     def _unmoved(self, index: int, board: Storyboard) -> int:
-        """Count the boundaries that the motion does not confirm; 0 for the kinematic planner's own."""
+        """Count the boundaries over 0.5 s from what the motion shows; 0 for the kinematic planner's own."""
         if self.settings.get("planner") == "kinematic":
             return 0
         try:
             proposed = candidates(self.source.episode(index), self.layout)
         except UserError:  # an episode that cannot be read is reviewed all the same
             return 0
-        return unmoved(board, proposed, round(SLACK_S * self.source.fps))
+        return unmoved(board, proposed, round(0.5 * self.source.fps))
 
     def dataset(self) -> Json:
         """Describe what all episodes share."""
@@ -275,7 +271,7 @@ def _attempt(episode: int, step: ReviewStep, number: int, accepted: bool) -> Jso
     reference, picture = attempt.image.frame if attempt.image else None, None
     if recorded := recorded_frame(reference):
         camera, frame = recorded
-        picture = f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width={PICTURE_WIDTH}"
+        picture = f"/frames/{episode}/{quote(camera, safe='')}/{frame}.jpg?width=480"
     elif reference:
         picture = "/pictures/" + reference.removeprefix("images/")
     return {
