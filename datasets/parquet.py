@@ -213,12 +213,13 @@ def _needed(name: str, dtype: str, kind: pa.DataType) -> str | None:
         return None if types.is_integer(kind) or types.is_floating(kind) else "numbers"
     if name in ("language_persistent", "language_events"):
         rows = kind.value_type if isinstance(kind, LISTS) else kind
-        fields = {f.name: f.type for f in rows} if types.is_struct(rows) else {}
-        is_row = all(n in fields and _is_text(fields[n]) for n in ("role", "content", "style"))
-        if name == "language_persistent":  # an event belongs to its frame
-            is_row = is_row and _is_number(fields.get("timestamp", pa.string()))
-        needed = "lists of rows with role, content, style and timestamp, as lerobot does"
-        return None if types.is_null(rows) or (rows is not kind and is_row) else needed
+        fields = {f.name: f.type for f in rows} if rows is not kind and types.is_struct(rows) else {}
+        bad = [n for n in ("role", "content", "style") if n not in fields or not _is_text(fields[n])]
+        if name == "language_persistent" and not _is_number(fields.get("timestamp", pa.string())):
+            bad.append("timestamp")  # an event belongs to its frame
+        if types.is_null(rows) or not bad:
+            return None
+        return f"lists of rows with {', '.join(bad)}, as lerobot does"
     if dtype == "image":
         return None if types.is_null(kind) or types.is_struct(kind) else "pictures, as lerobot does"
     if re.match(r"float|u?int|bool", dtype):

@@ -100,7 +100,7 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
         try:
             schema = read_schema(path)
         except (pa.ArrowException, OSError) as e:
-            text = f"{path}: not readable as parquet ({first_line(e)}), which lerobot loads too"
+            text = f"{path}: not readable as parquet ({first_line(e)}), and lerobot loads it too"
             yield broken("data_file", f"{text}: remove it, or {_COPY}")
         else:
             yield from _column_issues(source, path, schema)
