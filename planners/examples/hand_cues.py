@@ -90,7 +90,7 @@ def cues_of(layout: Layout | None) -> Cues:
         try:
             found = proposals(cast("Recording", recording), layout)
         except Unsegmentable:
-            return []
+            found = ()
         hand = [(p.frame, p.cue) for p in found if p.cue in ("closed", "opened")]
         # A hand begins to open, and lets go a little later.
         return [cue for cue, after in zip_longest(hand, hand[1:]) if not after or after[1] != cue[1]]

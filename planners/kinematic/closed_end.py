@@ -307,11 +307,10 @@ def hold_level(traces: Sequence[HandTrace], end: End) -> float | None:
     hands = np.concatenate([trace.hand for trace in traces])
     if frames is None or frames.units == "other" or rests.min() > (sign * hands).min() + _NEAR * frames.span:
         return None
+    squeezes = sign * (frames.hands - frames.commands) > _SQUEEZE * frames.span
+    holds, opens = frames.hands[squeezes], frames.hands[~squeezes]
     if frames.units == "two commands":
-        holds, opens = frames.stops() if end == "low" else frames.stops()[::-1]
-    else:
-        squeezes = sign * (frames.hands - frames.commands) > _SQUEEZE * frames.span
-        holds, opens = frames.hands[squeezes], frames.hands[~squeezes]
+        holds, opens = frames.stops()[::sign]
     if len(holds) < 3:
         return None
     hold = float(np.quantile(sign * holds, 0.9))

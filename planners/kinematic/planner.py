@@ -64,10 +64,9 @@ class KinematicPlanner:
         warnings = evidence.word_warnings(clauses, hand, motion, gripper)
         warnings += evidence.direction_warnings(clauses, hand.contacts or (), motion)
         late = list(evidence.late_warnings(clauses, hand, motion))
-        if not all(clause.understood for clause in clauses):
-            clauses = [whole(instruction)]
-            hand = find_any_contacts(clauses[0], motion)
-        elif len(clauses) == 1 and clauses[0].kind != "act" and not hand.grasps:
+        is_read = all(clause.understood for clause in clauses)
+        clauses = clauses if is_read else [whole(instruction)]
+        if not is_read or (len(clauses) == 1 and clauses[0].kind != "act" and not hand.grasps):
             hand = find_any_contacts(clauses[0], motion)
         parts = steps.align_contacts(clauses, hand, motion)
         if self.granularity == "event":
