@@ -18,7 +18,6 @@ from goalreel.annotator.existing_words import check_labels
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
-from goalreel.annotator.questions import find_question, with_picture
 from goalreel.annotator.robot import read_robot
 from goalreel.annotator.watched import check_watching, watch_examples
 from goalreel.claims import ROWS
@@ -145,8 +144,11 @@ def _annotate(
     if shard is None:  # else it is `build_records` that reads the files of all shards
         refuse_broken(source, selected)
     robot = read_robot(source, options.state_layout, options.camera)
-    if models.provenance.preset.planner == "kinematic" and (asks := find_question(robot, options.layout)):
-        raise InputError(str(with_picture(asks, source, robot, recorded.camera)))
+    if models.provenance.preset.planner == "kinematic" and robot.unknown:
+        from goalreel.annotator.questions import find_question, with_picture
+
+        if asks := find_question(robot, options.layout):
+            raise InputError(str(with_picture(asks, source, robot, recorded.camera)))
     measured = measure(models, recorded.examples, source, selected, anyway=run.examples_anyway)
     summary = Summary(out, recorded.camera, robot=robot, labels=labels, measured=measured)
     summary.shard = str(shard) if shard else None

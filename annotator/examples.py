@@ -11,7 +11,6 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import csv
 
-from goalreel.annotator.exports import plain
 from goalreel.claims import CARRIED, PERSON, ROWS, RULE, UNKNOWN
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
@@ -188,6 +187,8 @@ def _labels_of(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]
             f"{path}: a table of steps has the columns episode, name, start_s and end_s "
             "(or start_frame and end_frame)"
         )
+    from goalreel.annotator.exports import plain
+
     labels = defaultdict[int, list[dict[str, Any]]](list)
     try:
         for row in table.to_pylist():

@@ -8,7 +8,7 @@ import json
 import logging
 import math
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import asdict, dataclass, field
@@ -42,7 +42,7 @@ from goalreel.planners.kinematic.layout import Unsegmentable
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
 from goalreel.terms import LabelForm
-from goalreel.types import ROLES, Status, Storyboard, Task
+from goalreel.types import ROLES, Candidate, Status, Storyboard, Task
 
 
 @dataclass
@@ -170,16 +170,16 @@ def log_spent(models: ModelSet) -> None:
 
 def known_true(source: Source, recorded: RecordingContext, records: Records) -> KnownTrue:
     """Offer a critic's examiner the real frames of steps, then one picture that people accepted."""
-    from goalreel.annotator.show import episode_view
-
     frames = observed(recorded.recordings, recorded.camera)
-    by_people = (
-        candidate
-        for index in sorted(records.recorded())
-        if records.is_corrected(index)
-        for candidate in accepted_by_people(episode_view(source.episode(index), records).storyboard)
-    )
-    return lambda candidate, plan: chain(frames(candidate, plan), islice(by_people, 1))
+
+    def by_people() -> Iterator[Candidate]:
+        for index in filter(records.is_corrected, sorted(records.recorded())):
+            from goalreel.annotator.show import episode_view
+
+            yield from accepted_by_people(episode_view(source.episode(index), records).storyboard)
+
+    accepted = by_people()
+    return lambda candidate, plan: chain(frames(candidate, plan), islice(accepted, 1))
 
 
 THREADS = 2

@@ -105,8 +105,8 @@ class EpisodeRows:
 
 def _episodes(path: Path) -> set[int]:
     try:
-        return set(read_table(path, ["episode_index"])["episode_index"].unique().to_pylist())
-    except (pa.ArrowException, OSError):
+        return {*to_numpy(read_table(path, ["episode_index"])["episode_index"]).tolist()}
+    except (pa.ArrowException, OSError, TypeError):
         return set()
 
 

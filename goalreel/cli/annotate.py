@@ -146,11 +146,11 @@ def with_answers(options: "Options", source: "Source") -> "Options":
 
     Nothing is asked where stdin or stderr is no terminal: the run then ends with the first question.
     """
-    from goalreel.annotator.questions import find_question, with_picture
-    from goalreel.annotator.robot import goal_camera, read_robot
-
     asked: set[str] = set()
     while sys.stdin.isatty() and sys.stderr.isatty():
+        from goalreel.annotator.questions import find_question, with_picture
+        from goalreel.annotator.robot import goal_camera, read_robot
+
         robot = read_robot(source, options.state_layout, options.camera)
         question = find_question(robot, options.layout)
         if question is None or not question.choices or question.finding.field in asked:
