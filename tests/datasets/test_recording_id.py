@@ -1,6 +1,5 @@
 """A recording is its frames and rows: where they lie, and what its words are, do not make another of it."""
 
-import json
 import shutil
 from fractions import Fraction
 from pathlib import Path
@@ -10,6 +9,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from support.faults import DATA, FRONT, TASKS, Fault, both, column, feature, table
 
 from goalreel.datasets.fingerprint import Fingerprint, same_frames
 from goalreel.datasets.health.inspect import inspect
@@ -18,56 +18,19 @@ from goalreel.datasets.writing.language import LANGUAGE_FEATURE
 from goalreel.datasets.writing.video import recording_encoder, write_video
 from goalreel.errors import DatasetError
 
-DATA = "data/chunk-000/file-000.parquet"
-
 
 def prints(root: Path) -> Fingerprint:
     return Source.open(root).fingerprint()
 
 
-def write_tasks(root: Path, tasks: dict[str, int]) -> None:
-    index = pd.Index(list(tasks), name="task")
-    pd.DataFrame({"task_index": list(tasks.values())}, index=index).to_parquet(root / "meta/tasks.parquet")
-
-
-def set_column(path: Path, name: str, values: list, kind: pa.DataType | None = None) -> None:
-    table = pq.read_table(path)
-    if name in table.column_names:
-        kind = kind or table.schema.field(name).type
-        table = table.drop_columns(name)
-    pq.write_table(table.append_column(name, pa.array(values, kind)), path)
-
-
-def edit_info(root: Path, **features: object) -> None:
-    info = json.loads((root / "meta/info.json").read_text())
-    for name, feature in features.items():
-        info["features"][name.replace("__", ".")] = feature
-    (root / "meta/info.json").write_text(json.dumps(info))
-
-
-def rename_task(root: Path) -> None:
-    write_tasks(root, {"put the red block in the blue basket": 0})
+def tasks(indices: dict[str, int]) -> Fault:
+    return table(TASKS, lambda _: pa.table({"task_index": [*indices.values()], "task": [*indices]}))
 
 
 def add_labels(root: Path) -> None:
-    rows = [[{"content": "reach", "style": "subtask"}]] * len(pq.read_table(root / DATA))
-    set_column(root / DATA, "language_persistent", rows)
-    edit_info(root, language_persistent=LANGUAGE_FEATURE)
-
-
-def split_tasks(root: Path) -> None:
-    write_tasks(root, {"put the red block in the blue bowl": 0, "and go home": 1})
-    episodes = pq.read_table(root / DATA)["frame_index"].to_pylist()
-    set_column(root / DATA, "task_index", [int(frame > 6) for frame in episodes])
-
-
-def renumber_tasks(root: Path) -> None:
-    write_tasks(root, {"open the drawer": 0, "put the red block in the blue bowl": 7})
-    set_column(root / DATA, "task_index", [7] * len(pq.read_table(root / DATA)))
-
-
-def write_with_pandas(root: Path) -> None:
-    pd.read_parquet(root / DATA).to_parquet(root / DATA, row_group_size=5)
+    rows = [[{"content": "reach", "style": "subtask"}]]
+    table(DATA, lambda t: t.append_column("language_persistent", pa.array(rows * len(t))))(root)
+    feature("language_persistent", **LANGUAGE_FEATURE)(root)
 
 
 def move_folder(root: Path) -> None:
@@ -75,15 +38,28 @@ def move_folder(root: Path) -> None:
     shutil.copytree(root.with_name("moved"), root)
 
 
-def mend_shapes(root: Path) -> None:
-    edit_info(
-        root,
-        observation__images__front={"dtype": "video", "shape": [3, 48, 48], "names": None},
-        action={"dtype": "float32", "shape": [4], "names": ["a", "b", "c", "d"]},
-    )
+TASK = "put the red block in the blue bowl"
+OTHER_WORDS: dict[str, Fault] = {
+    "a task renamed": tasks({"put the red block in the blue basket": 0}),
+    "labels": add_labels,
+    "two tasks": both(
+        tasks({TASK: 0, "and go home": 1}),
+        column(DATA, "task_index", lambda old: [0] * 7 + [1] * (len(old) - 7)),
+    ),
+}
+THE_SAME: dict[str, Fault] = {
+    "numbers of tasks": both(
+        tasks({"open the drawer": 0, TASK: 7}), column(DATA, "task_index", lambda old: [7] * len(old))
+    ),
+    "by pandas": lambda root: pd.read_parquet(root / DATA).to_parquet(root / DATA, row_group_size=5),
+    "a folder moved": move_folder,
+    "shapes": both(
+        feature(FRONT, shape=[3, 48, 48], names=None), feature("action", names=["a", "b", "c", "d"])
+    ),
+}
 
 
-@pytest.mark.parametrize("edit", [rename_task, add_labels, split_tasks])
+@pytest.mark.parametrize("edit", OTHER_WORDS.values(), ids=OTHER_WORDS)
 def test_other_words_are_no_other_recording(video_dataset, root, edit):
     edit(root)
     before, now = prints(video_dataset), prints(root)
@@ -113,7 +89,7 @@ def test_videos_encoded_anew_are_another_recording(video_dataset, root, annotate
         annotated(root, out, {})
 
 
-@pytest.mark.parametrize("edit", [renumber_tasks, write_with_pandas, move_folder, mend_shapes])
+@pytest.mark.parametrize("edit", THE_SAME.values(), ids=THE_SAME)
 def test_other_numbers_files_and_descriptions_change_nothing(video_dataset, root, edit):
     edit(root)
     before, now = prints(video_dataset), prints(root)
@@ -127,7 +103,8 @@ def test_files_may_be_cut_otherwise(sharded_dataset, tmp_path):
     files = sorted((root / "data").glob("*/*.parquet"))
     for path in files:
         frames = pq.read_table(path)["frame_index"].to_pylist()
-        set_column(path, "force", [None if f % 5 == 3 else 0.5 * f for f in frames], pa.float32())
+        force = pa.array([None if f % 5 == 3 else 0.5 * f for f in frames], pa.float32())
+        table(str(path), lambda t, force=force: t.append_column("force", force))(root)
     before = dict(prints(root).episodes)
     together = pa.concat_tables([pq.read_table(path) for path in files])
     for path in files:
@@ -135,13 +112,12 @@ def test_files_may_be_cut_otherwise(sharded_dataset, tmp_path):
     pq.write_table(together, root / DATA, row_group_size=7)
     for path in (root / "meta/episodes").glob("*/*.parquet"):
         for name in ("data/chunk_index", "data/file_index"):
-            set_column(path, name, [0] * len(pq.read_table(path)))
+            column(str(path), name, lambda old: [0] * len(old))(root)
     assert dict(prints(root).episodes) == before
 
 
 def test_equal_recordings_are_equal_whatever_their_numbers(video_dataset, root):
     for path in (root / DATA, *(root / "meta/episodes").glob("*/*.parquet")):
-        numbers = pq.read_table(path)["episode_index"].to_pylist()
-        set_column(path, "episode_index", [10 + number for number in numbers])
+        column(str(path), "episode_index", lambda old: [10 + number for number in old])(root)
     moved, before = prints(root).episodes, prints(video_dataset).episodes
     assert all(moved[10 + e] == before[e] for e in before)

@@ -8,6 +8,7 @@ import string
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from support.arms import sentences
 from support.places import DATA
 
 from goalreel.chat.json_reply import MAX_REPLY, Problem, clean
@@ -18,64 +19,7 @@ from goalreel.types import Plan, Step, Verdict
 REPLIES = {f.stem: f.read_text(encoding="utf-8") for f in (DATA / "replies").iterdir()}
 FRAMES = json.loads((DATA / "verdicts.json").read_text(encoding="utf-8"))
 """Replies of a Critic that are read and that are not; %s stands for a verdict that says yes."""
-# Those named smollm2 are what SmolLM2-135M-Instruct wrote, before it repeats itself.
-WHY = {
-    "plan-bad-answer-before-thinking-ends": "before the thinking ends",
-    "plan-bad-a-verdict": 'no JSON object with "execution_plan"',
-    "plan-bad-bracket-left-out": "cut off",
-    "plan-bad-blank-prompt": "execution_plan.0.prompt",
-    "plan-bad-empty": "no JSON object",
-    "plan-bad-gap": "step 3 follows step 1",
-    "plan-bad-html-entities": "not valid",
-    "plan-bad-missing-prompt": "execution_plan.1.prompt: Field required",
-    "plan-bad-nested": "no JSON object",
-    "plan-bad-next-step-in-text": "a text holds the next steps",
-    "plan-bad-no-steps": "execution_plan: List should have at least 1 item",
-    "plan-bad-null-instruction": "instruction: it is null, and so is auxiliary_text",
-    "plan-bad-null-prompt": "prompt: it is null, and so is auxiliary_text",
-    "plan-bad-out-of-order": "step 3 follows step 1",
-    "plan-bad-plan-is-text": "execution_plan: Input should be a valid list",
-    "plan-bad-refusal": "no JSON object",
-    "plan-bad-smollm2-list": "no JSON object",
-    "plan-bad-smollm2-sentence": "no JSON object",
-    "plan-bad-stray-quote-hides-a-step": "not valid",
-    "plan-bad-single-quotes-apostrophe": "not valid",
-    "plan-bad-stray-quote-before-none": "not valid",
-    "plan-bad-string-number": "execution_plan.0.step_number",
-    "plan-bad-template-echoed": "execution_plan.0.instruction",
-    "plan-bad-truncated-after-step": "cut off",
-    "plan-bad-truncated-code-fence": "cut off",
-    "plan-bad-truncated-in-step": "cut off",
-    "plan-bad-truncated-in-thinking": "before the thinking did",
-    "plan-bad-truncated-string-closed-tag": "cut off",
-    "plan-bad-unescaped-quotes": "not valid",
-    "plan-bad-two-plans": "2 answers that differ",
-    "verdict-bad-answer-before-thinking-ends": "before the thinking ends",
-    "verdict-bad-bracket-left-out": "cut off",
-    "verdict-bad-cut-off": "cut off",
-    "verdict-bad-form-repeated": "repeats the form",
-    "verdict-bad-injected-answer": "before the thinking ends",
-    "verdict-bad-list": "valid boolean",
-    "verdict-bad-maybe": "valid boolean",
-    "verdict-bad-null": "valid boolean",
-    "verdict-bad-number": "valid boolean",
-    "verdict-bad-prose-only": "no JSON object",
-    "verdict-bad-quoted-true-false": "",
-    "verdict-bad-repeated-key": "twice in one object",
-    "verdict-bad-repeated-key-quotes": "twice in one object",
-    "verdict-bad-score-contradicts": "below 5",
-    "verdict-bad-score-missing": "scores.over_editing: Field required",
-    "verdict-bad-score-out-of-range": "scores.success",
-    "verdict-bad-smollm2-both": "no JSON object",
-    "verdict-bad-smollm2-succeeded": "no JSON object",
-    "verdict-bad-smollm2-yes-in-words": "no JSON object",
-    "verdict-bad-trailing-prose": "not alone",
-    "verdict-bad-true-or-false": "not valid",
-    "verdict-bad-two-answers": "2 answers that differ",
-    "verdict-bad-unescaped-quotes": "not valid",
-    "verdict-bad-unclosed-thinking": "before the thinking did",
-    "verdict-bad-unclosed-thinking-in-other-tags": "before the thinking did",
-}
+WHY = dict(sentences("unusable"))
 STEP = {"step_number": 1, "step_name": "a", "instruction": "b", "prompt": "c", "auxiliary_text": None}
 
 
@@ -440,11 +384,10 @@ STYLES = {
     "smart": as_raw([("\u201c", "\u201d"), ("\u2018", "\u2019")]),
     "mixed": as_raw([("'", "'"), ('"', '"'), ("\u201c", "\u201d")]),
 }
-NULLS = {"json": "null"}
 
 
 def written(plan, style, rng, comma=""):
-    value, null = STYLES[style], NULLS.get(style, "None")
+    value, null = STYLES[style], "null" if style == "json" else "None"
     quote = value("", rng)[0] if style in ("smart", "json", "raw double") else "'"
     line = rng.choice(["\n  ", " "])
 

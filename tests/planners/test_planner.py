@@ -7,23 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 from support.scripted import ScriptedChat, words
+from support.told import attempt, board, step
 
 from goalreel.chat.conversation import NoReply, interleave, plain, shrink
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.planners.rows import RowsPlanner
-from goalreel.types import (
-    Attempt,
-    Failure,
-    Plan,
-    ReplanContext,
-    Step,
-    Storyboard,
-    StoryboardStep,
-    Task,
-    Verdict,
-)
+from goalreel.types import Failure, Plan, ReplanContext, Task
 
 
 def picture(width: int = 8, height: int = 6, value: int = 0) -> Image:
@@ -45,22 +36,6 @@ def task(instruction: str = "put the block in the bowl", image: Image | None = N
 def names(plan: Plan | Failure) -> list[str]:
     assert isinstance(plan, Plan), plan
     return [s.name for s in plan.steps]
-
-
-def board(*statuses: str, instruction: str = "clear the table", image: Image | None = None) -> Storyboard:
-    """Steps s1, s2, ...; the goal image of step i is 10+i pixels wide."""
-    steps = []
-    for i, status in enumerate(statuses, 1):
-        step = Step(name=f"s{i}", instruction=f"state {i}", prompt=f"do {i}")
-        attempt = Attempt(
-            prompt="p", seed=0, image=picture(10 + i), verdict=Verdict(success=status == "accepted")
-        )
-        steps.append(
-            StoryboardStep(step=step, attempts=(attempt,), status=status, chosen=0)
-            if status != "skipped"
-            else StoryboardStep(step=step)
-        )
-    return Storyboard(task=task(instruction, image), steps=tuple(steps))
 
 
 def test_plans_a_batch_in_one_call_each_from_its_own_reply():
@@ -139,7 +114,7 @@ def test_broken_use_and_broken_back_ends_are_refused():
     with pytest.raises(ValueError, match="sent 2 requests and gave 1"):
         ChatPlanner(ScriptedChat([reply("a")])).plan([task(), task()])
     with pytest.raises(ValueError, match="storyboard has 1"):
-        ReplanContext(board("accepted"), 2)
+        ReplanContext(board(step("s1")), 2)
     assert ChatPlanner(ScriptedChat()).plan([]) == []
 
 
@@ -167,12 +142,16 @@ def test_images_that_do_not_fit_the_marks_fail_their_item_alone(instruction, ima
 
 def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
     chat = ScriptedChat([reply("c", "d", first=3)])
-    progress = ReplanContext(board("accepted", "rejected", "skipped", image=picture(10)), 2, picture(20))
+    given = {i: attempt("p", i == 1).model_copy(update={"image": picture(10 + i)}) for i in (1, 2)}
+    told = board(*(step(f"s{i}", tried) for i, tried in given.items()), step("s3"))
+    told = told.model_copy(update={"task": task(image=picture(10))})
+    progress = ReplanContext(told, 2, picture(20))
     (plan,) = ChatPlanner(chat).continue_plan([progress])
     assert names(plan) == ["c", "d"]
     text = words(chat.calls[0][0][1:])
     places = [
-        text.index(t) for t in ("[10x6]", "s1: state 1", "[11x6]", "s2: state 2", "[12x6]", "s3", "[20x6]")
+        text.index(t)
+        for t in ("[10x6]", "s1: s1 is done", "[11x6]", "s2: s2 is done", "[12x6]", "s3", "[20x6]")
     ]
     assert places == sorted(places)
     assert "first step has number 3" in text
@@ -180,10 +159,8 @@ def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
 
 
 def test_what_a_model_wrote_never_passes_for_an_image_mark():
-    step = Step(name="s", instruction="like <image>", prompt="p")
-    written = Storyboard(task=task(), steps=(StoryboardStep(step=step),))
     chat = ScriptedChat(["bad <image>"], [reply("a")])
-    ChatPlanner(chat).continue_plan([ReplanContext(written, 0, picture())])
+    ChatPlanner(chat).continue_plan([ReplanContext(board(step("like <image>"), image=False), 0, picture())])
     for conversation in (chat.calls[0][0], chat.calls[1][0]):
         assert "<image>" not in words(conversation)
         assert sum(isinstance(p, Image) for m in conversation for p in m.parts) == 1
