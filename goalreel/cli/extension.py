@@ -105,9 +105,11 @@ def lazy_group(panels: Mapping[str, Mapping[str, Place]]) -> type[TyperGroup]:
 
 def command_group(name: str, help: str) -> typer.Typer:
     """Make a group of commands that other packages may add to."""
-    return typer.Typer(
+    app = typer.Typer(
         name=name, help=help, cls=ExtensibleGroup, no_args_is_help=True, rich_markup_mode="markdown"
     )
+    app.callback()(lambda: None)  # without it Typer turns a group of one command into that command
+    return app
 
 
 class ExtensibleGroup(TyperGroup):
