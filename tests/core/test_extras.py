@@ -37,11 +37,8 @@ def test_every_package_that_the_code_imports_has_an_extra_or_is_always_there():
 
 @pytest.mark.parametrize("module", ["fastapi", "starlette", "uvicorn"])
 def test_review_without_its_extra_says_what_to_install(module, monkeypatch, tmp_path):
-    loaded = (
-        "goalreel.annotator.review",
-        "goalreel.http.server",
-        f"{module}.",
-    )  # by other tests of this process
+    # By other tests of this process.
+    loaded = ("goalreel.annotator.review", "goalreel.http.server", f"{module}.")
     for name in [name for name in sys.modules if name.startswith(loaded)]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, module, None)

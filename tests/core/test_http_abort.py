@@ -2,7 +2,6 @@
 
 import socket
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
@@ -40,32 +39,28 @@ class SilentServer:
             self.left.set()
 
 
-def chat(url: str) -> Callable[[], object]:
-    return lambda: OpenAIChat("m", url).complete([user("hello")])
+CLIENTS = {
+    "chat": lambda url: OpenAIChat("m", url).complete([user("hello")]),
+    "editor": lambda url: remote_editor("openai", f"m@{url}").edit([EDIT]),
+}
 
 
-def editor(url: str) -> Callable[[], object]:
-    return lambda: remote_editor("openai", f"m@{url}").edit([EDIT])
-
-
-@pytest.mark.parametrize(
-    "head", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n{"], ids=["no", "half a"]
-)
-@pytest.mark.parametrize("client", [chat, editor])
+@pytest.mark.parametrize("head", [b"", HALF], ids=["no", "half a"])
+@pytest.mark.parametrize("client", CLIENTS)
 def test_aborting_closes_the_connection_and_ends_the_call(client, head):
     server, abort = SilentServer(head), Abort()
-    thread = threading.Thread(target=run_quietly, args=(abort, client(server.url)), daemon=True)
+
+    def call() -> None:
+        with suppress(BaseException):  # whatever it is, nobody waits for it
+            abort.run(lambda: CLIENTS[client](server.url))
+
+    thread = threading.Thread(target=call, daemon=True)
     thread.start()
     assert server.heard.wait(30)
     abort.request()
     assert server.left.wait(30), "the server can stop"
     thread.join(30)
     assert not thread.is_alive(), "no further try, and no pause before one"
-
-
-def run_quietly(abort: Abort, call: Callable[[], object]) -> None:
-    with suppress(BaseException):  # whatever it is, nobody waits for it
-        abort.run(call)
 
 
 def test_a_call_that_was_aborted_before_sends_nothing():

@@ -49,11 +49,9 @@ NUMBER = {"shape": [1], "names": None}
 STATE, ROWS, OTHER = "observation.state", "language_persistent", "data/chunk-000/file-001.parquet"
 DOUBTFUL = pa.table({"task_index": [0, 1], "task": ["pick up the block", " "]})
 TWO = pa.table({"task_index": [0, 1], "task": ["pick up the block", "put it down"]})
+TURNED = pa.table({"task_index": [1, 0], "task": ["put the red block in the blue bowl", "wave"]})
 SLOW = [round(1000 * i / 9.9) / 1000 for n in (12, 9, 15) for i in range(n)]
 """A clock of 9.9 frames a second, in whole milliseconds."""
-
-
-OLD_LABELS = feature("subtask_index", **NUMBER, dtype="int64")
 
 
 def totals(**numbers: object) -> Fault:
@@ -87,21 +85,23 @@ def copy_data(root: Path) -> None:
     shutil.copy(root / DATA, root / OTHER)
 
 
-def text_times(rows: pa.Table) -> pa.Table:
-    texts = pa.array([f"{value} s" for value in rows["timestamp"].to_pylist()])
-    return rows.set_column(rows.column_names.index("timestamp"), "timestamp", texts)
+def added(name: str, value: object, kind: pa.DataType | None = None, **described: object) -> Fault:
+    """Add a column with the same value in each row, and its feature."""
+    return both(add(name, [value], kind), feature(name, **described))
+
+
+def told(rows: pa.Table, *indices: int) -> Fault:
+    """Other tasks, and those of the first rows."""
+    return both(table(TASKS, lambda _: rows), start("task_index", *indices))
+
+
+def wrist(seconds: Callable[[int], float], *chosen: Callable[[int], int]) -> Fault:
+    return reshow(video(WRIST), seconds, *chosen)
 
 
 def retyped(name: str, values: Callable[[int], list]) -> Fault:
     """Give a column of the data file values of another type."""
     return table(DATA, lambda t: t.set_column(t.column_names.index(name), name, pa.array(values(len(t)))))
-
-
-def two_tasks(*indices: int) -> Fault:
-    """Two tasks under these indices; the last episode has the second."""
-    tasks = pa.table({"task_index": indices, "task": ["put the red block in the blue bowl", "wave"]})
-    rows = column(DATA, "task_index", lambda old: [indices[0]] * 21 + [indices[1]] * (len(old) - 21))
-    return both(table(TASKS, lambda _: tasks), rows)
 
 
 def frames_of(order: list[int]) -> Fault:
@@ -128,9 +128,7 @@ CASES: dict[str, Case] = {
     "an unknown column": Case(add("reward", [0.5]), "columns broken fails"),
     "no column": Case(feature("x", **NUMBER, dtype="int64"), "columns warning reads"),
     "a vector of another size": Case(feature("action", shape=[7]), "columns broken fails"),
-    "a column of dates": Case(
-        both(add("day", [0], pa.date32()), feature("day", **NUMBER, dtype="date32")), "columns broken fails"
-    ),
+    "a column of dates": Case(added("day", 0, pa.date32(), **NUMBER, dtype="date32"), "columns broken fails"),
     "a camera of pictures without a column": Case(feature(WRIST, dtype="image"), "columns warning reads"),
     "more frames": Case(totals(total_frames=40), "totals broken fails", "total_frames 36"),
     "fewer frames": Case(totals(total_frames=30), "totals warning reads", "total_frames 36"),
@@ -157,8 +155,7 @@ CASES: dict[str, Case] = {
     ),
     "states as text": Case(retyped(STATE, lambda n: ["x"] * n), "columns broken fails"),
     "a row of words without a time": Case(
-        both(add(ROWS, [[{"style": "subtask"}]]), feature(ROWS, dtype="language", shape=[1])),
-        "columns broken -",
+        added(ROWS, [{"style": "subtask"}], dtype="language", shape=[1]), "columns broken -"
     ),
     "a column twice": Case(
         table(DATA, lambda t: t.append_column("timestamp", t["timestamp"])), "data_file broken fails"
@@ -173,17 +170,11 @@ CASES: dict[str, Case] = {
     "a task_index without a task": Case(start("task_index", 7), "tasks broken fails"),
     "a task_index that is empty": Case(start("task_index", None), "tasks broken fails"),
     "no task counted": Case(totals(total_tasks=0), "tasks broken fails", "total_tasks 1"),
-    "tasks in another order": Case(two_tasks(1, 0), "task_order warning reads"),
-    "an empty instruction": Case(
-        both(table(TASKS, lambda _: DOUBTFUL), start("task_index", *[1] * 12)), "no_instruction warning reads"
-    ),
+    "tasks in another order": Case(told(TURNED, *[1] * 21, *[0] * 15), "task_order warning reads"),
+    "an empty instruction": Case(told(DOUBTFUL, *[1] * 12), "no_instruction warning reads"),
     "no instruction at all": Case(column(TASKS, "task", lambda _: [" "]), "no_instruction broken -"),
-    "a task for each frame": Case(
-        both(table(TASKS, lambda _: TWO), start("task_index", 0, 0, 0, 1, 1)), "labels note reads"
-    ),
-    "frames with an empty task": Case(
-        both(table(TASKS, lambda _: DOUBTFUL), start("task_index", 0, 0, 0, 1, 1)), "empty_task warning reads"
-    ),
+    "a task for each frame": Case(told(TWO, 0, 0, 0, 1, 1), "labels note reads"),
+    "frames with an empty task": Case(told(DOUBTFUL, 0, 0, 0, 1, 1), "empty_task warning reads"),
     "timestamps that are NaN": Case(
         start("timestamp", 0.0, NAN), "time_order broken fails", "timestamp: frame_index / fps"
     ),
@@ -206,24 +197,16 @@ CASES: dict[str, Case] = {
         "video_times broken fails",
     ),
     "a video that begins late": Case(
-        reshow(video(WRIST), lambda i: i / 10 + 0.3, lambda i: i + 3), "video_start broken fails"
+        wrist(lambda i: i / 10 + 0.3, lambda i: i + 3), "video_start broken fails"
     ),
-    "a video with a hole": Case(
-        reshow(video(WRIST), lambda i: i / 10 + 0.3 * (i >= 15)), "video_frames broken fails"
-    ),
+    "a video with a hole": Case(wrist(lambda i: i / 10 + 0.3 * (i >= 15)), "video_frames broken fails"),
     "a video without a place": Case(
         span(f"videos/{WRIST}/file_index", 0, None, 0), "video_file broken fails"
     ),
     "no path of videos": Case(totals(video_path=None), "video_file broken fails"),
-    "a video at half the rate": Case(
-        reshow(video(WRIST), lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"
-    ),
-    "a video at a rate a little off": Case(
-        reshow(video(WRIST), lambda i: i / 9.9 + 0.024), "video_rate broken fails"
-    ),
-    "a video a little beside its clock": Case(
-        reshow(video(WRIST), lambda i: i / 10 + 0.004), "video_clock warning fails"
-    ),
+    "a video at half the rate": Case(wrist(lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"),
+    "a video at a rate a little off": Case(wrist(lambda i: i / 9.9 + 0.024), "video_rate broken fails"),
+    "a video a little beside its clock": Case(wrist(lambda i: i / 10 + 0.004), "video_clock warning fails"),
     "frames of the neighbour": Case(
         starts(WRIST, 0.0, 1.0, 2.1), "leaked_frames warning reads", f"{WRIST} of episodes 0-2 begins where"
     ),
@@ -240,7 +223,7 @@ CASES: dict[str, Case] = {
         write("meta/stats.json", json.dumps({"action": {"mean": [NAN]}})), "stats warning reads"
     ),
     "sub-tasks as lerobot 0.4 had them": Case(
-        both(add("subtask_index", [0]), OLD_LABELS), "labels note reads"
+        added("subtask_index", 0, **NUMBER, dtype="int64"), "labels note reads"
     ),
     "labels of an annotation tool": Case(write("meta/lerobot_annotations.json", "{}"), "labels note reads"),
     "a sub-goal camera": Case(feature("wrist_is_pad", **NUMBER, dtype="int64"), "subgoal_camera note -"),

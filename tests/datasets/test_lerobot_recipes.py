@@ -1,6 +1,5 @@
 """Every training target that lerobot's recipes make of an annotated dataset, by lerobot's own renderer."""
 
-import json
 from collections import defaultdict
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from lerobot.configs.recipe import TrainingRecipe
 from support.cli import goalreel
+from support.faults import feature, info
 from support.recordings import load
 
 from goalreel.tabletop.record import record
@@ -41,11 +41,10 @@ def told(tmp_path_factory):
     pq.write_table(table.append_column("subtask_index", pa.array(step)), path)
     texts = pa.table({"subtask_index": range(len(names)), "subtask": names})
     pq.write_table(texts, folder / "in/meta/subtasks.parquet")
-    info = json.loads((folder / "in/meta/info.json").read_text())
-    for name in ("language_persistent", "language_events"):
-        info["features"].pop(name)
-    info["features"]["subtask_index"] = {"dtype": "int64", "shape": [1], "names": None}
-    (folder / "in/meta/info.json").write_text(json.dumps(info))
+    info(lambda i: [i["features"].pop(f"language_{name}") for name in ("persistent", "events")])(
+        folder / "in"
+    )
+    feature("subtask_index", dtype="int64", shape=[1], names=None)(folder / "in")
     goalreel("annotate", folder / "in", "--out", folder / "out", "--planner", "rows")
     return load(folder / "out"), [names[i] if i >= 0 else None for i in step]
 

@@ -67,15 +67,12 @@ def spans(*names: str | None) -> Goals:
     return Goals(0, "tidy up the table", plan, parts, (), ((0, "reach"), (2, None)), "")
 
 
-def doubtful() -> Goals:
-    """Goals of an episode of which only the motion of the hand is said, in frames 3 to 8."""
-    edges = ((3, CLOSES), (5, OPENS), (9, None))
-    return Goals(0, "tidy up the table", (), (GoalSpan(3, 9, None, None),), (), edges, "")
+EDGES = ((3, CLOSES), (5, OPENS), (9, None))
+DOUBTFUL = Goals(0, "tidy up the table", (), (GoalSpan(3, 9, None, None),), (), EDGES, "")
+"""Only the motion of the hand is said, in frames 3 to 8."""
 
 
-@pytest.mark.parametrize(
-    "goals", [spans("pick it", "put it"), spans(None, "put it"), spans(None), doubtful()]
-)
+@pytest.mark.parametrize("goals", [spans("pick it", "put it"), spans(None, "put it"), spans(None), DOUBTFUL])
 @pytest.mark.parametrize("task_aug", [False, True])
 def test_lerobots_validator_takes_our_rows(goals, task_aug, tmp_path):
     from lerobot.annotations.steerable_pipeline import StagingValidator

@@ -58,16 +58,11 @@ def test_the_items_of_lists_are_those_that_flatten_gives(kind, rows):
         assert list_items(part).equals(part.flatten())
 
 
-def episodes_file(path, episodes, times):
-    columns = {"episode_index": pa.array(episodes, pa.int64()), "timestamp": pa.array(times, pa.float32())}
-    pq.write_table(pa.table(columns), path)
-    return path
-
-
 @pytest.mark.parametrize("rows", [1, 2, 512])
 def test_rows_of_an_episode_are_whole_however_the_file_is_cut(tmp_path, monkeypatch, rows):
     monkeypatch.setattr(parquet, "_ROWS", rows)
-    path = episodes_file(tmp_path / "a.parquet", [4, 4, 4, 1, 1, 9], [0.2, 0.0, 0.1, 0.0, 0.5, 1.0])
+    path, times = tmp_path / "a.parquet", pa.array([0.2, 0.0, 0.1, 0.0, 0.5, 1.0], pa.float32())
+    pq.write_table(pa.table({"episode_index": [4, 4, 4, 1, 1, 9], "timestamp": times}), path)
     found = [(episode, table) for episode, table in episode_tables(path)]
     assert [(episode, len(table)) for episode, table in found] == [(4, 3), (1, 2), (9, 1)]
     assert pa.concat_tables([table for _, table in found]).equals(pq.read_table(path))

@@ -1,7 +1,5 @@
 """The dataset card: valid for huggingface_hub, IN's kept, and what a push carries."""
 
-import shutil
-
 import pytest
 from huggingface_hub import DatasetCard
 from support.examined import examination
@@ -25,9 +23,8 @@ Recorded by hand.
 
 
 @pytest.fixture
-def carded(video_dataset, tmp_path):
+def carded(root):
     """IN with a card of its own."""
-    root = shutil.copytree(video_dataset, tmp_path / "in")
     (root / "README.md").write_text(THEIRS, encoding="utf-8")
     return root
 

@@ -11,7 +11,7 @@ import peft
 import pytest
 import safetensors.torch
 import torch
-from support.tiny_pipelines import clip_text, clip_tokenizer, reference_area, tiny_pipeline, vae_kl
+from support.tiny_pipelines import clip_text, clip_tokenizer, reference_area, tiny_pipeline, unet, vae_kl
 
 from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find
 from goalreel.editors.diffusers import DiffusersEditor
@@ -36,13 +36,9 @@ PROMPTS = ("put the red block in the bowl", "move it", "push the green block to 
 
 
 @pytest.fixture(scope="module", autouse=True)
-def _quiet():
+def _quiet_with_small_references():
     diffusers.utils.logging.set_verbosity_error()
     diffusers.utils.logging.disable_progress_bar()
-
-
-@pytest.fixture(scope="module", autouse=True)
-def _small_references():
     with reference_area(64 * 64):
         yield
 
@@ -267,19 +263,12 @@ def test_an_unknown_pipeline_is_called_one_edit_at_a_time(tmp_path, monkeypatch)
     """Any class with a prompt and an image: here Stable Diffusion, image to image, at the source's size."""
     torch.manual_seed(0)
     parts = {"vae": vae_kl(4), "text_encoder": clip_text(), "tokenizer": clip_tokenizer()}
-    unet = diffusers.UNet2DConditionModel(
-        sample_size=8,
-        down_block_types=("CrossAttnDownBlock2D",),
-        up_block_types=("CrossAttnUpBlock2D",),
-        block_out_channels=(16,),
-        layers_per_block=1,
-        cross_attention_dim=32,
-        attention_head_dim=2,
-        norm_num_groups=4,
-    )
     unchecked = {"safety_checker": None, "feature_extractor": None, "requires_safety_checker": False}
     pipeline = diffusers.StableDiffusionImg2ImgPipeline(
-        unet=unet, scheduler=diffusers.DDIMScheduler(steps_offset=1, clip_sample=False), **parts, **unchecked
+        unet=unet(4, 1, 2),
+        scheduler=diffusers.DDIMScheduler(steps_offset=1, clip_sample=False),
+        **parts,
+        **unchecked,
     )
     pipeline.save_pretrained(tmp_path)
     Entry(kinds=("edit",), steps=4, arguments={"strength": 0.5}).save(tmp_path)

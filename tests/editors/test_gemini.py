@@ -117,26 +117,17 @@ def test_drafts_among_the_thoughts_are_no_answer_and_either_spelling_is_read(ser
         assert answer.pixels.max() == 127
 
 
-REFUSED = "the model refused to draw it: "
+REFUSED, PICTURED = "the model refused to draw it: ", drawn(picture(8, 8))
 
 
 @pytest.mark.parametrize(
     ("body", "says"),
     [
-        (
-            said(reason="IMAGE_SAFETY", finishMessage="Unable to show the\ngenerated image."),
-            f"{REFUSED}IMAGE_SAFETY: Unable to show the generated image.",
-        ),
-        (
-            said({"text": "I know no such thing."}, reason="NO_IMAGE"),
-            f"{REFUSED}NO_IMAGE: I know no such thing.",
-        ),
+        (said(reason="IMAGE_SAFETY", finishMessage="It\ncannot."), f"{REFUSED}IMAGE_SAFETY: It cannot."),
+        (said({"text": "What thing?"}, reason="NO_IMAGE"), f"{REFUSED}NO_IMAGE: What thing?"),
         ({"candidates": [{"finishReason": "IMAGE_RECITATION", "index": 0}]}, f"{REFUSED}IMAGE_RECITATION"),
-        (said(drawn(picture(8, 8)), reason="IMAGE_SAFETY"), f"{REFUSED}IMAGE_SAFETY"),
-        (
-            {"promptFeedback": {"blockReason": "PROHIBITED_CONTENT"}},
-            "the prompt was refused: PROHIBITED_CONTENT",
-        ),
+        (said(PICTURED, reason="IMAGE_SAFETY"), f"{REFUSED}IMAGE_SAFETY"),
+        ({"promptFeedback": {"blockReason": "PROHIBITED"}}, "the prompt was refused: PROHIBITED"),
         (said({"text": "I can't edit\npeople."}), "the model drew nothing and said: I can't edit people."),
     ],
 )
@@ -158,16 +149,16 @@ def error(code: int, message: str, **more: object) -> dict:
     [
         (
             200,
-            said(drawn(picture(8, 8)), reason="MAX_TOKENS"),
+            said(PICTURED, reason="MAX_TOKENS"),
             f"{UNUSABLE}its picture did not end by itself (MAX_TOKENS)",
         ),
-        (200, said(drawn(picture(8, 8))) | error(0, "half of it is lost"), f"{UNUSABLE}half of it is lost"),
+        (200, said(PICTURED) | error(0, "half of it is lost"), f"{UNUSABLE}half of it is lost"),
         (200, said({"text": "I beg"}, reason="MAX_TOKENS"), f"{UNUSABLE}no picture in it (MAX_TOKENS)"),
         (200, {"candidates": [{"content": None}]}, f"{UNUSABLE}no picture in it"),
         (
             400,
-            error(400, "API key not valid.", details=[{"reason": "API_KEY_INVALID"}]),
-            "HTTP 400 from ADDRESS: API key not valid.",
+            error(400, "No key.", details=[{"reason": "API_KEY_INVALID"}]),
+            "HTTP 400 from ADDRESS: No key.",
         ),
         (429, error(429, "You exceeded your quota."), "HTTP 429 from ADDRESS: You exceeded your quota."),
         (404, error(404, "models/m is not found"), "HTTP 404 from ADDRESS: models/m is not found"),

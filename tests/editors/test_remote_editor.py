@@ -25,9 +25,7 @@ HASTE = {"retries": 2, "timeout_s": 5}
 KEY = "sk-very-secret"
 
 
-@pytest.fixture(autouse=True)
-def pauses(retry_pauses):
-    return retry_pauses
+pytestmark = pytest.mark.usefixtures("retry_pauses")
 
 
 @pytest.fixture
@@ -203,27 +201,24 @@ def test_goalreels_own_server(kind, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("status", "body", "said", "tries"),
+    ("status", "body", "said", "tries", "refused"),
     [
-        (503, b"down", "down", 3),
-        (400, {"error": {"message": f"bad\nkey {KEY}"}}, "bad key ***", 1),
-        (501, b"no edits here", "no edits here", 1),
-        (401, {"detail": "no"}, "no: set GOALREEL_API_KEY", 1),
+        (400, {"error": {"message": f"bad\nkey {KEY}"}}, "bad key ***", 1, True),
+        (413, {}, "no message", 1, True),
+        (422, {}, "no message", 1, True),
+        (401, {"detail": "no"}, "no: set GOALREEL_API_KEY", 1, False),
+        (404, {}, "no message", 1, False),
+        (424, {}, "no message", 1, False),
+        (500, {}, "no message", 3, False),
+        (501, b"no edits here", "no edits here", 1, False),
+        (503, b"down", "down", 3, False),
     ],
 )
-def test_gives_up_after_its_tries_and_at_once_on_a_refusal(server, status, body, said, tries):
+def test_it_gives_up_after_its_tries_and_at_once_on_a_refusal(server, status, body, said, tries, refused):
     server.reply = lambda path, fields: (status, body, {})
-    assert message(openai(server)) == f"HTTP {status} from {server.url}/v1: {said}"
-    assert len(server.requests) == tries
-
-
-@pytest.mark.parametrize(
-    ("status", "refused"), [(400, True), (413, True), (422, True), (404, False), (424, False), (500, False)]
-)
-def test_a_refusal_is_told_from_a_server_that_is_out(server, status, refused):
-    server.reply = lambda path, fields: (status, {}, {})
-    (failure,) = openai(server).edit([edit()])
-    assert failure.refused == refused
+    (answer,) = openai(server).edit([edit()])
+    assert answer.message == f"HTTP {status} from {server.url}/v1: {said}"
+    assert (len(server.requests), answer.refused) == (tries, refused)
 
 
 @pytest.mark.parametrize("field", ["response_format", "size", "n"])

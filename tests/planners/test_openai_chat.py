@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 from support.chat_server import Reply, error, said
+from support.conversations import picture
 
 from goalreel.chat.conversation import ChatRequest, Message, NoReply
 from goalreel.chat.openai import OpenAIChat
@@ -32,16 +33,6 @@ def ask(*texts: str):
 
 def echo(request):
     return said(f"to {request.text}")
-
-
-def picture(width: int = 8, height: int = 6) -> Image:
-    return Image(np.random.default_rng(0).integers(0, 256, (height, width, 3)).astype(np.uint8))
-
-
-def failing(first: list[Reply]):
-    """Answer with the given replies, then with an echo."""
-    left = list(first)
-    return lambda request: left.pop(0) if left else echo(request)
 
 
 # What is sent.
@@ -76,7 +67,7 @@ def test_so_many_at_once_are_those_of_all_calls_together(serve):
 
 
 def test_images_go_as_data_urls_between_the_texts(serve):
-    server, image = serve(echo), picture()
+    server, image = serve(echo), picture(8, 6)
     conversation = (
         Message("system", ("be brief",)),
         Message("user", ("before", image, "after")),
@@ -137,7 +128,8 @@ def test_a_bad_conversation_is_not_blamed_on_the_schema(serve):
 
 
 def test_5xx_is_tried_again_with_growing_pauses(serve, retry_pauses):
-    server = serve(failing([Reply(500), Reply(502, b"<html>"), Reply(503), Reply(504)]))
+    failing = [Reply(500), Reply(502, b"<html>"), Reply(503), Reply(504)]
+    server = serve(lambda request: failing.pop(0) if failing else echo(request))
     call = Abort()
     said = call.run(lambda: OpenAIChat("m", server.url).complete(ask("a")))
     assert said == ["to a"]

@@ -3,6 +3,7 @@
 import logging
 
 import pytest
+from support.arms import sentences
 from support.chat_server import error, said
 
 from goalreel.chat.conversation import Message, NoReply, fold_system, refuses_system
@@ -96,28 +97,15 @@ def test_a_redirect_in_a_circle_ends_and_one_that_loses_its_request_is_named(ser
         ask(OpenAIChat("m", lost.url, retries=0))
 
 
-@pytest.mark.parametrize(
-    ("words", "is_refusal"),
-    [
-        ("System role not supported", True),
-        ("Developer instruction is not enabled for models/gemma-3-27b-it", True),
-        ("Unsupported value: 'messages[0].role' does not support 'system' with this model.", True),
-        ("Conversation roles must alternate user/assistant/user/assistant/...", True),
-        ("messages.0.role: Input should be 'user' or 'assistant'", True),
-        ("Unexpected role 'system' in messages", True),
-        ("Your request was rejected by our safety system, which does not allow it", False),
-        ("Only user, system and assistant roles are supported", False),
-        ("the image is too small", False),
-    ],
-)
-def test_system_text_goes_into_the_users_turn_where_the_role_is_refused(words, is_refusal, serve):
-    assert refuses_system(words) is is_refusal
+@pytest.mark.parametrize(("words", "means"), sentences("role of a system"))
+def test_system_text_goes_into_the_users_turn_where_the_role_is_refused(words, means, serve):
+    assert refuses_system(words) is (means == "refused")
 
     def answer(request):
         has_system = any(m["role"] == "system" for m in request.json["messages"])
         return error(422, words) if has_system else said("yes")
 
-    if is_refusal:
+    if means == "refused":
         server = serve(answer)
         assert ask(OpenAIChat("m", server.url), 2) == ["yes", "yes"]
         assert len(server.requests) == 3

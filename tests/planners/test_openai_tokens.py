@@ -7,9 +7,6 @@ from support.scripted import spelled
 from goalreel.chat.conversation import ChatRequest, Message, TokenReply
 from goalreel.chat.openai import OpenAIChat
 
-QUESTION = [(Message("user", ("plan it",)),)]
-
-
 REPLY = spelled("{'a': ", {"True": 0.5, "False": 0.25}, "}")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
 

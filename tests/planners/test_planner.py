@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
+from support.arms import sentences
 from support.scripted import ScriptedChat, words
 from support.told import attempt, board, step
 
@@ -225,18 +226,7 @@ def test_labels_become_steps_word_for_word():
     assert [(s.start, s.end) for s in made.segments] == [(0, 12), (12, 20)]
 
 
-NAMES = [
-    "USB stick: plug it into the hub",
-    "LED lamp on",
-    "PnPBottleToCabinetClose",
-    "I want the red block in the blue bowl",
-    "iPad: put it in the box",
-    "PICK_UP_BLOCK",
-    "Öffne die Schublade",
-]
-
-
-@pytest.mark.parametrize("text", NAMES)
+@pytest.mark.parametrize("text", sentences("labels with capitals"))
 def test_capitals_and_identifiers_of_a_label_stay_as_they_are(text):
     (step,) = plan((0.0, text)).steps
     assert step.name == text

@@ -10,6 +10,7 @@ import pytest
 from support.ros import ENV, Other
 
 if TYPE_CHECKING:  # some of the tests do without ROS
+    from rclpy.context import Context
     from support.ros_bench import Robot, Scripted
 
     from goalreel_ros.client import GoalreelClient
@@ -22,6 +23,17 @@ def ros_env() -> Iterator[dict[str, str]]:
         for name, value in ENV.items():
             patch.setenv(name, value)
         yield ENV
+
+
+@pytest.fixture(scope="module")
+def context(ros_env) -> "Iterator[Context]":
+    """A context for nodes of this process."""
+    import rclpy
+
+    context = rclpy.context.Context()
+    rclpy.init(context=context, args=[])
+    yield context
+    context.try_shutdown()
 
 
 @pytest.fixture(scope="module")

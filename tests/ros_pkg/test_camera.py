@@ -12,7 +12,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from rclpy.clock import ROSClock
-from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.time import Time
@@ -29,14 +28,6 @@ from goalreel_ros.cameras import NEWEST, RAW, CameraInputs, explain_silence, rea
 from goalreel_ros.node import TaskClock
 from goalreel_ros.parameters import NodeOptions
 from goalreel_ros.pictures import decode, raw
-
-
-@pytest.fixture(scope="module")
-def context(ros_env):
-    context = Context()
-    context.init()
-    with context:
-        yield context
 
 
 @pytest.fixture

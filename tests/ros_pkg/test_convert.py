@@ -131,12 +131,8 @@ def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believe
     passed = read_examination(Path(examination(tmp_path / "good", "no", name)))
     blind = read_examination(Path(examination(tmp_path / "blind", "yes", name)))
     other = passed.model_copy(update={"critic": "model another"})
-    for examined, word in (
-        (None, "accepted"),
-        (blind, "accepted"),
-        (other, "accepted"),
-        (passed, "verified"),
-    ):
+    for examined in (None, blind, other, passed):
+        word = "verified" if examined is passed else "accepted"
         now = replace(board, examination=examined)
         kind = getattr(StoryboardStep, f"IMAGE_{word.upper()}")
         message = wired(convert.storyboard(now, jpegs, 1))
@@ -263,12 +259,15 @@ def test_compressed_pictures_that_are_some_and_that_are_none():
         assert "\n" not in str(refused.value)
 
 
-def printed(**fields: object) -> str:
-    step = StoryboardStep(name="grasp", instruction="the gripper holds the block", **fields)
+def terminal(shown: object) -> str:
     console = Console(width=100)
     with console.capture() as capture:
-        console.print(panel(step))
-    return capture.get()
+        console.print(shown)
+    return capture.get().strip()
+
+
+def printed(**fields: object) -> str:
+    return terminal(panel(StoryboardStep(name="grasp", instruction="the gripper holds the block", **fields)))
 
 
 def test_who_made_and_who_checked_a_step_and_what_is_in_doubt_is_shown():
@@ -289,11 +288,8 @@ def test_who_made_and_who_checked_a_step_and_what_is_in_doubt_is_shown():
 
 
 def head(state: int, waits: str, task: str = "sort") -> str:
-    console = Console(width=120)
-    with console.capture() as capture:
-        board = Storyboard(task=task, state=state, degraded=["no planner"])
-        console.print(picture(board, "sort", StoryboardProgress(message=waits)))
-    return capture.get().strip()
+    board = Storyboard(task=task, state=state, degraded=["no planner"])
+    return terminal(picture(board, "sort", StoryboardProgress(message=waits)))
 
 
 def test_what_the_node_waits_for_is_shown_while_it_is_at_work():

@@ -35,16 +35,13 @@ def labelled(root: Path) -> Path:
     labels = json.loads((SHARED / "gr1_sim" / "labels.json").read_text())
     boundaries = {episode: labels[str(episode)]["boundaries"] for episode in range(LIVE)}
     add_subtasks(root, boundaries, ["grasp it", "place it", "leave"])
-    for path, column in ((root / "meta/tasks.parquet", "task"), *_episodes(root)):
+    for path in (root / "meta/tasks.parquet", *root.glob("meta/episodes/*/*.parquet")):
+        column = "task" if path.stem == "tasks" else "tasks"
         table = pq.read_table(path)
         text = [TASK] if column == "tasks" else TASK
         same = pa.array([text] * len(table), table[column].type)
         pq.write_table(table.set_column(table.column_names.index(column), column, same), path)
     return root
-
-
-def _episodes(root: Path) -> list[tuple[Path, str]]:
-    return [(path, "tasks") for path in root.glob("meta/episodes/*/*.parquet")]
 
 
 @pytest.fixture(scope="module")
@@ -55,10 +52,8 @@ def node_parameters(tmp_path_factory):
 def test_the_joints_say_when_the_critic_is_asked(robot):
     episode = Source.open(SHARED / "gr1_sim").episode(LIVE)
     truth = json.loads((SHARED / "gr1_sim/labels.json").read_text())[str(LIVE)]["boundaries"]
-    reports, goals = (
-        robot.listen(DiagnosticArray, "/diagnostics", 10),
-        robot.listen(SubGoal, "goalreel/subgoal"),
-    )
+    reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
+    goals = robot.listen(SubGoal, "goalreel/subgoal")
     joints = robot.node.create_publisher(JointState, "joint_states", qos_profile_sensor_data)
     until(joints.get_subscription_count)
 

@@ -6,7 +6,6 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 pytest.importorskip("rclpy")
-import rclpy
 from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState, GetState
@@ -88,14 +87,6 @@ class Recorder:
 
     def __getattr__(self, level: str):
         return lambda text, **_: self.log.append((level, text))
-
-
-@pytest.fixture(scope="module")
-def context(ros_env):
-    context = Context()
-    rclpy.init(context=context, args=[])
-    yield context
-    context.try_shutdown()
 
 
 @pytest.fixture

@@ -9,8 +9,6 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
-import rclpy
-from rclpy.context import Context
 from rclpy.node import Node
 from support.cli import fails, goalreel, kept_signals
 from support.ros import ENV, Other
@@ -25,11 +23,8 @@ GOALREEL = str(Path(sys.executable).with_name("goalreel"))
 
 
 @pytest.fixture(scope="module")
-def watcher():
-    context = Context()
-    rclpy.init(context=context)
-    yield Node("watcher", context=context)
-    rclpy.shutdown(context=context)
+def watcher(context):
+    return Node("watcher", context=context)
 
 
 @pytest.fixture

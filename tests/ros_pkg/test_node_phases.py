@@ -3,6 +3,7 @@
 import contextlib
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -105,12 +106,6 @@ def state(robot: Robot) -> int:
     return robot.call(GetStoryboard, "get_storyboard").storyboard.state
 
 
-def complete(robot: Robot, index: int) -> int:
-    """Mark a step, as an operator does."""
-    done = StoryboardStep.STATUS_COMPLETED
-    return robot.call(SetActiveStep, "set_active_step", index=index, status=done).error_code
-
-
 def ends_well(robot: Robot, scripted: Scripted, begun: Begun) -> None:
     """It succeeds once the critic is asked about it anew: a yes from before is not heard."""
     robot.colour = RED
@@ -161,6 +156,7 @@ def test_no_goal_is_active_without_a_camera(robot, scripted, phase):
 
 @pytest.mark.parametrize("phase", PHASES)
 def test_a_killed_critic_is_no_secret_and_confirms_nothing(robot, scripted, phase):
+    mark = partial(robot.call, SetActiveStep, "set_active_step", status=StoryboardStep.STATUS_COMPLETED)
     reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
     until(lambda: reports)
     with in_phase(phase, robot, scripted) as begun:
@@ -177,7 +173,7 @@ def test_a_killed_critic_is_no_secret_and_confirms_nothing(robot, scripted, phas
         until(lambda: any("the critic failed: " in status.message for status in reports[-1].status))
         if phase != "confirming":
             until(lambda: begun.shows(active=True))
-            until(lambda: complete(robot, begun.goals[-1].index) == ErrorCode.NO_TASK)
+            until(lambda: mark(index=begun.goals[-1].index).error_code == ErrorCode.NO_TASK)
         status, result = robot.result(begun.handle)
     assert (status, result.error_code) == (GoalStatus.STATUS_ABORTED, ErrorCode.UNCONFIRMED)
     assert result.storyboard.state == Storyboard.STATE_UNCONFIRMED

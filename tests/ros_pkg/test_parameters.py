@@ -3,8 +3,6 @@
 import re
 
 import pytest
-import rclpy
-from rclpy.context import Context
 from rclpy.parameter import Parameter
 from support.places import ROOT
 
@@ -21,13 +19,10 @@ INTERFACE = ROOT / "docs/reference/ros-interface.md"
 
 
 @pytest.fixture(scope="module")
-def node():
-    context = Context()
-    rclpy.init(context=context, args=[])
+def node(context):
     node = GoalreelNode(load, context=context)
     yield node
     node.destroy_node()
-    context.try_shutdown()
 
 
 @pytest.mark.parametrize("name", PARAMETERS)

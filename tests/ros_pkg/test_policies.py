@@ -247,15 +247,9 @@ def test_a_policy_follows_the_node(client, robot, scripted, example, tmp_path, m
     assert all(len(action) == 2 for action in sent)
 
 
-@pytest.fixture
-def own_signals():
-    with kept_signals():
-        yield
-
-
 @pytest.mark.process
 @pytest.mark.long
-def test_lerobot_rollout_reads_the_live_goal(client, robot, own_signals, tmp_path, monkeypatch):
+def test_lerobot_rollout_reads_the_live_goal(client, robot, tmp_path, monkeypatch):
     """lerobot's command line runs in this process: another one would import it anew."""
     from lerobot.scripts import lerobot_rollout
     from support.act_policy import save_act
@@ -292,7 +286,7 @@ def test_lerobot_rollout_reads_the_live_goal(client, robot, own_signals, tmp_pat
             if not over.is_set():
                 os.kill(os.getpid(), signal.SIGINT)
 
-    with ThreadPoolExecutor(1) as pool:
+    with kept_signals(), ThreadPoolExecutor(1) as pool:
         done = pool.submit(person)
         try:
             lerobot_rollout.main()
@@ -308,24 +302,15 @@ def test_lerobot_rollout_reads_the_live_goal(client, robot, own_signals, tmp_pat
 # -- the example of a behaviour tree
 
 
-def grow(*words: str) -> Other:
-    return Other(str(ROOT / "examples" / "behaviour_tree.py"), *words, "--ros-args", "--log-level", "info")
-
-
-def ended(tree: Other) -> tuple[int, list[str]]:
-    """Its status, and the last tree that it showed: the newest mark of each leaf, with what it said."""
-    until(lambda: tree.process.poll() is not None, 120)
-    tree.stop()
-    first = max(i for i, line in enumerate(tree.lines) if re.search(r"do it \[", line))
-    return tree.process.returncode, tree.lines[first:]
-
-
 @pytest.mark.process
 def test_a_policy_that_gets_nowhere_has_it_planned_again_and_is_given_up(client, robot):
-    tree = grow(f"{RED} {GREEN}", "--patience=0.5", "--replans=1")
-    code, shown = ended(tree)
-    assert code == 1, "\n".join(tree.lines)
-    assert any("no re-plan is left" in line for line in shown)
+    words = (f"{RED} {GREEN}", "--patience=0.5", "--replans=1", "--ros-args", "--log-level", "info")
+    tree = Other(str(ROOT / "examples" / "behaviour_tree.py"), *words)
+    until(lambda: tree.process.poll() is not None, 120)
+    tree.stop()
+    assert tree.process.returncode == 1, "\n".join(tree.lines)
+    last = max(i for i, line in enumerate(tree.lines) if re.search(r"do it \[", line))
+    assert any("no re-plan is left" in line for line in tree.lines[last:])
     until(lambda: not client.subgoal().active)  # the task was cancelled
 
 

@@ -67,6 +67,14 @@ def words(**fields: object) -> StoryboardStep:
     return StoryboardStep(**{"step": step, "status": "text"} | fields)
 
 
+def taken(sent: PlannedStoryboard, **fields: object) -> Board:
+    """A storyboard as a node takes it, with other `fields` in the message of its first step."""
+    message = storyboard_message(sent)
+    for name, value in fields.items():
+        setattr(message.steps[0], name, value)
+    return execute_request(ExecuteTask.Goal(storyboard=[message])).storyboard
+
+
 def test_statuses_verdicts_and_claims_come_through_as_they_are():
     refused = pictured(GREEN, Verdict(success=False, reasoning="too dark", semantics=4, quality=9))
     ruled = pictured(GREEN, Verdict(success=True, pictures_only=True))
@@ -74,13 +82,8 @@ def test_statuses_verdicts_and_claims_come_through_as_they_are():
     undrawn = Attempt(prompt=f"paint {GREEN}", seed=1, failure=Failure(stage="edit", message="out of paint"))
     failed = StoryboardStep(step=refused.step, attempts=(undrawn,), status="failed")
     sent = plan(checked(), refused, ruled, unjudged, failed, words())
-    board = execute_request(ExecuteTask.Goal(storyboard=[storyboard_message(sent)])).storyboard
-    assert [panel.image_status for panel in board.steps] == [
-        "accepted",
-        "rejected",
-        *["unjudged"] * 3,
-        "text",
-    ]
+    board, statuses = taken(sent), ["accepted", "rejected", *["unjudged"] * 3, "text"]
+    assert [panel.image_status for panel in board.steps] == statuses
     assert [panel.goal_image for panel in board.steps] == [step.goal_image for step in sent.steps]
     assert [panel.step for panel in board.steps] == [step.step for step in sent.steps]
     for panel, step in zip(board.steps, sent.steps, strict=True):
@@ -89,20 +92,12 @@ def test_statuses_verdicts_and_claims_come_through_as_they_are():
     assert [a.verdict.score if a and a.verdict else None for a in (p.attempt for p in board.steps)][1] == 6
     assert board.degraded_lines == ("the critic failed: no answer", "the editor failed: out of paint")
     assert board.source.image == sent.task.image
-    assert (
-        execute_request(
-            ExecuteTask.Goal(storyboard=[storyboard_message(plan(source=False))])
-        ).storyboard.source
-        is None
-    )
+    assert taken(plan(source=False)).source is None
 
 
 def sent_board(**fields: object) -> Board:
-    """A step that its critic accepted, but for `fields` of its message, as a node takes it."""
-    sent = storyboard_message(plan(pictured(RED, Verdict(success=True))))
-    for name, value in fields.items():
-        setattr(sent.steps[0], name, value)
-    return execute_request(ExecuteTask.Goal(storyboard=[sent])).storyboard
+    """A step that its critic accepted, but for `fields` of its message."""
+    return taken(plan(pictured(RED, Verdict(success=True))), **fields)
 
 
 ACCEPTED = CriticVerdict(verdict=CriticVerdict.ACCEPTED)
@@ -137,10 +132,9 @@ def test_where_no_critic_was_asked_nothing_failed():
 def test_the_client_refuses_what_is_not_drawn():
     with pytest.raises(InputError, match=r"step 1 \(look\) has no goal image yet"):
         storyboard_message(plan(checked(), words(status="skipped")))
+    lost = PlannedStoryboard(task=plan().task, failure=Failure(stage="plan", message="no idea"))
     with pytest.raises(InputError, match="has no plan: no idea"):
-        storyboard_message(
-            PlannedStoryboard(task=plan().task, failure=Failure(stage="plan", message="no idea"))
-        )
+        storyboard_message(lost)
 
 
 NO_PICTURE = CompressedImage()
@@ -164,11 +158,8 @@ BROKEN = CompressedImage(format="png", data=array("B", b"not a picture"))
     ],
 )
 def test_a_step_that_is_not_complete_is_refused_in_one_line(code, message, fields):
-    sent = storyboard_message(plan())
-    for name, value in fields.items():
-        setattr(sent.steps[0], name, value)
     with pytest.raises(TaskEnded, match=message) as refused:
-        execute_request(ExecuteTask.Goal(storyboard=[sent]))
+        taken(plan(), **fields)
     assert (refused.value.error, "\n" in str(refused.value)) == (code, False)
 
 
@@ -185,12 +176,6 @@ def test_a_node_refuses_what_its_parameters_do_not_allow(robot, client):
     assert start(plan(), task="tidy up")[1].startswith("that storyboard is for another task")
     with pytest.raises(GoalreelError, match="not both"):
         client.execute(storyboard=plan(), storyboard_id=UUID(uuid=[1] * 16)).result(60)
-
-
-def check_pictures(board: Storyboard, *colours: str) -> None:
-    """Each picture is the drawing that was sent, and each step is done."""
-    assert [step.status for step in board.steps] == [StepMessage.STATUS_COMPLETED] * len(colours)
-    assert all(shows(step, colour) for step, colour in zip(board.steps, colours, strict=True))
 
 
 def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client, scripted):
@@ -211,7 +196,8 @@ def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client, scri
     robot.colour = GREEN
     result = task.result(60)
     assert (result.error_code, result.storyboard.state) == (ErrorCode.NONE, Storyboard.STATE_SUCCEEDED)
-    check_pictures(result.storyboard, RED, GREEN)
+    for step, colour in zip(result.storyboard.steps, (RED, GREEN), strict=True):
+        assert (step.status, shows(step, colour)) == (StepMessage.STATUS_COMPLETED, True)
     assert scripted.editor.gate.calls == drawn
 
 

@@ -2,17 +2,16 @@
 
 import signal
 import threading
-import time
 
 import pytest
 import rclpy.logging
 from rclpy.action.server import RCLError
-from rclpy.context import Context
 from rclpy.exceptions import InvalidHandle
 from rclpy.executors import MultiThreadedExecutor
 from rclpy.node import Node
 from std_msgs.msg import String
 from support.cli import kept_signals
+from support.wait import until
 
 from goalreel_ros.main import _spin
 from goalreel_ros.spin import NodeExecutor, rclpy_until_signal, run
@@ -43,11 +42,9 @@ def test_one_message_that_cannot_be_sent_or_read_does_not_end_the_node(monkeypat
     assert logged == [f"a message is left out: {error}" for error in (UNSENT, UNREADABLE)]
 
 
-def test_what_fails_while_the_executor_prepares_to_wait_is_tried_again(monkeypatch):
+def test_what_fails_while_the_executor_prepares_to_wait_is_tried_again(context, monkeypatch):
     """An entity that a transition destroys meanwhile."""
-    context, waits = Context(), []
-    rclpy.init(context=context, args=[])
-    executor = NodeExecutor(2, context=context)
+    executor, waits = NodeExecutor(2, context=context), []
     original = MultiThreadedExecutor.wait_for_ready_callbacks
 
     def wait(self, *args, **kwargs):
@@ -61,28 +58,11 @@ def test_what_fails_while_the_executor_prepares_to_wait_is_tried_again(monkeypat
     executor.spin_once(0)
     assert len(waits) == 2
     executor.shutdown()
-    context.try_shutdown()
 
 
-@pytest.fixture
-def node():
-    context = Context()
-    rclpy.init(context=context, args=[])
-    node = Node("busy", context=context)
-    yield node
-    node.destroy_node()
-    context.try_shutdown()
-
-
-def spin_until(executor, condition, seconds=60):
-    deadline = time.monotonic() + seconds
-    while not condition() and time.monotonic() < deadline:
-        executor.spin_once(0.05)
-
-
-def test_a_callback_whose_publisher_was_destroyed_meanwhile_does_not_end_the_spin(node):
+def test_a_callback_whose_publisher_was_destroyed_meanwhile_does_not_end_the_spin(context):
     """The clean-up destroys the topics while the executor's other threads are in the middle of a report."""
-    executor, calls = NodeExecutor(2, context=node.context), []
+    node, executor, calls = Node("busy", context=context), NodeExecutor(2, context=context), []
     executor.add_node(node)
     publisher = node.create_publisher(String, "report", 1)
 
@@ -92,9 +72,9 @@ def test_a_callback_whose_publisher_was_destroyed_meanwhile_does_not_end_the_spi
         publisher.publish(String())
 
     node.create_timer(0.01, report)
-    spin_until(executor, lambda: len(calls) > 2)
-    assert len(calls) > 2
+    until(lambda: executor.spin_once(0.05) or len(calls) > 2)
     executor.shutdown()
+    node.destroy_node()
 
 
 def test_two_signals_at_once_do_not_hang_and_a_callback_fails_in_one_line(monkeypatch):

@@ -168,16 +168,10 @@ def test_every_preset_asks_its_critic_and_the_model_tells_how_long_a_task_it_can
     assert name != "nano" or load(preset, roles=()).critic_steps() == 1
 
 
-def hold_whole(world: World) -> threading.Event:
-    """Let the critic answer about whole tasks once the event is set."""
-    hold, judge = threading.Event(), world.judge
-    world.judge = lambda cs: judge(cs) if not asks_of_all(cs) or hold.wait(60) else []
-    return hold
-
-
 def test_while_the_whole_task_is_judged_an_operator_may_go_back_or_have_it_planned_anew(start):
     world = World(2)
-    hold = hold_whole(world)
+    hold, judge = threading.Event(), world.judge
+    world.judge = lambda cs: judge(cs) if not asks_of_all(cs) or hold.wait(60) else []
     engine, heard = start(world, rerender=1.0, remote=["judge"])
     ticket = done(world, engine, heard)
     until(lambda: "as a whole" in engine.progress().message)

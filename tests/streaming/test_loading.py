@@ -3,6 +3,7 @@
 import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 import pytest
 from support.streaming_world import QUICK, Listening, World, result
@@ -41,6 +42,10 @@ class Slow:
         self.gates = {role: threading.Event() for role in ("planner", "editor", "critic")}
         self.broken: str | None = None
 
+    def open(self) -> None:
+        for gate in self.gates.values():
+            gate.set()
+
     def model_set(self, _: object) -> ModelSet:
         def model(role: str):
             assert self.gates[role].wait(60)
@@ -48,9 +53,7 @@ class Slow:
                 raise OSError("no space for the weights")
             return Probed(self.world, self.probed.get(role))
 
-        return ModelSet(
-            Lazy(lambda: model("planner")), Lazy(lambda: model("editor")), Lazy(lambda: model("critic"))
-        )
+        return ModelSet(*(Lazy(partial(model, role)) for role in self.gates))
 
 
 @pytest.fixture
@@ -64,8 +67,7 @@ def engine(slow):
     settings = EngineSettings.of(**QUICK)
     engine = Engine(settings, slow.world.newest, Listening(), lambda: next(ticks), build=slow.model_set)
     yield engine
-    for gate in slow.gates.values():
-        gate.set()
+    slow.open()
     engine.stop()
 
 
@@ -92,8 +94,7 @@ def test_each_model_is_named_while_it_loads_with_a_task_waiting_or_none(slow, en
 
 def test_one_that_cannot_be_loaded_ends_the_loading_and_every_task_with_its_reason(slow, engine):
     slow.broken = "editor"
-    for gate in slow.gates.values():
-        gate.set()
+    slow.open()
     with pytest.raises(BackendError, match=r"the editor \(server:.*\) cannot be loaded: no space") as said:
         engine.finish_loading(engine.begin_loading())
     engine.start()
@@ -127,8 +128,7 @@ def test_an_engine_that_is_stopped_before_anybody_waits_loads_nothing(slow, engi
 )
 def test_servers_are_waited_for_as_long_as_is_said(slow, engine, outcomes, seconds, says):
     slow.probed = {"planner": [*outcomes], "critic": [*outcomes]}
-    for gate in slow.gates.values():
-        gate.set()
+    slow.open()
     if says is not None:
         with pytest.raises(UserError, match=says):
             engine.probe(seconds)
@@ -139,15 +139,13 @@ def test_servers_are_waited_for_as_long_as_is_said(slow, engine, outcomes, secon
 
 def test_a_wrong_model_is_said_though_another_server_never_answers(slow, engine):
     slow.probed = {"planner": [InputError("no such model")], "critic": [BackendError("out of reach")]}
-    for gate in slow.gates.values():
-        gate.set()
+    slow.open()
     with pytest.raises(InputError, match="no such model"):
         engine.probe(1e6)
 
 
 def test_it_takes_no_task_before_it_is_started_and_keeps_its_models_after_one(slow, engine):
-    for gate in slow.gates.values():
-        gate.set()
+    slow.open()
     assert engine.finish_loading(engine.begin_loading())
     assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
     engine.start()

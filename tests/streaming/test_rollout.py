@@ -158,12 +158,8 @@ def rows_of(root: Path) -> list[list[tuple[str, str]]]:
     dataset = LeRobotDataset("recorded", root=root)
     frames = (dataset[i] for i in range(len(dataset)))
     return [
-        [
-            (r["style"], r["content"])
-            for r in frame[LANGUAGE_PERSISTENT]
-            if r["timestamp"] <= frame["timestamp"]
-        ]
-        for frame in frames
+        [(r["style"], r["content"]) for r in f[LANGUAGE_PERSISTENT] if r["timestamp"] <= f["timestamp"]]
+        for f in frames
     ]
 
 
@@ -215,14 +211,9 @@ def test_what_was_followed_becomes_rows_of_the_recording(bench, tmp_path, strate
     assert [text for style, text in rows[-1] if style == "plan"][-1] == f"1. {bench.tasks[-1]}"
     if strategy != "sentry":
         return
-    failing = bench.words(
-        "-p",
-        "max_replans=0",
-        "-p",
-        "stall_timeout=2",
-        robot=(*recording, "--resume=true", "--robot.patience=1000000"),
-    )
-    assert "REPLANS_EXHAUSTED" in fails(*failing)
+    limits = ("-p", "max_replans=0", "-p", "stall_timeout=2")
+    again = (*recording, "--resume=true", "--robot.patience=1000000")
+    assert "REPLANS_EXHAUSTED" in fails(*bench.words(*limits, robot=again))
     again = rows_of(root)
     assert again[: len(rows)] == rows, "the rows of an earlier rollout stay"
     assert {style for style, _ in again[-1]} == {"plan", "subtask"}, "attempted, and never remembered as done"

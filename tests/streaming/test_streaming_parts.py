@@ -192,10 +192,6 @@ def test_a_camera_slower_than_max_image_age_stays_stale_and_the_end_says_what_to
     assert live.poll()[0] is not None, "for a single look, one fresh frame is enough"
 
 
-def tracker(**settings: float) -> Tracker:
-    return Tracker(EngineSettings(**settings), now=0.0)
-
-
 NAN = math.nan
 LOOKS = {
     "when it looks right, and not too often": (
@@ -237,7 +233,7 @@ LOOKS = {
 
 @pytest.mark.parametrize(("settings", "looks"), LOOKS.values(), ids=LOOKS)
 def test_when_the_critic_is_asked(settings, looks):
-    t = tracker(**settings)
+    t = Tracker(EngineSettings(**settings), now=0.0)
     for now, closeness, decision, *cue in looks:
         if decision == "restart":  # as after a pause, or a critic that could not answer
             t.restart(now)

@@ -233,23 +233,27 @@ def longcat(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     )
 
 
+def unet(in_channels: int, layers: int, heads: int) -> diffusers.UNet2DConditionModel:
+    return diffusers.UNet2DConditionModel(
+        sample_size=8,
+        in_channels=in_channels,
+        out_channels=4,
+        down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
+        up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
+        block_out_channels=(8 * heads, 16 * heads),
+        layers_per_block=layers,
+        cross_attention_dim=HIDDEN,
+        attention_head_dim=2,
+        norm_num_groups=4,
+    )
+
+
 def instruct_pix2pix(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     return diffusers.StableDiffusionInstructPix2PixPipeline(
         vae=vae_kl(latent_channels=4),
         text_encoder=clip_text(),
         tokenizer=clip_tokenizer(),
-        unet=diffusers.UNet2DConditionModel(
-            sample_size=8,
-            in_channels=8,
-            out_channels=4,
-            down_block_types=("DownBlock2D", "CrossAttnDownBlock2D"),
-            up_block_types=("CrossAttnUpBlock2D", "UpBlock2D"),
-            block_out_channels=(8 * heads, 16 * heads),
-            layers_per_block=layers,
-            cross_attention_dim=HIDDEN,
-            attention_head_dim=2,
-            norm_num_groups=4,
-        ),
+        unet=unet(8, layers, heads),
         scheduler=diffusers.EulerAncestralDiscreteScheduler(),
         safety_checker=None,
         feature_extractor=None,
