@@ -3,12 +3,15 @@
 import ast
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import pytest
 import rclpy
@@ -28,8 +31,6 @@ from goalreel_ros import parameters
 FILE = ROOT / "launch" / "goalreel.launch.py"
 PARAMETERS = ROOT / "launch" / "goalreel.yaml"
 PROFILE = Path(goalreel_ros.__file__).with_name("fastdds_shm.xml")
-
-
 NODES = list(ast.walk(ast.parse(FILE.read_text())))
 
 
@@ -40,21 +41,32 @@ def calls(*names: str) -> Iterator[tuple[ast.Call, dict[str, ast.expr]]]:
             yield node, {k.arg: k.value for k in node.keywords if k.arg}
 
 
-def arguments() -> dict[str, str]:
-    """The launch file's arguments, with the default of those that are true or false."""
-    tables = {ast.unparse(n.targets[0]): n.value for n in NODES if isinstance(n, ast.Assign)}
-    switches = tables["SWITCHES"]
-    found = {key.value: "" for key in tables["ARGUMENTS"].keys}
-    return found | {k.value: v.elts[0].value for k, v in zip(switches.keys, switches.values, strict=True)}
+class Stub(ModuleType):
+    """In place of a module of `launch`, which no package index has: its functions give their arguments."""
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *positional, **keywords: (*positional, keywords)
+
+
+def arguments() -> dict[str, dict[str, Any]]:
+    """The launch file's arguments, with how each is declared."""
+    names = [n.module for n in NODES if isinstance(n, ast.ImportFrom) and n.module.startswith("launch")]
+    with pytest.MonkeyPatch.context() as patch:
+        for name in names:
+            patch.setitem(sys.modules, name, Stub(name))
+        return dict(runpy.run_path(str(FILE))["_arguments"]())
 
 
 def test_the_launch_file_declares_what_it_reads_and_names_what_is_there():
-    compile(FILE.read_text(), FILE, "exec")
     read = [call.args[0] for call, _ in calls("LaunchConfiguration")]
     named = {argument.value for argument in read if isinstance(argument, ast.Constant)}
-    by_name = {"preset", "planner", "editor", "critic", "autostart"}
-    assert named | by_name == set(arguments())
-    assert set(arguments().values()) == {"", "true", "false"}
+    declared = arguments()
+    assert set(declared) == named | {"preset", "planner", "editor", "critic", "autostart"}
+    assert all(more["description"] for more in declared.values())
+    switches = {name: more["default_value"] for name, more in declared.items() if "choices" in more}
+    off = {"use_sim_time": "false", "rviz": "false"}
+    assert switches == {"autostart": "true", "shared_memory": "true"} | off
+    assert all(declared[name]["choices"] == ["true", "false"] for name in switches)
     ours = {e.name for e in entry_points(group="console_scripts") if e.value.startswith("goalreel_ros.")}
     node, rviz = (keywords for name in ("LifecycleNode", "Node") for _, keywords in calls(name))
     assert node["package"].value == "goalreel_ros"

@@ -183,7 +183,7 @@ def test_orders_about_a_plan_that_is_being_made_are_refused(start):
     world = World(3)
     engine, heard = start(world)
 
-    def refusals(*orders: tuple[int, str]) -> set[str]:
+    def refused_until_planned(*orders: tuple[int, str]) -> set[str]:
         answers = [engine.set_step(*order) for order in orders]
         assert {code for code, _ in answers} == {ErrorCode.INVALID_REQUEST}
         world.hold["plan"].set()
@@ -192,12 +192,12 @@ def test_orders_about_a_plan_that_is_being_made_are_refused(start):
     world.hold["plan"] = threading.Event()
     ticket = engine.submit(TaskRequest("move it"))
     until(lambda: engine.board.state == "planning")
-    assert refusals((0, "completed")) == {"no step is being executed at present"}
+    assert refused_until_planned((0, "completed")) == {"no step is being executed at present"}
     until(lambda: heard.told == [0])
     world.hold["plan"], world.plans = threading.Event(), [world.plan_of([0, 1])]
     engine.command("replan")
     until(lambda: engine.board.state == "planning")
-    said = refusals((2, "active"), (0, "completed"), (0, "skipped"))
+    said = refused_until_planned((2, "active"), (0, "completed"), (0, "skipped"))
     assert said == {"step 0 and what follows are being planned anew"}
     until(lambda: heard.told == [0, 0])
     assert [p.status for p in engine.board.steps] == ["active", "pending"]
@@ -358,6 +358,18 @@ def test_what_is_waited_for_is_said_with_its_retries_until_the_answer_is_here(st
     assert result(ticket).message == ""
     assert engine.progress().message == ""
     assert not engine.waits
+
+
+def test_a_storyboard_that_was_looked_at_is_executed_as_it_is(start):
+    world = World()
+    engine, heard = start(world)
+    made = result(engine.submit(TaskRequest("move it", "generate"))).board
+    calls = len(world.calls)
+    ticket = engine.submit(TaskRequest("", storyboard_id=made.id))
+    play(world, heard)
+    board = result(ticket).board
+    assert (board.state, board.id) == ("succeeded", made.id)
+    assert {kind for kind, _ in world.calls[calls:]} == {"judge"}, "nothing is drawn anew"
 
 
 def test_a_paused_task_can_jump_without_a_camera(begin):
