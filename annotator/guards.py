@@ -304,12 +304,11 @@ class GuardedModels:
         return self.plans.get(request.id) if isinstance(request, Task) else None
 
     def plan_first(self, tasks: Iterable[Task]) -> Iterator[Task]:
-        """Make all plans, which the journal keeps, yield the tasks, and free the planner's memory."""
+        """Make all plans, which the journal keeps, and yield the tasks."""
         for task, plan in self.plans_of(tasks):
             if isinstance(plan, Failure):
                 self.plans[task.id] = plan
             yield task
-        self._models.free_planner()
 
     def plans_of(self, tasks: Iterable[Task]) -> Iterator[tuple[Task, Plan | Failure]]:
         """Yield each task with its plan, which the journal keeps."""

@@ -7,6 +7,7 @@ that are not remote are asked in the caller's thread.
 import json
 import logging
 import math
+import shutil
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -30,7 +31,7 @@ from goalreel.claims import ClaimTotals, add_counts, count, count_details
 from goalreel.concurrency import prefetch
 from goalreel.critics.examiner import Examination
 from goalreel.critics.known_true import KnownTrue, accepted_by_people, observed
-from goalreel.datasets.episode import Episode
+from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, UserError
@@ -172,8 +173,10 @@ def known_true(source: Source, recorded: RecordingContext, records: Records) -> 
     """Offer a critic's examiner the real frames of steps, then one picture that people accepted."""
     frames = observed(recorded.recordings, recorded.camera)
 
+    recorded_before = sorted(records.recorded())
+
     def by_people() -> Iterator[Candidate]:
-        for index in filter(records.is_corrected, sorted(records.recorded())):
+        for index in filter(records.is_corrected, recorded_before):
             from goalreel.annotator.show import episode_view
 
             yield from accepted_by_people(episode_view(source.episode(index), records).storyboard)
@@ -186,6 +189,28 @@ THREADS = 2
 """Threads that align and keep; each decodes an episode's frames."""
 AHEAD = BEHIND = 16
 """Episodes that are read before they are begun with, and that wait to be aligned and kept."""
+
+DEATHS = 3
+"""Processes that died with an episode under way, after which it is given up."""
+
+
+@dataclass(frozen=True)
+class _Starts:
+    """Starts of episodes that have not ended, a file each with a byte a start; a kill leaves them."""
+
+    folder: Path
+
+    def of(self, episode: str) -> int:
+        path = self.folder / episode
+        return path.stat().st_size if path.is_file() else 0
+
+    def count(self, episode: str) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        with (self.folder / episode).open("ab") as file:
+            file.write(b".")
+
+    def forget(self, episode: str) -> None:
+        (self.folder / episode).unlink(missing_ok=True)
 
 
 @dataclass
@@ -208,6 +233,12 @@ class AnnotationJob:
         `todo` maps an episode to the number of accepted pictures in the record that it has, if any. One that
         cannot be read, planned, rendered or aligned is a failure, and so are those under way when a model is
         out. `run_size` is the number of episodes of the whole run (see `CircuitBreaker`).
+
+        Episodes that were under way when a run was killed come first, one at a time, and after `DEATHS` such
+        runs they are failures.
+
+        Raises:
+            UserError, OSError: a model cannot be loaded, or the disk is full.
         """
         self._todo, self._ended = todo, 0
         self._open: dict[str, Episode] = {}
@@ -225,7 +256,19 @@ class AnnotationJob:
             corrected_plans(self.records, self.source, todo),
             examiner=models.examiner(self.records.examination, writer=writer, known_true=truth),
         )
+        self._starts = _Starts(self.records.answers.with_name(f"starts-{writer}"))
+        self._deaths = {index: deaths for index in todo if (deaths := self._starts.of(episode_id(index)))}
+        alone = [[index] for index, deaths in self._deaths.items() if deaths < DEATHS]
+        self._groups = [*alone, [index for index in todo if index not in self._deaths]]
         self.progress("annotate", 0, len(todo))  # planning alone may take minutes
+        for index in (index for index, deaths in self._deaths.items() if deaths >= DEATHS):
+            self._fail(index, f"the process died {DEATHS} times with it: is there enough memory?")
+        try:
+            self._annotate()
+        finally:
+            shutil.rmtree(self._starts.folder, ignore_errors=True)
+
+    def _annotate(self) -> None:
         with ThreadPoolExecutor(THREADS, "goalreel-finish") as pool:
             under_way: list[tuple[Episode, Future[Storyboard | str | None]]] = []
             try:
@@ -233,7 +276,7 @@ class AnnotationJob:
                     for board in boards:
                         episode = self._open.pop(board.task.id)
                         under_way.append((episode, pool.submit(self._finish, board, episode)))
-                        self._count(under_way, limit=BEHIND)
+                        self._count(under_way, limit=0 if episode.index in self._deaths else BEHIND)
                 self._count(under_way, limit=0)
             except KeyboardInterrupt:  # only what they have begun
                 pool.shutdown(cancel_futures=True)
@@ -246,22 +289,28 @@ class AnnotationJob:
         try:
             if self.models.plans_first:
                 self._plan_first()
-            with closing(self._tasks()) as tasks:
-                yield from self._guarded.boards(tasks)
+            for group in self._groups:
+                with closing(self._tasks(group)) as tasks:
+                    yield from self._guarded.boards(tasks)
         except ModelUnavailableError as e:
             self.summary.stopped = str(e)
             log.error("%s", e)
 
     def _plan_first(self) -> None:
-        with closing(prefetch(self._read, self._todo, AHEAD)) as read:
-            tasks = (result[1] for result in read if not isinstance(result, str))
-            for done, _ in enumerate(self._guarded.plan_first(tasks), start=1):
-                self.progress("plan", done, len(self._todo))
+        done = 0
+        for group in self._groups:
+            with closing(prefetch(self._read, group, AHEAD)) as read:
+                tasks = (result[1] for result in read if not isinstance(result, str))
+                for task in self._guarded.plan_first(tasks):
+                    done += 1
+                    self._starts.forget(task.id)
+                    self.progress("plan", done, len(self._todo))
+        self.models.free_planner()
         self.models.prepare(roles=("editor", "critic"))
 
-    def _tasks(self) -> Generator[Task]:
-        with closing(prefetch(self._read, self._todo, AHEAD)) as read:
-            for index, result in zip(self._todo, read, strict=True):
+    def _tasks(self, group: Sequence[int]) -> Generator[Task]:
+        with closing(prefetch(self._read, group, AHEAD)) as read:
+            for index, result in zip(group, read, strict=True):
                 if isinstance(result, str):
                     self._fail(index, result)
                     continue
@@ -270,6 +319,7 @@ class AnnotationJob:
                 yield task
 
     def _read(self, index: int) -> tuple[Episode, Task] | str:
+        self._starts.count(episode_id(index))
         return _or_reason(partial(self._opened, index), f"episode {index}")
 
     def _opened(self, index: int) -> tuple[Episode, Task]:
@@ -308,7 +358,9 @@ class AnnotationJob:
             if not future.done() and len(under_way) <= limit:
                 continue
             under_way.remove(entry)
-            match future.result():
+            result = future.result()
+            self._starts.forget(episode.id)
+            match result:
                 case str(reason):
                     self._fail(episode.index, reason)
                 case board:

@@ -259,8 +259,8 @@ def _try_critic(preset: Preset, candidate: Candidate, cache: ChatCache) -> RoleT
 def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
     """Write trial.json and the pictures into `out`, and return what trial.json holds.
 
-    The questions are in it: with a clone of InterleaveThinker these hold its prompts, which have no licence
-    to be published.
+    The questions lie apart, in asked.json: with a clone of InterleaveThinker they hold its prompts, which
+    have no licence to be published.
     """
     for name, image in (("frame.png", trial.task.image), ("edited.png", trial.edited)):
         if image is not None:
@@ -272,16 +272,21 @@ def save_trial(trial: Trial, out: Path) -> dict[str, Any]:
         "usable": trial.usable,
         "models": [_as_json(role) for role in trial.roles],
     }
+    asked = {role.role: _asked(role.question) for role in trial.roles if role.question}
+    write_bytes(out / "asked.json", json.dumps(asked, indent=1).encode() + b"\n")
     write_bytes(out / "trial.json", json.dumps(record, indent=1).encode() + b"\n")
     return record
 
 
 def _as_json(role: RoleTrial) -> dict[str, Any]:
     fields = ("role", "model", "how", "note", "load_s", "ask_s", "gave", "sight", "problem")
-    turns = role.question.conversation if role.question else ()
-    asked = [f"{turn.role}: {valid('\n'.join(map(_shown, turn.parts)))}" for turn in turns]
     replies = [reply._replace(text=valid(reply.text))._asdict() for reply in role.replies]
-    return {name: getattr(role, name) for name in fields} | {"asked": asked, "replies": replies}
+    return {name: getattr(role, name) for name in fields} | {"replies": replies}
+
+
+def _asked(question: Question) -> list[str]:
+    turns = question.conversation
+    return [f"{turn.role}: {valid('\n'.join(map(_shown, turn.parts)))}" for turn in turns]
 
 
 def _shown(part: str | Image) -> str:

@@ -214,6 +214,7 @@ def _plan(
     if todo and models.plans_first:
         for done, _ in enumerate(guarded.plan_first(tasks()), start=1):
             progress("first plans", done, len(todo))
+        models.free_planner()
         failed = {id: plan.message for id, plan in guarded.plans.items() if isinstance(plan, Failure)}
         summary.failures |= failed
     if len(summary.failures) < len(todo):

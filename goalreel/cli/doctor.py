@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
 MAX_SHOWN = 4_000
-"""Characters of a reply; its file has the rest."""
+"""Characters of a reply; trial.json has the rest."""
 EPILOG = (
     "Examples:\n\n"
     "- `goalreel doctor`\n\n"

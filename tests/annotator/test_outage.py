@@ -1,11 +1,15 @@
 """Models that fail, die or meet a bug: no episode costs another one, and nothing is asked twice."""
 
+import json
 import logging
+import subprocess
+import sys
 import threading
 from collections import Counter
 from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from signal import SIGKILL
 
 import numpy as np
 import pytest
@@ -236,6 +240,17 @@ def test_a_killed_run_asks_no_model_twice(shards, sharded_dataset, tmp_path):
     assert sum((model.asked for model in others), first.asked) == whole.asked
     assert contents(tmp_path / "out") == contents(tmp_path / "whole"), "and leaves no answer behind"
     assert not (tmp_path / "out" / LOCAL / "answers").exists()
+
+
+@pytest.mark.process
+@pytest.mark.long
+def test_an_episode_that_kills_its_process_is_given_up_and_the_others_are_done(sharded_dataset, tmp_path):
+    command = [sys.executable, "-m", "support.forked_runs", "deaths", sharded_dataset, tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert json.loads(done.stdout.splitlines()[-1]) == [-SIGKILL] * 3 + [1], done.stderr
+    assert "episode 1 is not annotated: the process died 3 times with it" in done.stderr
+    assert Records(tmp_path / "out" / FOLDER).recorded() == {0, 2, 3}
+    assert not list((tmp_path / "out" / LOCAL).glob("starts*")), "another run tries it again"
 
 
 class Buggy(Steady):

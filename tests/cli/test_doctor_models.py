@@ -66,7 +66,7 @@ def test_the_models_that_come_with_goalreel(tmp_path):
         assert reply["text"].startswith("<think>")
     assert Image.decode((tmp_path / "frame.png").read_bytes()) == Image.of(SCENE)
     assert Image.decode((tmp_path / "edited.png").read_bytes()) != Image.of(SCENE)
-    assert INSTRUCTION in found["planner"]["asked"][-1]
+    assert INSTRUCTION in json.loads((tmp_path / "asked.json").read_text())["planner"][-1]
     assert all(model["load_s"] > 0 and model["ask_s"] > 0 for model in found.values())
 
 
@@ -85,9 +85,11 @@ def test_what_was_asked_and_answered_is_saved_without_keys(editor, tmp_path, mon
     assert [(r["text"], r["read_as"]) for r in planner["replies"]] == [(plan_of("##"), "2")]
     assert [(r["text"], r["read_as"]) for r in critic["replies"]] == [(YES, "yes")]
     assert critic["sight"] == "accepted what is true, and nothing else"
-    asked = "\n".join(critic["asked"])
-    assert "do 0" in asked, "the first step's prompt"
-    assert "[20 x 10 picture]" in asked
+    asked = json.loads((out / "asked.json").read_text())
+    assert "do 0" in "".join(asked["critic"]), "the first step's prompt"
+    assert "[20 x 10 picture]" in "".join(asked["critic"])
+    for turn in (turn.partition(": ")[2] for turns in asked.values() for turn in turns):
+        assert json.dumps(turn) not in shown + (out / "trial.json").read_text(), "no prompt, to be attached"
     assert "dialect interleavethinker, temperature 0.5" in critic["how"]
     assert "the published prompts are not at hand" in critic["note"]
     for path in out.iterdir():

@@ -5,6 +5,10 @@
 annotates in three shards at once, the last of which kills itself after its first record and is run again, and
 builds.
 
+    python -m support.forked_runs deaths DATASET OUT
+
+annotates four times, killed before the record of episode 1 is written, and prints how each run ended.
+
     python -m support.forked_runs stops DATASET FOLDER SIGNAL...
 
 annotates once for each signal, which comes as soon as an episode is written, and prints a JSON line a run. A
@@ -26,20 +30,22 @@ from goalreel.cli.main import app
 from goalreel.datasets.records import FOLDER, Records
 
 
-def start(*words: str, errors: Path | None = None, dies: bool = False) -> int:
-    """Run a command in a child; the process id."""
+def start(*words: str, errors: Path | None = None, dies: bool = False, killer: int | None = None) -> int:
+    """Run a command in a child; the process id. It dies after a record, or before that of `killer`."""
     child = os.fork()
     if child:
         return child
     if errors is not None:
         with errors.open("w") as file:
             os.dup2(file.fileno(), sys.stderr.fileno())
-    if dies:
+    if dies or killer is not None:
         commit = Records.commit
 
         def once(self, episode, storyboard):
-            commit(self, episode, storyboard)
-            os.kill(os.getpid(), signal.SIGKILL)
+            if episode != killer:
+                commit(self, episode, storyboard)
+            if dies or episode == killer:
+                os.kill(os.getpid(), signal.SIGKILL)
 
         Records.commit = once
     code = 1
@@ -67,6 +73,11 @@ def shards(dataset: str, out: str) -> None:
     assert status(start("build", out)) == 0
 
 
+def deaths(dataset: str, out: str) -> None:
+    runs = [status(start("annotate", dataset, "--out", out, killer=1)) for _ in range(4)]
+    sys.stdout.write(json.dumps(runs))
+
+
 def stops(dataset: str, folder: str, *signals: str) -> None:
     for number in map(int, signals):
         out, errors = Path(folder, f"out-{number}"), Path(folder, f"errors-{number}")
@@ -80,4 +91,4 @@ def stops(dataset: str, folder: str, *signals: str) -> None:
 
 
 if __name__ == "__main__":
-    {"shards": shards, "stops": stops}[sys.argv[1]](*sys.argv[2:])
+    {"shards": shards, "deaths": deaths, "stops": stops}[sys.argv[1]](*sys.argv[2:])
