@@ -3,6 +3,7 @@
 import pytest
 from support import tabletop_models as models
 from support.provenance import named
+from support.tabletop_models import quiet, values
 
 from goalreel.image import Image
 from goalreel.models.journal import Journal
@@ -17,10 +18,6 @@ from goalreel_lab.bench.loop import ATTEMPTS, measure_loops, run_loops
 from goalreel_lab.bench.plan import measure_plans, read_plan, step_of
 from goalreel_lab.bench.scenes import SIZE, walks
 from goalreel_lab.corpora.verdicts import verdict_rows
-
-
-def quiet(stage, done, total):
-    pass
 
 
 @pytest.fixture(scope="module")
@@ -38,14 +35,6 @@ def journal(tmp_path_factory):
 @pytest.fixture(scope="module")
 def made(scenes):
     return list(verdict_rows([w.seed for w in scenes], SIZE))
-
-
-def edits(scenes, **errors):
-    return values(measure_edits(scenes, edit_all(scenes, models.Editor(scenes, **errors), quiet)))
-
-
-def values(found):
-    return {key: m.value for key, m in found.items()}
 
 
 def plans(scenes, how):
@@ -82,7 +71,7 @@ def test_a_plan_scores_by_what_it_lacks(scenes):
     ids=["exact", "copies the source", "moves another block too", "no picture"],
 )
 def test_edits_score_by_what_they_reach_and_what_they_touch(scenes, errors, expected):
-    found = edits(scenes, **errors)
+    found = values(measure_edits(scenes, edit_all(scenes, models.Editor(scenes, **errors), quiet)))
     assert {key: found[key] for key in expected} == expected
     assert errors.get("how") != "also" or found["reached"] > 0.9
 
@@ -178,17 +167,12 @@ def test_a_second_run_asks_no_model_twice(scenes, tmp_path):
     assert editor.asked > asked[0]
 
 
-def unasked(*_: object) -> list[int]:
-    """When the node asks about a live view: never."""
-    return []
-
-
 def test_all_parts_together_have_the_headlines(scenes, journal):
     few = scenes[:2]
     made = list(verdict_rows([w.seed for w in few], SIZE))
     model_set = ModelSet(models.Planner(few), models.Editor(few, terse=1.0), models.Critic(few, made))
     parts = [part for part in PARTS if part != "live"]  # which has a file of its own
-    found = values(Bench(few, model_set, 2, journal, quiet, unasked).run(parts))
+    found = values(Bench(few, model_set, 2, journal, quiet, lambda *_: []).run(parts))
     right = ("plan.exact", "edit.score", "critic.balanced_accuracy", "loop.boards_5", "loop_terse.gap_closed")
     assert {key: found[key] for key in HEADLINES} == dict.fromkeys(right, 1) | {"closed_loop.gap": 0}
     assert found["loop.gap_closed"] is None

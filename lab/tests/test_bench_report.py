@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from support.tabletop_models import quiet, values
 from typer.testing import CliRunner
 
 from goalreel.annotator.statistics import Measurement, balanced_accuracy, share, with_interval
@@ -16,10 +17,6 @@ from goalreel.types import Alignment, Step
 from goalreel_lab.bench.job import annotated, score_job
 from goalreel_lab.bench.scenes import walks
 from goalreel_lab.statistics import gap_share, points, roc_area, share_with_interval
-
-
-def quiet(stage, done, total):
-    pass
 
 
 def test_the_interval_is_that_of_the_binomial():
@@ -80,27 +77,16 @@ def test_bad_input_is_one_line(tmp_path, arguments, why):
     assert why in result.stderr
 
 
-@pytest.fixture(scope="module")
-def job(tmp_path_factory):
-    """Two episodes, recorded and annotated in hindsight: folder and command line's output."""
-    out = tmp_path_factory.mktemp("bench")
-    line = ["--preset", "hindsight", "--parts", "annotate", "--episodes", "2", "--out", str(out), "--json"]
-    result = CliRunner().invoke(app, ["tabletop", *line])
-    assert result.exit_code == 0, result.stderr
-    return next(out.glob("annotate-*")), json.loads(result.stdout.splitlines()[-1])
-
-
 @pytest.mark.lab
-def test_the_whole_job_is_measured_from_the_command_line(job):
-    _, found = job
+def test_the_whole_job_is_measured_and_scores_less_when_it_is_done_less_well(tmp_path):
+    """Two episodes, recorded and annotated in hindsight."""
+    line = ["--preset", "hindsight", "--parts", "annotate", "--episodes", "2", "--out", str(tmp_path)]
+    result = CliRunner().invoke(app, ["tabletop", *line, "--json"])
+    assert result.exit_code == 0, result.stderr
+    found, folder = json.loads(result.stdout.splitlines()[-1]), next(tmp_path.glob("annotate-*"))
     assert found["split"] == "validation"
     assert found["annotate.boundary_f1"] > 0.9
     assert found["annotate.goal_images"] > 0.9
-
-
-@pytest.mark.lab
-def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
-    folder, found = job
     scenes = walks(seeds("validation", 2), quiet)
     seed_numbers = [w.seed for w in scenes]
     boards = annotated(seed_numbers, lambda read: load("hindsight", recordings=read), folder, quiet)
@@ -109,7 +95,7 @@ def test_the_whole_job_scores_less_when_it_is_done_less_well(job):
     fps = Source.open(folder / "recording").fps
 
     def score(changed):
-        return {k: m.value for k, m in score_job(scenes, truth, changed, fps).items()}
+        return values(score_job(scenes, truth, changed, fps))
 
     assert score(boards)["labels"] == found["annotate.labels"]
     assert score([None, None])["labels"] == score([None, None])["goal_images"] == 0

@@ -60,7 +60,8 @@ def edit_row(seed: int, goal: SubGoal, prompt: str, register: str) -> EditRow:
 @pytest.fixture(scope="module")
 def plain() -> list[EditRow]:
     """The first sub-goal of two training episodes."""
-    return [edit_row(seed, goal, goal.text, "explicit") for seed in (1, 2) for goal in [first(seed)]]
+    goals = {seed: sample_episode(seed).goals[0] for seed in (1, 2)}
+    return [edit_row(seed, goal, goal.text, "explicit") for seed, goal in goals.items()]
 
 
 @pytest.fixture(scope="module")
@@ -80,10 +81,6 @@ def rows(plain, forked) -> list[EditRow]:
     return [*plain, *forked]
 
 
-def first(seed: int) -> SubGoal:
-    return sample_episode(seed).goals[0]
-
-
 @pytest.fixture(scope="module")
 def trained(rows, tmp_path_factory):
     """An editor after some steps, which has learned hardly anything, and the folder of its training."""
@@ -100,18 +97,9 @@ def scalars(folder, name="loss") -> list[float]:
     return [e.value for e in events.Scalars(name)]
 
 
-def ask(row: EditRow, seed: int) -> Edit:
-    return Edit(task_id="t", step=1, attempt=1, image=row.source, prompt=row.prompt, seed=seed)
-
-
 def error(a: Image, b: Image, where: np.ndarray | bool = True) -> float:
     """Mean absolute difference of the pixels `where`, 0-255."""
     return float(np.abs(a.pixels.astype(float) - b.pixels).mean(-1).mean(where=where))
-
-
-def apart(a: Image, b: Image) -> np.ndarray:
-    """Where two pictures differ visibly."""
-    return np.abs(a.pixels.astype(int) - b.pixels).max(-1) > 24
 
 
 def test_both_losses_fall_and_the_editor_edits_better_than_copying(rows, plain, tmp_path):
@@ -121,9 +109,10 @@ def test_both_losses_fall_and_the_editor_edits_better_than_copying(rows, plain, 
         assert np.mean(losses[-3:]) < 0.5 * losses[0], part
     editor = DiffusersEditor.load(folder, device="cpu")
     assert editor.entry.steps == 4
-    for answer, row in zip(editor.edit([ask(r, 5) for r in plain]), plain, strict=True):
+    asked = [Edit(task_id="t", step=1, attempt=1, image=r.source, prompt=r.prompt, seed=5) for r in plain]
+    for answer, row in zip(editor.edit(asked), plain, strict=True):
         assert answer.size == (SIZE, SIZE)
-        moved = apart(row.source, row.target)
+        moved = np.abs(row.source.pixels.astype(int) - row.target.pixels).max(-1) > 24
         assert error(answer, row.target, moved) < 0.5 * error(row.source, row.target, moved)
         assert error(answer, row.target, ~moved) < 10
 
@@ -162,10 +151,6 @@ def test_training_sees_what_the_pipeline_computes(trained, plain):
     torch.testing.assert_close(sampled, -velocity, atol=2e-2, rtol=1e-2)
 
 
-class Stop(Exception):
-    pass
-
-
 def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
     schedule = Schedule(steps=7, batch=2, warmup=2, save_every=3)
 
@@ -176,7 +161,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
             nonlocal calls
             calls += 1
             if calls > stop:
-                raise Stop
+                raise KeyboardInterrupt
             source, target, noise = torch.randn(3, count, 8, 16, 16, generator=generator)
             level = trainer.noise_levels(count, config().denoiser, generator)
             ids = torch.randint(200, (count, 24), generator=generator)
@@ -186,7 +171,7 @@ def test_a_resumed_run_is_the_run_that_was_not_stopped(tmp_path):
         return model
 
     whole = run(tmp_path / "whole")
-    with pytest.raises(Stop):
+    with pytest.raises(KeyboardInterrupt):
         run(tmp_path / "stopped", stop=5)
     again = run(tmp_path / "stopped", resume=True)
     for (name, a), b in zip(whole.named_parameters(), again.parameters(), strict=True):

@@ -3,6 +3,7 @@
 from functools import partial
 
 import pytest
+from support.tabletop_models import quiet, values
 
 from goalreel.streaming.settings import EngineSettings
 from goalreel.tabletop.splits import seeds
@@ -25,14 +26,6 @@ SOME = seeds("validation", 1, first=400)
 ASKS = partial(critic_query_frames, EngineSettings())
 
 
-def quiet(stage, done, total):
-    pass
-
-
-def values(found):
-    return {key: m.value for key, m in found.items()}
-
-
 class Says:
     """Says the same of every picture."""
 
@@ -50,10 +43,6 @@ def courses():
     return live_courses(SOME, ASKS, quiet)
 
 
-def truths(courses):
-    return [course.reached for course in courses]
-
-
 def test_the_node_asks_when_the_view_is_near_the_goal_and_in_words_all_the_time(courses):
     assert {c.pictured for c in courses} == {True, False}
     shown, told = ([c for c in courses if c.pictured == pictured] for pictured in (True, False))
@@ -68,7 +57,7 @@ def test_the_node_asks_when_the_view_is_near_the_goal_and_in_words_all_the_time(
 
 
 def test_what_is_known_is_never_early(courses):
-    found = values(measure_courses(courses, truths(courses)))
+    found = values(measure_courses(courses, [course.reached for course in courses]))
     for prefix in ("", "words_"):
         for count in CONFIRMED:
             end = "" if count == 1 else f"_{count}"
@@ -101,10 +90,6 @@ def test_single_frames_and_ends_of_whole_tasks(success, wrong, missed):
     assert {key: found[key] for key in wanted} == wanted
 
 
-def course(reached: str, ends_well: bool = True) -> LiveCourse:
-    return LiveCourse(1, True, (), tuple(c == "+" for c in reached), ends_well)
-
-
 @pytest.mark.parametrize(
     ("said", "count", "found"),
     [
@@ -119,8 +104,8 @@ def course(reached: str, ends_well: bool = True) -> LiveCourse:
 )
 def test_successes_in_a_row_make_a_sub_goal_reached(said, count, found):
     """The last two of four frames show it reached."""
-    row = [c == "+" for c in said]
-    calls = values(measure_calls([(course("--++"), row)], count))
+    course = LiveCourse(1, True, (), (False, False, True, True), ends_well=True)
+    calls = values(measure_calls([(course, [c == "+" for c in said])], count))
     end = "" if count == 1 else f"_{count}"
     assert (calls[f"early{end}"], calls[f"noticed{end}"]) == found
     assert calls[f"fooled{end}"] is None

@@ -77,35 +77,22 @@ STICK = recording(
 """A stick is held to the end, and pushes the door."""
 
 
-def reason(name, episode, start=0, end=N):
-    return judge(NamedStep(name, start, end), SPEC, episode, FPS).contradiction
-
-
-@pytest.mark.parametrize(
-    ("name", "episode", "start", "end"),
-    [
-        ("grasp the puck", PLACED, 0, 21),
-        ("put the puck on the shelf", PLACED, 21, 60),
-        ("place the puck on the shelf, then go home", PLACED, 21, 60),
-        ("carry the puck", PLACED, 21, 36),
-        ("reach the puck", PLACED, 0, 20),
-        ("release the puck", PLACED, 21, 45),
-        ("close the gripper", PLACED, 0, 25),
-        ("open the gripper", PLACED, 25, 50),
-        ("return to the home position", PLACED, 40, 60),
-        ("pick up something", PLACED, 0, 21),
-        ("close the door", PUSHED, 0, 60),
-        ("grasp the stick", STICK, 0, 11),
-        ("push the door with the stick", STICK, 11, 60),
-    ],
-)
-def test_a_true_name_is_not_contradicted(name, episode, start, end):
-    assert reason(name, episode, start, end) == ""
-
-
 @pytest.mark.parametrize(
     ("name", "episode", "start", "end", "why"),
     [
+        ("grasp the puck", PLACED, 0, 21, ""),
+        ("put the puck on the shelf", PLACED, 21, 60, ""),
+        ("place the puck on the shelf, then go home", PLACED, 21, 60, ""),
+        ("carry the puck", PLACED, 21, 36, ""),
+        ("reach the puck", PLACED, 0, 20, ""),
+        ("release the puck", PLACED, 21, 45, ""),
+        ("close the gripper", PLACED, 0, 25, ""),
+        ("open the gripper", PLACED, 25, 50, ""),
+        ("return to the home position", PLACED, 40, 60, ""),
+        ("pick up something", PLACED, 0, 21, ""),
+        ("close the door", PUSHED, 0, 60, ""),
+        ("grasp the stick", STICK, 0, 11, ""),
+        ("push the door with the stick", STICK, 11, 60, ""),
         ("grasp the puck", PLACED, 0, 10, "does not hold it at the end"),
         ("grasp the door", PUSHED, 0, 40, "does not hold it at the end"),
         ("pick up the return", PLACED, 0, 21, "nothing here is called 'the return'"),
@@ -126,8 +113,10 @@ def test_a_true_name_is_not_contradicted(name, episode, start, end):
         ("ponder the puck", PLACED, 0, 60, "no verb"),
     ],
 )
-def test_a_name_is_contradicted(name, episode, start, end, why):
-    assert why in reason(name, episode, start, end)
+def test_a_true_name_is_not_contradicted_and_another_is(name, episode, start, end, why):
+    said = judge(NamedStep(name, start, end), SPEC, episode, FPS).contradiction
+    assert bool(said) == bool(why)
+    assert why in said
 
 
 def test_contact_goes_on_over_a_gap_and_a_graze_is_none():
@@ -196,16 +185,13 @@ def test_the_split_is_fixed():
 
 
 def test_a_labelled_recording_has_the_steps_between_its_contacts():
-    truth = recording({"obj": body(touched=((10, 15), (25, 60))), "door": body()})
-    truth = truth.model_copy(update={"task": "shelf-place-v3"})
-    names = [name for name, *_ in true_steps(truth, FPS)]
-    assert names == [
-        "reach for the block",
-        "touch the block",
-        "reach for the block",
-        "put the block on the shelf",
+    truth = recording({"obj": body(touched=((10, 15), (25, 60)))})
+    assert [(name, start) for name, start, _ in true_steps(truth, FPS)] == [
+        ("reach for the block", 0),
+        ("touch the block", 10),
+        ("reach for the block", 15),
+        ("put the block on the shelf", 25),
     ]
-    assert [cut for _, cut, _ in true_steps(truth, FPS)] == [0, 10, 15, 25]
 
 
 @pytest.mark.process

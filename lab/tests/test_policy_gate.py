@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 from support.cli import fails, goalreel
 from support.table_policies import Clumsy, Expert, key_pose_policy
+from support.tabletop_models import quiet
 
 from goalreel.models import presets
 from goalreel.models.journal import Journal
@@ -15,10 +16,6 @@ from goalreel_lab.policy.arm_tasks import ArmModels, arm_tasks
 from goalreel_lab.policy.arms import GATES
 from goalreel_lab.policy.rollout import Bounds, LeRobotActor, no_film
 from goalreel_lab.policy.study import tasks
-
-
-def quiet(stage, done, total):
-    pass
 
 
 @pytest.fixture(scope="module")

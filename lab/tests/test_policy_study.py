@@ -8,31 +8,17 @@ import numpy as np
 import pytest
 from support.cli import fails, goalreel
 from support.table_policies import Clumsy, Expert, key_pose_policy, step_policy
+from support.tabletop_models import quiet
 
 from goalreel.annotator.statistics import Measurement
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.models import presets
 from goalreel.tabletop.env import Tabletop
 from goalreel_lab.policy.arms import SILENT, cues_of, pictures_of
 from goalreel_lab.policy.intervals import compare, difference_of_seeds, measure_seeds
 from goalreel_lab.policy.policy_tasks import sub_task
 from goalreel_lab.policy.rollout import Bounds, GoalCue, LeRobotActor, Rolled, roll
-from goalreel_lab.policy.study import PolicyConfig, PolicyEntry, measure, tasks
-
-
-def quiet(stage, done, total):
-    pass
-
-
-@pytest.fixture(scope="module")
-def policy(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("policies") / "policy"
-    key_pose_policy(folder)
-    return folder
-
-
-# -- what is told
+from goalreel_lab.policy.study import tasks
 
 
 @pytest.fixture(scope="module")
@@ -58,9 +44,6 @@ def test_every_arm_tells_what_its_name_says(walks):
     assert all(c.text == "" and (c.words == SILENT).all() for c in alone)
 
 
-# -- who acts
-
-
 def test_the_expert_succeeds_films_are_of_every_step_and_who_fails_is_told_of_no_other_goal(walks):
     for walk in walks:
         filmed, count = [], len(walk.goals)
@@ -76,15 +59,16 @@ def test_the_expert_succeeds_films_are_of_every_step_and_who_fails_is_told_of_no
     assert (ended.reached, ended.success, ended.first_right) == (0, False, True)
 
 
-def actions(actor, env, cue):
-    actor.reset()
-    return actor.act(env, cue)
-
-
-def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, policy):
+def test_a_checkpoint_of_lerobot_sees_goals_and_hears_words(walks, tmp_path):
+    key_pose_policy(policy := tmp_path / "policy")
     actor = LeRobotActor.load(policy, "bordered")
     assert (actor.acts, actor.sees_goals) == ("key_poses", True)
     one, two = walks[0].goals[0], walks[1].goals[0]
+
+    def actions(actor, env, cue):
+        actor.reset()
+        return actor.act(env, cue)
+
     with Tabletop(walks[0].episode.scene) as env:
         told = GoalCue(one.text, sub_task(one), walks[0].moments[1].picture)
         first = actions(actor, env, told)
@@ -125,9 +109,6 @@ def test_a_policy_that_does_not_fit_is_refused_in_one_line(tmp_path):
             LeRobotActor.load(tmp_path / name, "plain")
 
 
-# -- arms compared
-
-
 def ends(*reached, goals=2):
     return [
         Rolled(reached=r, goals=goals, exact=r // 2, success=r == goals, first_right=r > 0) for r in reached
@@ -162,35 +143,16 @@ def test_seeds_that_disagree_are_less_certain_than_tasks_that_do_and_differences
         difference_of_seeds(better, worse[:1], "success")
 
 
-def order(policy, folder, arms=("text", "true"), **changes):
-    made = PolicyConfig(
-        entries=[PolicyEntry(arm, (policy,)) for arm in arms],
-        condition="seen",
-        split="validation",
-        episodes=2,
-        first=0,
-        preset=presets.load("nano", max_attempts=2),
-        form="bordered",
-        words=True,
-        bounds=Bounds(tries=1, steps=3),
-        out=folder / "out",
-    )
-    return replace(made, **changes)
-
-
-def test_what_was_done_is_not_done_again(policy, tmp_path, monkeypatch):
-    first = measure(order(policy, tmp_path), quiet)
-    monkeypatch.setattr(LeRobotActor, "act", lambda *_: pytest.fail("asked again"))
-    assert measure(order(policy, tmp_path), quiet) == first
-
-
-def test_the_command_prints_what_the_issue_asks_for(tmp_path):
+def test_the_command_prints_what_the_issue_asks_for_and_does_nothing_twice(tmp_path, monkeypatch):
     step_policy(tmp_path / "policy")
     words = ("eval", "policy", "--policy", tmp_path / "policy", "--arms", "text,true,placebo")
-    said = goalreel(*words, "--episodes", 2, "--max-steps", 3, "--out", tmp_path / "out", "--json")
+    words += ("--episodes", 2, "--max-steps", 3, "--out", tmp_path / "out", "--json")
+    said = goalreel(*words)
     found = json.loads(said.splitlines()[-1])
     assert {"true_minus_text", "true_minus_text_low", "placebo_minus_text", "true.length"} <= found.keys()
     assert found["policies"] == dict.fromkeys(("text", "true", "placebo"), "policy")
+    monkeypatch.setattr(LeRobotActor, "act", lambda *_: pytest.fail("asked again"))
+    assert goalreel(*words) == said
 
 
 def test_differently_trained_policies_are_compared_over_tasks_and_training_seeds(tmp_path):

@@ -129,21 +129,15 @@ def test_the_third_question_needs_the_answer_to_the_second_and_an_answer_somethi
     assert comm.inquiries(sample, answer(), {}) == []
 
 
-def document(**changes):
-    consistency = {"style_consistency": 9, "entity_consistency": 8.5, "trend_consistency": 7}
-    scores = {
-        "Image_Coherence": {"pair_scores": {}, "overall_score": {"justification": "{", **consistency}},
-        "Completeness": {"Summarize": "tea", "Score": 10},
-        "Image_Quality": {"Justification": "sharp", "Score": 6},
-    }
-    return {"scores": {**scores, **changes}}
-
-
 @pytest.mark.parametrize(
     ("score", "mark"), [("7/10", 7), ("NA", 0), (None, 0), (11, None), (True, None), ("good", None)]
 )
 def test_a_score_is_a_number_to_ten_or_none(score, mark):
-    reply = f"Here:\n```json\n{json.dumps(document(Completeness={'Score': score}), indent=1)}\n```\nas asked."
+    consistency = {"style_consistency": 9, "entity_consistency": 8.5, "trend_consistency": 7}
+    coherence = {"pair_scores": {}, "overall_score": {"justification": "{", **consistency}}
+    quality, complete = {"Justification": "sharp", "Score": 6}, {"Summarize": "tea", "Score": score}
+    scores = {"Image_Coherence": coherence, "Completeness": complete, "Image_Quality": quality}
+    reply = f"Here:\n```json\n{json.dumps({'scores': scores}, indent=1)}\n```\nas asked."
     assert read_document(reply) == {"sty": 9, "enti": 8.5, "tren": 7, "comp": mark, "imgq": 6}
     assert read_fidelity(json.dumps({"Consistency": {"overall_score": score}})) == mark
 

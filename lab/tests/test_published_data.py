@@ -75,7 +75,7 @@ def test_wise_has_the_columns_of_wise_legacy_and_an_answer_without_a_picture_sco
             Wise().samples(tmp_path)
 
 
-def test_the_papers_rows_hang_together():
+def test_the_papers_rows_hang_together_and_follow_the_editor():
     """Each overall of WISE is the weighted mean of its columns, each average of UEval that of its tasks."""
     for table in tables():
         assert all(len(row) == len(table.measures) for row in table.rows.values())
@@ -92,9 +92,6 @@ def test_the_papers_rows_hang_together():
     assert ablation.row(KLEIN) == {"text": 58.6, "image": 74.0, "avg_items": 66.3}
     assert first.row(KLEIN)["avg_items"] == 66.3
     assert first.row(QWEN)["avg_items"] == 67.2
-
-
-def test_the_row_follows_the_editor():
     assert row_for("flux2-klein-9b") == row_for("diffusers:/models/FLUX.2-klein-4B") == KLEIN
     assert row_for("qwen-image-edit-2511") == QWEN
     assert row_for("server:http://there:8000") is None

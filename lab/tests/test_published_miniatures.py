@@ -4,7 +4,7 @@ import json
 
 import pytest
 from support.chat_server import ChatServer, said
-from support.cli import goalreel
+from support.cli import results
 from support.miniatures import COMM_ROW, RISE_ROWS, comm_clone, comm_data, rise_clone, rise_data
 from support.published import editor as tiny_editor
 from support.published import pictures
@@ -36,11 +36,7 @@ def evaluate(name, server, judge, editor, data, clone, out, *more):
     chat = f"openai:agent@{server.url}"
     models = ("--preset", "klein", "--planner", chat, "--critic", chat, "--editor", f"diffusers:{editor}")
     judged = ("--judge", f"openai:any@{judge.url}", "--yes", "--clone", clone)
-    return json.loads(
-        goalreel("eval", name, *models, "--data", data, "--out", out, *judged, "--json", *more).splitlines()[
-            -1
-        ]
-    )
+    return results("eval", name, *models, "--data", data, "--out", out, *judged, *more)
 
 
 def test_rise_from_data_to_scores(tmp_path, editor):
@@ -72,11 +68,8 @@ def test_rise_from_data_to_scores(tmp_path, editor):
 @pytest.mark.parametrize("task", [3, 4])
 def test_comm_from_data_to_scores(tmp_path, editor, task):
     """The third question is about what the judge answered to the second."""
-    data, clone, out = (
-        comm_data(tmp_path / "data", [COMM_ROW]),
-        comm_clone(tmp_path / "clone"),
-        tmp_path / "out",
-    )
+    data, clone = comm_data(tmp_path / "data", [COMM_ROW]), comm_clone(tmp_path / "clone")
+    out = tmp_path / "out"
     consistency = {"style_consistency": 9, "entity_consistency": 8, "trend_consistency": "NA"}
     document = {
         "Image_Coherence": {"overall_score": consistency},
@@ -106,11 +99,9 @@ def test_comm_from_data_to_scores(tmp_path, editor, task):
     assert [pictures(request) for request in judge.requests[2:]] == [1]
     assert {pictures(request) for request in judge.requests[:2]} == {given, given + 1}
     assert "a stream of tea" in judge.requests[2].text
-    results = json.loads((out / f"export/site_tea-1_task{task}/results.json").read_text())
-    assert (
-        results["model_output"]
-        == {3: "(3) Pour it. <IMAGE> (4) Enjoy.", 4: "(1) Pour it. <IMAGE> (2) Enjoy."}[task]
-    )
+    exported = json.loads((out / f"export/site_tea-1_task{task}/results.json").read_text())
+    wanted = {3: "(3) Pour it. <IMAGE> (4) Enjoy.", 4: "(1) Pour it. <IMAGE> (2) Enjoy."}
+    assert exported["model_output"] == wanted[task]
     asked = server.requests[0]
     assert pictures(asked) == given
     assert ("Fill the pot." in json.dumps(asked.json)) == (task == 3)

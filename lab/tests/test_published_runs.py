@@ -5,7 +5,7 @@ import json
 import pytest
 from support import published as bench
 from support.chat_server import ChatServer, said
-from support.cli import fails, goalreel, invoke
+from support.cli import fails, goalreel, invoke, results
 from support.serving_models import TintEditor, serving
 
 from goalreel.chat.openai import OpenAIChat
@@ -61,19 +61,15 @@ def ueval_judge(request):
     return said(f'{{"criteria_met": {met}}}')
 
 
-def last_line(text):
-    return json.loads(text.splitlines()[-1])
-
-
 @pytest.mark.long
 def test_ueval_from_data_to_scores_and_a_second_run_asks_nobody(tmp_path, agents, klein):
     data, out = bench.ueval_data(tmp_path / "data"), tmp_path / "out"
     clone = bench.ueval_clone(tmp_path / "clone")
     with ChatServer(ueval_judge) as judge:
-        run = words("ueval", agents, klein, data, out, *judging(judge), "--clone", clone, "--json")
-        report = last_line(goalreel(*run))
+        run = words("ueval", agents, klein, data, out, *judging(judge), "--clone", clone)
+        report = results(*run)
         asked, judged = len(agents.requests), len(judge.requests)
-        again = last_line(goalreel(*run))
+        again = results(*run)
     assert (asked, judged) == (3 + 3 * 2, 6)
     assert (len(agents.requests), len(judge.requests)) == (asked, judged)
     assert again == report
@@ -100,7 +96,7 @@ def test_wise_from_data_to_scores(tmp_path, agents, klein):
     with ChatServer(judge_) as judge:
         data = clone / "WISE_legacy" / "data"
         run = words("wise", agents, klein, data, out, *judging(judge, "gpt-4o"), "--clone", clone)
-        report = last_line(goalreel(*run, "--json"))
+        report = results(*run)
     assert report["cultural"] == pytest.approx((0.7 * 2 + 0.2) / 2)
     assert report["time"] == report["chemistry"] == pytest.approx((0.2 * 2 + 0.1 * 2) / 2)
     assert report["space"] is None
@@ -145,34 +141,34 @@ class Refuser(TintEditor):
 def test_what_an_editor_refuses_is_said_and_tried_again_on_request(tmp_path, agents):
     """And what it cannot do at all is refused before the first plan."""
     data, out, editor = bench.ueval_data(tmp_path / "data"), tmp_path / "out", Refuser()
-    run = words("ueval", agents, "qwen-image-edit-2511", data, out, "--json")
+    run = words("ueval", agents, "qwen-image-edit-2511", data, out)
     assert "--editor qwen-image+qwen-image-edit-2511" in fails(*run)
     assert "there are tasks without a picture" in fails(*run)
     assert agents.requests == []
     with serving(Models(editor=editor)) as url, ChatServer(ueval_judge) as judge:
-        run = words("ueval", agents, f"server:{url}", data, out, *judging(judge), "--json")
-        report = last_line(goalreel(*run))
+        run = words("ueval", agents, f"server:{url}", data, out, *judging(judge))
+        report = results(*run)
         (note,) = (n for n in report["notes"] if "3 samples lack what a model refused" in n)
         assert "not that stage" in note
         assert report["settings"]["background"] == "ignore"
         assert "- background: ignore" in (out / "report.md").read_text()
         asked, editor.refuses = len(agents.requests), False
-        assert last_line(goalreel(*run))["notes"] == report["notes"]
+        assert results(*run)["notes"] == report["notes"]
         assert len(agents.requests) == asked
-        assert not any("refused" in n for n in last_line(goalreel(*run, "--retry"))["notes"])
+        assert not any("refused" in n for n in results(*run, "--retry")["notes"])
         assert len(agents.requests) > asked
 
 
 def test_the_editor_alone_in_parts_that_one_run_puts_together(tmp_path, agents, editor):
     """The paper's base row: one step, and nobody judges it."""
     clone, out = bench.wise_clone(tmp_path / "WISE"), tmp_path / "out"
-    run = words("wise", agents, editor, clone / "WISE_legacy" / "data", out, "--json")
+    run = words("wise", agents, editor, clone / "WISE_legacy" / "data", out)
     run += ("--planner", "instruction", "--critic", "accept", "--max-attempts", 1)
     for part in ("1/2", "2/2"):
-        assert last_line(goalreel(*run, "--shard", part))["samples"] == 3
+        assert results(*run, "--shard", part)["samples"] == 3
         assert not (out / "export").exists()
     made = {path: path.stat().st_mtime_ns for path in (out / "samples").rglob("*.png")}
-    report = last_line(goalreel(*run))
+    report = results(*run)
     assert (report["answered"], agents.requests) == (3, [])
     assert made == {path: path.stat().st_mtime_ns for path in made}
     (step,) = load_storyboard(out / "samples" / "450").steps
@@ -209,7 +205,7 @@ def test_what_the_judge_says_nothing_readable_about_is_unjudged_and_never_zero(t
         judged = len(judge.requests)
         goalreel(*run)
         assert len(judge.requests) == judged
-    report = last_line(result.stdout)
+    report = json.loads(result.stdout)
     assert report["space"] is None
     assert (report["unjudged"], report["art"]) == (1, 25)
     assert len(garbage) == 2 * 3
@@ -227,8 +223,8 @@ def test_a_sample_without_a_plan_is_counted_scores_nothing_and_is_tried_again(tm
     rows[0]["prompt"] = "unplannable"
     (data / "data" / "test-00000-of-00001.json").write_text(json.dumps(rows))
     with ChatServer(ueval_judge) as judge:
-        run = words("ueval", agents, editor, data, out, *judging(judge), "--json")
-        report = last_line(goalreel(*run))
+        run = words("ueval", agents, editor, data, out, *judging(judge))
+        report = results(*run)
         assert (report["unplanned"], report["space"], report["unjudged"]) == (1, 0, 0)
         assert not any("planet" in r.text for r in judge.requests)
         assert "Without a plan" in (out / "report.md").read_text()
@@ -249,12 +245,11 @@ def test_judging_alone_needs_no_models_and_a_limit_only_adds(tmp_path, agents, e
     assert one < two
     assert len(agents.requests) == 2 * asked
     with ChatServer(ueval_judge) as judge:
-        said_ = goalreel(
-            *("eval", "ueval", "--data", data, "--out", out, "--only", "judge", "--json"), *judging(judge)
-        )
-    assert last_line(said_)["answered"] == 2
+        again = ("eval", "ueval", "--data", data, "--out", out, "--only", "judge", *judging(judge))
+        report = results(*again)
+    assert report["answered"] == 2
     assert len(agents.requests) == 2 * asked
-    assert "Only 2 of 3 samples" in said_
+    assert any("Only 2 of 3 samples" in note for note in report["notes"])
 
 
 def test_a_dead_model_ends_the_run_in_one_line_and_what_was_made_is_kept(tmp_path, agents, editor, at_once):

@@ -48,14 +48,11 @@ def test_right_and_wrong_are_told_apart_wherever_blocks_are_whole(rows, scores):
 
 
 def test_misshapen_blocks_cost_quality(rows, scores):
-    odd = [s.quality for r, s in pairs(rows, scores) if r.mistake == "deformed"]
-    whole = [s.quality for r, s in pairs(rows, scores) if r.mistake != "deformed"]
+    pairs = list(zip(rows, scores, strict=True))
+    odd = [s.quality for row, s in pairs if row.mistake == "deformed"]
+    whole = [s.quality for row, s in pairs if row.mistake != "deformed"]
     assert np.mean(odd) < np.mean(whole) - 2
     assert np.quantile(whole, 0.1) > 7.5
-
-
-def pairs(rows, scores):
-    return zip(rows, scores, strict=True)
 
 
 def test_the_prompt_cannot_talk_it_into_anything(rows, scores):
@@ -75,13 +72,8 @@ def test_an_unusable_item_costs_no_other_anything(rows, scores):
     good = candidate(rows[0])
     wide = Image(rows[0].source.pixels[:100].copy())
     black = Image(np.zeros_like(rows[0].source.pixels))
-    odd = [
-        good.model_copy(update={"task_id": "episode-3"}),
-        good.model_copy(update={"task_id": "tabletop-3-odd-front"}),
-        good.model_copy(update={"source": None}),
-        good.model_copy(update={"source": wide}),
-        good.model_copy(update={"source": black}),
-    ]
+    odd = [candidate(rows[0], task_id=name) for name in ("episode-3", "tabletop-3-odd-front")]
+    odd += [candidate(rows[0], source=source) for source in (None, wide, black)]
     assert SimulatorScorer().score([*odd, good]) == [None] * len(odd) + [scores[0]]
 
 

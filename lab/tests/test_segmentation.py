@@ -1,26 +1,21 @@
 """The measures of segmentation, and `goalreel eval segmentation` on a small recording."""
 
 import itertools
-import json
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from support.cli import fails, goalreel
+from support.cli import fails, goalreel, results
 
 from goalreel.annotator.statistics import boundary_counts
+from goalreel.tabletop.record import record
 from goalreel.types import Segment
 from goalreel_lab.statistics import best_matches, even_split, label_hits, segment_iou
 
 
 def cut(*edges):
     return [Segment(start=a, end=b) for a, b in itertools.pairwise(edges)]
-
-
-def boundary_f1(pred, true, tolerance_s, fps):
-    hits, total = boundary_counts(pred, true, tolerance_s, fps).pair
-    return hits / total if total else 1.0
 
 
 edges = st.lists(st.integers(1, 99), max_size=8, unique=True).map(lambda inner: cut(0, *sorted(inner), 100))
@@ -50,7 +45,8 @@ def test_no_boundary_is_matched_twice(a, b):
     ],
 )
 def test_the_tolerance_is_in_seconds_and_missing_and_extra_boundaries_cost(pred, true, fps, f1):
-    assert boundary_f1(cut(*pred), cut(*true), 0.5, fps) == pytest.approx(f1)
+    hits, total = boundary_counts(cut(*pred), cut(*true), 0.5, fps).pair
+    assert (hits / total if total else 1.0) == pytest.approx(f1)
 
 
 def test_overlap_labels_and_baseline_by_hand():
@@ -62,17 +58,9 @@ def test_overlap_labels_and_baseline_by_hand():
     assert even_split(2, 5) == cut(0, 1, 2)
 
 
-@pytest.fixture(scope="module")
-def tabletop(tmp_path_factory):
-    from goalreel.tabletop.record import record
-
-    root = tmp_path_factory.mktemp("tabletop") / "data"
-    record(root, range(900_000, 900_002), cameras=("front",), size=64)
-    return root
-
-
-def test_the_planner_is_measured_on_a_recording(tabletop):
-    report = json.loads(run(tabletop, "--json").splitlines()[-1])
+def test_the_planner_is_measured_on_a_recording(tmp_path):
+    record(tabletop := tmp_path / "data", range(900_000, 900_002), cameras=("front",), size=64)
+    report = results("eval", "segmentation", tabletop)
     assert {"boundary_f1", "segment_iou", "label_accuracy", "episodes"} <= report.keys()
     assert report["episodes"] == 2
     assert report["splits"] == ["validation"]
@@ -80,15 +68,8 @@ def test_the_planner_is_measured_on_a_recording(tabletop):
     assert report["boundary_f1"] >= 0.9
     assert report["segment_iou"] > report["even_segment_iou"]
     assert report["boundary_f1_low"] <= report["boundary_f1"] <= report["boundary_f1_high"]
-
-
-def run(*arguments):
-    return goalreel("eval", "segmentation", *arguments)
-
-
-def test_a_table_for_people_and_one_clear_line_for_mistakes(tmp_path, tabletop):
-    shown = run(tabletop)
+    shown = goalreel("eval", "segmentation", tabletop)
     assert "boundary F1" in shown
     assert "2 episodes" in shown
-    assert "tabletop record" in fails("eval", "segmentation", tmp_path)
+    assert "tabletop record" in fails("eval", "segmentation", tmp_path / "none")
     assert "write it like" in fails("eval", "segmentation", tabletop, "--layout", "x")

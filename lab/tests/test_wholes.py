@@ -8,7 +8,7 @@ import pytest
 from goalreel.loop import whole_state
 from goalreel.tabletop.grammar import sample_episode, state_of
 from goalreel.tabletop.readback import read_back
-from goalreel.tabletop.scene import HALF, SubGoal, TabletopScene, shows
+from goalreel.tabletop.scene import HALF, SubGoal, shows
 from goalreel.tabletop.splits import seeds
 from goalreel_lab.corpora.grounding import AT_WORK, compare, whole_verdict
 from goalreel_lab.corpora.live import FAULTS, UNDERWAY, whole_rows
@@ -36,10 +36,6 @@ ENDED = START | {RED: START[BOWL] + [0, 0, HALF], BLUE: START[GREEN] - [0, 0.12,
 @pytest.fixture(scope="module")
 def rows():
     return list(whole_rows(SOME))
-
-
-def scene_of(row) -> TabletopScene:
-    return sample_episode(row.origin.seed).scene
 
 
 def judged(now, goals=(INSIDE, BESIDE), **change):
@@ -71,7 +67,7 @@ def test_the_question_tells_every_state_and_the_reply_what_the_picture_shows(row
         assert f"Wanted state: {row.instruction}" in text
         assert f"Prompt given to the editor: {episode.instruction}" in text
         if AT_WORK not in row.verdict.reasoning:
-            found = read_back(row.candidate.pixels, scene_of(row))
+            found = read_back(row.candidate.pixels, episode.scene)
             for goal in episode.goals:
                 assert (sentence(state_of(goal)) in row.verdict.reasoning) == shows(found, goal)
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from support.browser import BrowserPage, chromium, needs_chromium
+from support.browser import BrowserPage, needs_chromium
 from support.recordings import make_dataset
 from support.review import ReviewServer
 from support.serving_models import running
@@ -71,11 +71,6 @@ def addresses(tmp_path_factory, annotated) -> Iterator[dict[str, str]]:
             "FILES": folder.as_uri(),
         }
     review.kill()
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    yield from chromium(tmp_path_factory.mktemp("profile"))
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from support.cli import fails, goalreel, invoke
+from support.cli import fails, goalreel, invoke, results
 from support.faults import EPISODES, FRONT, WRIST, column
 from support.recordings import make_dataset
 from support.review import change, review_page
@@ -54,7 +54,7 @@ def test_what_is_not_uploaded(tmp_path):
 def test_the_main_job(video_dataset, tmp_path):
     before = contents(video_dataset)
     out = tmp_path / "out"
-    summary = json.loads(goalreel("annotate", video_dataset, "--out", out, "--json").splitlines()[-1])
+    summary = results("annotate", video_dataset, "--out", out)
     assert summary["annotated"] == 3
     assert summary["failures"] == {}
     assert contents(video_dataset) == before
@@ -211,13 +211,6 @@ def test_damaged_settings_are_one_line(robot, video_dataset, in_hindsight, tmp_p
     assert "settings.json: damaged: remove" in fails("annotate", video_dataset, "--out", out)
     assert "were not written by goalreel annotate" in fails("build", out)
     show(out, tmp_path / "report")
-
-
-def test_two_runs_into_one_out(video_dataset, in_hindsight, tmp_path):
-    out = shutil.copytree(in_hindsight, tmp_path / "out")
-    settings = json.loads((out / FOLDER / "settings.json").read_text())
-    with Records.open(out, settings["settings"], Source.open(video_dataset).fingerprint()):
-        assert "another goalreel run" in fails("annotate", video_dataset, "--out", out)
 
 
 @pytest.mark.parametrize(

@@ -10,19 +10,13 @@ import pytest
 from support.cli import goalreel, invoke
 from support.faults import DATA, TASKS, both, column, info, table
 from support.recordings import make_dataset
-from support.robots import pick_and_place
+from support.robots import cuts, pick_and_place
 
 import goalreel as api
 
 SPEEDS = (8, 10, 12, 9, 11, 10) * 3
 LABELS = ("reach for the cup", "put the cup in the box", "go home")
 COLOURS = ("red", "blue", "green", "grey", "black", "white", "brown", "pink")
-
-
-def cuts(fps):
-    """Frames at which the hand has closed, has opened, and the recording ends."""
-    ends = 1 + np.cumsum([max(2, round(s * fps)) for s in (1, 0.6, 0.4, 0.6, 1.2, 0.6, 0.4, 0.5, 0.8, 0.5)])
-    return [int(ends[i]) for i in (2, 6, 9)]
 
 
 def states(fps, seed):
@@ -33,12 +27,8 @@ def states(fps, seed):
 def cups(tmp_path_factory):
     """Eighteen episodes of one instruction, without labels."""
     root = tmp_path_factory.mktemp("audit") / "cups"
-    return make_dataset(
-        root,
-        states=list(map(states, SPEEDS, range(18))),
-        cameras=("front",),
-        task="move the cup into the box",
-    )
+    made, task = list(map(states, SPEEDS, range(18))), "move the cup into the box"
+    return make_dataset(root, states=made, cameras=("front",), task=task)
 
 
 @pytest.fixture(scope="module")

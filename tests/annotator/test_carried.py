@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
+from support import robots
 from support.chat_server import ChatServer, Reply, said
 from support.cli import fails, goalreel, invoke, results
 from support.faults import DATA, EPISODES, TASKS, column, info, table
 from support.person import says
 from support.recordings import make_dataset
-from support.robots import pick_and_place
 from support.steady import contents
 from support.watcher import segments, text_of
 
@@ -32,14 +32,12 @@ TASK = "räum die Tasse weg"
 STEPS = ("nimm die Tasse", "in die Kiste damit", "fahr zurück")
 SPEEDS = (8, 10, 12, 9, 11, 10)
 RNG = np.random.default_rng(5)
-STATES = [pick_and_place(RNG, fps)[:, :4] for fps in SPEEDS]
+STATES = [robots.pick_and_place(RNG, fps)[:, :4] for fps in SPEEDS]
 
 
 def cuts(episode: int) -> list[int]:
-    """Frames at which its steps begin, and its length: where the hand has closed, and has opened."""
-    seconds = (1.0, 0.6, 0.4, 0.6, 1.2, 0.6, 0.4, 0.5, 0.8, 0.5)
-    ends = 1 + np.cumsum([max(2, round(s * SPEEDS[episode])) for s in seconds])
-    return [0, int(ends[2]), int(ends[6]), int(ends[-1])]
+    """Frames at which its steps begin, and its length."""
+    return [0, *robots.cuts(SPEEDS[episode])]
 
 
 @pytest.fixture(scope="module")

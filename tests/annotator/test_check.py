@@ -1,7 +1,6 @@
 """`goalreel check`: what is understood of a dataset before it is annotated."""
 
 import json
-import shutil
 from itertools import pairwise
 
 import numpy as np
@@ -15,8 +14,7 @@ from goalreel.annotator.readings import Reading, read_steps, write_steps
 from goalreel.errors import DatasetError, InputError
 
 
-def test_the_table_says_the_same(video_dataset, tmp_path):
-    root = shutil.copytree(video_dataset, tmp_path / "data")
+def test_the_table_says_the_same(root):
     column(EPISODES, "length", lambda _: [12, 8, 15])(root)
     text = " ".join(goalreel("check", root).split())
     for title in ("Robot", "Dataset", "Episodes", "Instructions"):
@@ -26,8 +24,7 @@ def test_the_table_says_the_same(video_dataset, tmp_path):
     assert text.endswith("nothing is broken; warnings: 1")
 
 
-def test_what_is_broken_gives_status_1_and_json_all_the_same(video_dataset, tmp_path):
-    root = shutil.copytree(video_dataset, tmp_path / "data")
+def test_what_is_broken_gives_status_1_and_json_all_the_same(root):
     (root / video(WRIST)).unlink()
     result = invoke("check", root, "--json")
     assert result.exit_code == 1
@@ -42,20 +39,19 @@ def test_what_is_broken_gives_status_1_and_json_all_the_same(video_dataset, tmp_
     assert "6 more like the last one" in " ".join(table.stdout.split()), "many alike are shown once"
 
 
-@pytest.mark.parametrize("fault", ["nothing there", "metadata", "data"])
-def test_datasets_that_cannot_be_opened(fault, video_dataset, tmp_path):
-    root = tmp_path / "data"
-    if fault != "nothing there":
-        shutil.copytree(video_dataset, root)
-        (root / {"metadata": "meta/info.json", "data": DATA}[fault]).unlink()
-    result = invoke("check", root, "--json")
+@pytest.mark.parametrize(
+    ("lost", "kind"), [("", "metadata"), ("meta/info.json", "metadata"), (DATA, "data_file")]
+)
+def test_datasets_that_cannot_be_opened(lost, kind, root):
+    if lost:
+        (root / lost).unlink()
+    result = invoke("check", root if lost else root / "nothing", "--json")
     assert result.exit_code == 1
     issue = json.loads(result.stdout)["issues"][0]
-    assert (issue["kind"], issue["level"]) == ("data_file" if fault == "data" else "metadata", "broken")
+    assert (issue["kind"], issue["level"]) == (kind, "broken")
 
 
-def test_a_state_of_rows_and_columns_is_read_as_one_vector(video_dataset, tmp_path):
-    root = shutil.copytree(video_dataset, tmp_path / "data")
+def test_a_state_of_rows_and_columns_is_read_as_one_vector(root):
     info(lambda i: i["features"]["observation.state"].update(shape=[2, 2], names=None))(root)
 
     def change(rows):
@@ -69,8 +65,7 @@ def test_a_state_of_rows_and_columns_is_read_as_one_vector(video_dataset, tmp_pa
     assert {f.field: f.value for f in report.robot}["gripper"] == "3"
 
 
-def test_hands_that_start_closed(video_dataset, tmp_path):
-    root = shutil.copytree(video_dataset, tmp_path / "data")
+def test_hands_that_start_closed(root):
     lengths = np.cumsum([12, 9, 15])
 
     def change(states: list) -> list:
@@ -87,8 +82,7 @@ def test_hands_that_start_closed(video_dataset, tmp_path):
     assert (issue.episodes, issue.level) == ((1,), "note")
 
 
-def test_words_without_a_motion(video_dataset, tmp_path):
-    root = shutil.copytree(video_dataset, tmp_path / "data")
+def test_words_without_a_motion(root):
     task = "put the red block in the bowl, then put the cup on the plate"
     column(TASKS, "task", lambda _: [task])(root)
     report = public.check(root, layout="gripper=3,closed=low")
@@ -125,11 +119,10 @@ def test_real_datasets(name):
     assert set(report["reasons"]) or report["named"] == report["episodes"]
 
 
-def test_each_instruction_is_shown_as_it_is_read_and_its_owner_may_give_its_steps(video_dataset, tmp_path):
-    (first, *_) = results("check", video_dataset)["readings"]
+def test_each_instruction_is_shown_as_it_is_read_and_its_owner_may_give_its_steps(root, tmp_path):
+    (first, *_) = results("check", root)["readings"]
     assert first["is_read"]
     assert first["clauses"]
-    root = shutil.copytree(video_dataset, tmp_path / "data")
     column(TASKS, "task", lambda _: ["grasp_cube"])(root)
     column(EPISODES, "tasks", lambda cells: [["grasp_cube"] for _ in cells])(root)
     report = results("check", root, "--write-steps", tmp_path / "steps.yaml")

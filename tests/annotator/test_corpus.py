@@ -13,14 +13,7 @@ from support.person import says
 from support.steady import contents
 from support.told import attempt, board, step, unplanned, words
 
-from goalreel.annotator.corpus.boards import (
-    BOARDS,
-    NamedScorer,
-    StoredBoard,
-    find_boards,
-    score_boards,
-    scorer_of,
-)
+from goalreel.annotator.corpus.boards import NamedScorer, StoredBoard, find_boards, scorer_of
 from goalreel.annotator.corpus.make import RecipeConfig, make_from_storyboards
 from goalreel.annotator.plan import write_plan
 from goalreel.annotator.show import read_storyboards
@@ -255,14 +248,6 @@ def test_a_dead_judge_ends_the_run_in_one_line_and_nothing_is_asked_twice(tmp_pa
     make_from_storyboards(boards, RecipeConfig(NamedScorer("m", Marker())), tmp_path / "whole")
     assert contents(tmp_path / "out") == contents(tmp_path / "whole")
     assert not (tmp_path / "out/answers").exists()
-
-
-def test_a_storyboard_that_is_scored_is_not_asked_about_again(tmp_path):
-    boards, dying, well = kept(BOARDS + 1), Marker(lasts=4 * BOARDS), Marker()
-    with pytest.raises(UserError, match="out of reach"):
-        score_boards(boards, NamedScorer("m", dying), tmp_path)
-    assert len(score_boards(boards, NamedScorer("m", well), tmp_path)) == BOARDS + 1
-    assert (len(dying.asked), len(well.asked)) == (4 * BOARDS, 4)
 
 
 def test_a_judge_that_says_nothing_is_asked_anew_whether_it_is_there(tmp_path):

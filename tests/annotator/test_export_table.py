@@ -42,10 +42,8 @@ def test_no_cell_of_a_csv_file_is_a_formula_and_examples_are_read_from_it():
 
 
 def test_what_cannot_be_exported_is_one_clear_line(in_hindsight, video_dataset, tmp_path):
-    assert "name a file that ends in .csv or .parquet" in fails(
-        "export", in_hindsight, "--out", tmp_path / "t.xlsx"
-    )
-    assert "no annotated episode: run goalreel annotate first" in fails(
-        "export", video_dataset, "--out", tmp_path / "t.csv"
-    )
+    said = fails("export", in_hindsight, "--out", tmp_path / "t.xlsx")
+    assert "name a file that ends in .csv or .parquet" in said
+    said = fails("export", video_dataset, "--out", tmp_path / "t.csv")
+    assert "no annotated episode: run goalreel annotate first" in said
     assert list(tmp_path.iterdir()) == []

@@ -12,9 +12,9 @@ import pytest
 from support.faults import column
 from support.provenance import named
 from support.recordings import make_dataset, moving_square
-from support.steady import Steady, contents
+from support.steady import Drawless, Steady, contents
 
-from goalreel import Failure, ModelSet, Options, annotate, load_models, open_dataset
+from goalreel import ModelSet, Options, annotate, load_models, open_dataset
 from goalreel.annotator.job import Summary
 from goalreel.errors import DatasetError
 
@@ -90,28 +90,13 @@ def test_an_episode_that_was_recorded_again_is_annotated_again(recorded, tmp_pat
     assert contents(tmp_path / "out") == contents(tmp_path / "once")
 
 
-class Half(Steady):
-    """Plans, and cannot draw; it has `planned` the tasks of these ids."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.planned: list[str] = []
-
-    def plan(self, tasks):
-        self.planned += [task.id for task in tasks]
-        return super().plan(tasks)
-
-    def draw(self, edit):
-        return Failure(stage="edit", message="no picture")
-
-
 def test_an_answer_about_another_recording_is_asked_for_again(recorded, tmp_path):
-    root, model = shutil.copytree(recorded, tmp_path / "in"), Half()
+    root, model = shutil.copytree(recorded, tmp_path / "in"), Drawless()
     model_set = ModelSet(model, model, model, named())
     annotate(root, tmp_path / "out", model_set)
     edit_states(root, 1)
     annotate(root, tmp_path / "out", model_set)
-    assert model.planned == ["episode_000000", "episode_000001", "episode_000001"]
+    assert model.asked["plan"] == 3
 
 
 def test_another_dataset_is_refused(recorded, tmp_path):

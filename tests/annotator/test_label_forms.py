@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from support.cli import fails, goalreel, invoke
+from support.cli import fails, goalreel, results
 from support.faults import DATA, TASKS, both, column, info, table
 from support.steady import Steady, contents
 
@@ -83,11 +83,6 @@ FORMS: dict[str, tuple[Any, LabelForm]] = {
 }
 
 
-@pytest.fixture
-def data(video_dataset, tmp_path) -> Path:
-    return Path(shutil.copytree(video_dataset, tmp_path / "in"))
-
-
 def rows(root: Path, style: str = "subtask") -> list[tuple[str, float]]:
     said = pq.read_table(root / DATA, columns=["language_persistent"])["language_persistent"][0].as_py()
     return [(r["content"], round(r["timestamp"], 3)) for r in said if r["style"] == style]
@@ -100,25 +95,22 @@ def told(root: Path) -> list[str]:
 
 
 def annotate(root: Path, *words: str) -> dict[str, Any]:
-    out = root.parent / "out"
-    result = invoke("annotate", root, "--out", out, "--episodes", "0", "--json", *words)
-    assert result.exit_code == 0, result.stderr
-    return json.loads(result.stdout.splitlines()[-1])
+    return results("annotate", root, "--out", root.parent / "out", "--episodes", "0", *words)
 
 
 @pytest.mark.parametrize("name", FORMS)
-def test_labels_of_each_form_become_the_steps_and_stay(name, data):
+def test_labels_of_each_form_become_the_steps_and_stay(name, root):
     label, form = FORMS[name]
-    label(data)
-    assert find_labels(Source.open(data), [0, 1, 2]) == {form: (0,)}
-    before = contents(data)
-    line = fails("annotate", data, "--out", data.parent / "out")
+    label(root)
+    assert find_labels(Source.open(root), [0, 1, 2]) == {form: (0,)}
+    before = contents(root)
+    line = fails("annotate", root, "--out", root.parent / "out")
     assert "episode 0 has" in line
     assert "--planner rows keeps them" in line
     assert "--replace-rows has new ones written beside them" in line
-    assert not (data.parent / "out").exists(), "they are never ignored unasked"
-    summary = annotate(data, "--planner", "rows", "--task-per-frame")
-    out = data.parent / "out"
+    assert not (root.parent / "out").exists(), "they are never ignored unasked"
+    summary = annotate(root, "--planner", "rows", "--task-per-frame")
+    out = root.parent / "out"
     assert summary["labels"] == {form: 1}
     board = Records(out / FOLDER, source="").outline(0)
     assert [step.step.name for step in board.steps] == [REACH, PUT]
@@ -127,75 +119,75 @@ def test_labels_of_each_form_become_the_steps_and_stay(name, data):
     assert rows(out) == [(REACH, 0.0), (PUT, 0.5)]
     assert told(out) == [REACH] * 5 + [PUT] * 7
     assert (
-        Source.open(out).episode(0).subtasks(form) == Source.open(data).episode(0).subtasks(form)
+        Source.open(out).episode(0).subtasks(form) == Source.open(root).episode(0).subtasks(form)
         or form == "tasks"
     )
-    assert contents(data) == before
+    assert contents(root) == before
 
 
-def test_labels_of_which_some_name_no_text_are_no_less_the_owners(data):
-    subtask_index(data, (0,) * 5 + (7,) * 7)
-    line = fails("annotate", data, "--out", data.parent / "out")
+def test_labels_of_which_some_name_no_text_are_no_less_the_owners(root):
+    subtask_index(root, (0,) * 5 + (7,) * 7)
+    line = fails("annotate", root, "--out", root.parent / "out")
     assert "episode 0 has subtask_index and meta/subtasks.parquet already" in line
-    assert not (data.parent / "out").exists()
+    assert not (root.parent / "out").exists()
 
 
-def test_tasks_of_one_text_and_empty_ones_are_no_sub_tasks(data):
+def test_tasks_of_one_text_and_empty_ones_are_no_sub_tasks(root):
     """The index may differ: the words count. Frames without a task keep none, whatever is written."""
-    both(named_tasks(TASK, "", f" {TASK}"), frames([1, 1, 0, 0, 2, 2, 2, 0, 0, 0, 0, 1]))(data)
-    info(lambda i: i.update(total_tasks=3))(data)
-    assert Source.open(data).episode(0).instruction == TASK
-    assert find_labels(Source.open(data), [0]) == {}
-    annotate(data, "--task-per-frame")
-    words = told(data.parent / "out")
+    both(named_tasks(TASK, "", f" {TASK}"), frames([1, 1, 0, 0, 2, 2, 2, 0, 0, 0, 0, 1]))(root)
+    info(lambda i: i.update(total_tasks=3))(root)
+    assert Source.open(root).episode(0).instruction == TASK
+    assert find_labels(Source.open(root), [0]) == {}
+    annotate(root, "--task-per-frame")
+    words = told(root.parent / "out")
     assert words[:2] == [words[11]] * 2 == ["", ""]
     assert set(words[2:11]) == {"grasp the red block", TASK}
 
 
-def test_new_sub_tasks_take_the_place_of_the_owners_where_they_are_asked_for(data):
-    tasks(data)
-    assert Source.open(data).episode(0).instruction == f"{REACH}; {PUT}"
-    annotate(data, "--replace-rows")
-    assert told(data.parent / "out") == [REACH] * 5 + [PUT] * 7
+def test_new_sub_tasks_take_the_place_of_the_owners_where_they_are_asked_for(root):
+    tasks(root)
+    assert Source.open(root).episode(0).instruction == f"{REACH}; {PUT}"
+    annotate(root, "--replace-rows")
+    assert told(root.parent / "out") == [REACH] * 5 + [PUT] * 7
 
 
-def test_a_label_whose_picture_is_rejected_stays(data):
-    subtask_index(data)
-    source, options = open_dataset(data), Options(task_per_frame=True)
+def test_a_label_whose_picture_is_rejected_stays(root):
+    subtask_index(root)
+    source, options = open_dataset(root), Options(task_per_frame=True)
     models = load(presets.load("hindsight", planner="rows"), recordings=options.recorded(source))
     refusing = replace(models, critic=Steady(accepts=0))
-    annotate_source(source, data.parent / "out", refusing, options, episodes=[0])
-    pads = pq.read_table(data.parent / "out" / DATA, columns=["subgoal_is_pad"])["subgoal_is_pad"]
+    annotate_source(source, root.parent / "out", refusing, options, episodes=[0])
+    pads = pq.read_table(root.parent / "out" / DATA, columns=["subgoal_is_pad"])["subgoal_is_pad"]
     assert all(pads.to_pylist()[:12])
-    assert rows(data.parent / "out") == [(REACH, 0.0), (PUT, 0.5)]
-    assert told(data.parent / "out") == [REACH] * 5 + [PUT] * 7
+    assert rows(root.parent / "out") == [(REACH, 0.0), (PUT, 0.5)]
+    assert told(root.parent / "out") == [REACH] * 5 + [PUT] * 7
 
 
-def test_of_several_forms_one_is_taken_and_said(data, caplog):
-    subtask_index(data)
-    annotations(data, subtasks=[{"label": "move", "start": 0, "end": 0.5}])
-    summary = annotate(data, "--planner", "rows", "--labels", "subtask_index")
+def test_of_several_forms_one_is_taken_and_said(root, caplog):
+    subtask_index(root)
+    annotations(root, subtasks=[{"label": "move", "start": 0, "end": 0.5}])
+    summary = annotate(root, "--planner", "rows", "--labels", "subtask_index")
     assert summary["labels"] == {"subtask_index": 1}
-    assert rows(data.parent / "out") == [(REACH, 0.0), (PUT, 0.5)]
-    shutil.rmtree(data.parent / "out")
-    annotate(data, "--planner", "rows")
+    assert rows(root.parent / "out") == [(REACH, 0.0), (PUT, 0.5)]
+    shutil.rmtree(root.parent / "out")
+    annotate(root, "--planner", "rows")
     assert "subtask_index (subtask_index and meta/subtasks.parquet) of episode 0" in caplog.text
     assert (
         "Taken: the first of annotations, subtask_index that an episode has; --labels chooses" in caplog.text
     )
-    assert rows(data.parent / "out") == [("move", 0.0)]
-    line = fails("annotate", data, "--out", data.parent / "x", "--planner", "rows", "--labels", "tasks")
+    assert rows(root.parent / "out") == [("move", 0.0)]
+    line = fails("annotate", root, "--out", root.parent / "x", "--planner", "rows", "--labels", "tasks")
     assert "no a task per frame in task_index; its labels: annotations" in line
     assert "--labels says which labels --planner rows takes" in fails(
-        "annotate", data, "--out", data.parent / "x", "--labels", "tasks"
+        "annotate", root, "--out", root.parent / "x", "--labels", "tasks"
     )
 
 
-def test_labels_of_another_form_replace_rows_where_that_is_asked_for(data):
-    atoms(data)
-    annotate(data, "--planner", "rows")
-    second = data.parent / "second"
-    shutil.copytree(data.parent / "out", second / "in")
+def test_labels_of_another_form_replace_rows_where_that_is_asked_for(root):
+    atoms(root)
+    annotate(root, "--planner", "rows")
+    second = root.parent / "second"
+    shutil.copytree(root.parent / "out", second / "in")
     annotations(second / "in", subtasks=[{"label": "all of it", "start": 0, "end": 1}])
     words = ("--planner", "rows", "--labels", "annotations")
     line = fails("annotate", second / "in", "--out", second / "out", "--episodes", "0", *words)
@@ -215,9 +207,9 @@ def test_labels_of_another_form_replace_rows_where_that_is_asked_for(data):
          [(2, REACH), (5, ""), (7, PUT), (9, "")]),
     ],
 )  # fmt: skip
-def test_gaps_between_labels_are_no_step(label, labels, data):
-    label(data)
-    found = Source.open(data).episode(0).subtasks()
+def test_gaps_between_labels_are_no_step(label, labels, root):
+    label(root)
+    found = Source.open(root).episode(0).subtasks()
     assert [(round(10 * seconds), text) for seconds, text in found] == labels
 
 
@@ -231,17 +223,17 @@ def test_gaps_between_labels_are_no_step(label, labels, data):
         (lambda r: subtask_index(r, [7] * 12), "subtask_index 7 has no row in subtasks.parquet"),
     ],
 )  # fmt: skip
-def test_labels_that_contradict_each_other_are_refused_in_one_line(label, line, data):
-    label(data)
+def test_labels_that_contradict_each_other_are_refused_in_one_line(label, line, root):
+    label(root)
     with pytest.raises(DatasetError, match=line):
-        Source.open(data).episode(0).subtasks()
+        Source.open(root).episode(0).subtasks()
 
 
 @pytest.mark.parametrize("text", ["USB stick: plug it in", "PnPBottleToCabinetClose"])
-def test_the_capitals_of_an_instruction_stay_in_all_that_is_written(data, text):
-    named_tasks(text)(data)
-    annotate(data, "--task-per-frame", "--task-aug")
-    out = data.parent / "out"
+def test_the_capitals_of_an_instruction_stay_in_all_that_is_written(root, text):
+    named_tasks(text)(root)
+    annotate(root, "--task-per-frame", "--task-aug")
+    out = root.parent / "out"
     export_table(out, out.parent / "steps.csv")
     goalreel("show", out, "--out", out.parent / "report")
     assert set(told(out)) == {text}

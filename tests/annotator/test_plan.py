@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.steady import Steady
+from support.steady import Drawless, Steady
 
 import goalreel
 from goalreel.drivers import run
@@ -10,7 +10,7 @@ from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
-from goalreel.types import Failure, Storyboard, Task
+from goalreel.types import Storyboard, Task
 
 TASK = Task(id="task", instruction="tidy up", image=Image(np.zeros((24, 32, 3), np.uint8)))
 
@@ -21,11 +21,6 @@ def board(model: Steady, journal: Journal | None = None) -> Storyboard:
         keys = dict.fromkeys(("plan", "edit", "judge"), "m")
         models = models.with_middleware(journal.middleware(keys))
     return next(run([TASK], models.planner, models.editor, models.critic, max_attempts=3))
-
-
-class Fails(Steady):
-    def draw(self, edit):
-        return Failure(stage="edit", message="out of memory")
 
 
 def test_what_was_answered_is_not_asked_again_unless_it_is_damaged_or_a_failure(tmp_path):
@@ -45,7 +40,7 @@ def test_what_was_answered_is_not_asked_again_unless_it_is_damaged_or_a_failure(
     assert board(third, journal) == expected
     assert third.asked == whole.asked
     lost = Journal(tmp_path / "lost")
-    assert {s.status for s in board(Fails(3), lost).steps} == {"failed"}
+    assert {s.status for s in board(Drawless(3), lost).steps} == {"failed"}
     assert board(Steady(3, 128), lost) == expected
 
 
@@ -84,7 +79,7 @@ def test_a_folder_keeps_the_storyboard_of_its_task_and_no_picture_of_another(tmp
     with pytest.raises(InputError, match="another picture"):
         plan(image=Image(np.ones((24, 32, 3), np.uint8)))
     assert files() == before
-    assert plan(model=Fails(2), seed=1).degraded
+    assert plan(model=Drawless(2), seed=1).degraded
     assert "is kept" in caplog.text
     assert files() == before
     assert plan(seed=1) != made  # the same task once more

@@ -121,19 +121,11 @@ def test_a_new_policy(goals, kind, level, says):
     assert found["words"].startswith("no words" if kind in WORDLESS else "each frame's task")
 
 
-def test_one_picture_alone(one):
+def test_pictures_that_do_not_fit(one, tmp_path):
+    """One policy takes a picture alone; another divides one among the cameras, and wants seven numbers."""
     assert "annotate with --subgoal-form beside" in seen(one, "vqbet")[1][0][1]
-
-
-def test_fastwam_narrows_all(tmp_path):
-    """Seven numbers of action, as it wants."""
     seven = make_dataset(tmp_path / "seven", (6,), states=[np.zeros((6, 7))], names=list("abcdefg"))
     assert "its 2 cameras share one picture, so each has 224x224" in seen(seven, "fastwam")[1][0][1]
-
-
-def test_evo1_takes_three(tmp_path):
-    four = make_dataset(tmp_path / "four", (6,), cameras=("front", "wrist", "top", "side"))
-    assert "at most 3 cameras, got 4" in seen(four, "evo1")[1][0][1]
 
 
 def test_what_is_no_policy(goals, tmp_path):

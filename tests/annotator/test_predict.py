@@ -14,7 +14,7 @@ import PIL.Image
 import pyarrow.parquet as pq
 import pytest
 from support.chat_server import ChatServer, said
-from support.cli import fails, goalreel
+from support.cli import fails, goalreel, results
 from support.faults import DATA
 from support.serving_models import CriticChat, PlannerChat, serving
 from support.tiny_pipelines import tiny_pipeline
@@ -74,8 +74,7 @@ def frame(tmp_path_factory) -> Path:
 
 def test_plan_from_a_frame(frame, models, tmp_path):
     out = tmp_path / "plan"
-    said = goalreel("plan", frame, "put the red block in the blue bowl", "--out", out, *models, "--json")
-    printed = json.loads(said.splitlines()[-1])
+    printed = results("plan", frame, "put the red block in the blue bowl", "--out", out, *models)
     assert printed["complete"] is True
     assert list(printed["claims"]) == ["what", "looks"], "nothing was recorded"
     assert printed["claims"]["what"]["checked"] == {"nobody": len(STEPS)}
@@ -138,8 +137,7 @@ def test_from_a_laptop_to_a_server(frame, models, tmp_path):
 def test_predicted_goals_that_resemble_nothing_are_unaligned(models, video_dataset, tmp_path):
     """Random weights paint noise: the steps are kept, and are no training data."""
     out = tmp_path / "out"
-    said = goalreel("annotate", video_dataset, "--out", out, "--preset", "api", *models, "--json")
-    summary = json.loads(said.splitlines()[-1])
+    summary = results("annotate", video_dataset, "--out", out, "--preset", "api", *models)
     assert (summary["annotated"], summary["unaligned"]) == (3, 6)
     for episode in range(3):
         steps = Records(out / FOLDER, source="").outline(episode).steps

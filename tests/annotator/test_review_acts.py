@@ -2,21 +2,19 @@
 
 import shutil
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from support import robots
 from support.browser import chromium, needs_chromium
 from support.cli import goalreel
 from support.recordings import make_dataset
 from support.review import ReviewPage, ReviewServer, change, review_page
-from support.robots import pick_and_place
 
 from goalreel.annotator.examples import read_examples
-from goalreel.annotator.review.queue import Priority, QueueRow
 from goalreel.annotator.show import read_storyboards
 from goalreel.claims import CARRIED, NOBODY, PERSON
 from goalreel.datasets.records import Records
@@ -35,10 +33,8 @@ FRONT = "observation.images.front"
 
 
 def cuts(episode: int) -> list[int]:
-    """Frames at which its steps begin, and its length: where the hand has closed, and has opened."""
-    seconds = (1.0, 0.6, 0.4, 0.6, 1.2, 0.6, 0.4, 0.5, 0.8, 0.5)
-    ends = 1 + np.cumsum([max(2, round(s * SPEEDS[episode])) for s in seconds])
-    return [0, int(ends[2]), int(ends[6]), int(ends[-1])]
+    """Frames at which its steps begin, and its length."""
+    return [0, *robots.cuts(SPEEDS[episode])]
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +42,7 @@ def made(tmp_path_factory) -> Path:
     """An annotated dataset in which no episode has a plan: ten of a task, and one that is unlike them."""
     folder = tmp_path_factory.mktemp("acts")
     rng = np.random.default_rng(5)
-    states = [pick_and_place(rng, fps)[:, :4] for fps in SPEEDS]
+    states = [robots.pick_and_place(rng, fps)[:, :4] for fps in SPEEDS]
     states.append(np.cumsum(rng.normal(size=(70, 4)), axis=0))
     source = Source.open(make_dataset(folder / "in", states=states, cameras=("front",), task=TASK))
     settings = presets.load("hindsight").model_dump(mode="json") | {"camera": FRONT}
@@ -218,11 +214,6 @@ def test_another_act_leaves_what_a_person_said_of_carried_steps(out_carried):
     assert act(page, "carry")["told"].startswith("Steps carried over to 4 episodes")
     assert revisions(page, 0, 2) == before
     assert act(page, "accept")["told"].startswith("Accepted without looking: 5 episodes")
-
-
-def test_what_the_list_doubts_is_not_sure():
-    row = QueueRow(0, TASK, 80, NAMES, "observed", Priority(0.4, ("a step is unusually long",)), carried=True)
-    assert (row.sure, replace(row, doubt=Priority()).sure) == (False, True)
 
 
 def test_an_act_reads_what_another_process_has_changed(out_carried):

@@ -2,30 +2,22 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
-from pathlib import Path
 
 import httpx
-import numpy as np
 import pytest
 from support.browser import chromium, needs_chromium
-from support.recordings import make_dataset, storyboard
+from support.recordings import make_dataset
 from support.review import ReviewPage, ReviewServer
 
 from goalreel.datasets.corrections.events import FIXATION_S
-from goalreel.datasets.records import Records
-from goalreel.datasets.source import Source
-from goalreel.datasets.writing.pipeline import build
-from goalreel.datasets.writing.plan import TextOptions
-from goalreel.image import Image
-from goalreel.models import presets
-from goalreel.types import Attempt, Storyboard, Verdict
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs selenium: pip install selenium")
 pytestmark = [pytest.mark.process, needs_chromium]
 
 FRONT = "observation.images.front"
 EPISODES, LENGTH, TAIL = 28, 30, 6
-"""An episode has three steps of 8 frames; its last 6 frames are of none."""
+BOARD = {"tried": (1,), "tail": TAIL}
+"""An episode has three steps of 8 frames, the second drawn twice; its last 6 frames are of none."""
 WIDTHS = {"wide": (1440, 900), "phone": (390, 844)}
 on_phone = pytest.mark.parametrize("page", [WIDTHS["phone"]], ids=["phone"], indirect=True)
 """Keys and buttons do the same at every width; on a phone, in the dark, what they bring up must fit."""
@@ -41,39 +33,14 @@ import("/static/looked.js").then(({ kept }) => {
 """Press A before the page has been seen for a second, however slow the machine is."""
 
 
-def tried_twice(board: Storyboard) -> Storyboard:
-    """Its second step has a rejected picture before the accepted one."""
-    step = board.steps[1]
-    drawn = Image(np.full((48, 48, 3), 90, np.uint8))
-    verdict = Verdict(success=False, reasoning="The block is blue.", probability=0.12)
-    rejected = Attempt(prompt="another prompt", seed=9, image=drawn, verdict=verdict)
-    steps = (board.steps[0], step.model_copy(update={"attempts": (rejected, *step.attempts), "chosen": 1}))
-    return board.model_copy(update={"steps": (*steps, *board.steps[2:])})
-
-
-def annotate(source: Path, out: Path, episodes: int, length: int) -> Path:
-    """Without asking a model, but with settings that name the recorded ones."""
-    dataset = Source.open(source)
-    settings = presets.load("hindsight").model_dump(mode="json") | {"camera": FRONT}
-    with Records.open(out, settings, dataset.fingerprint()) as records:
-        for index in range(episodes):
-            records.commit(index, tried_twice(storyboard(length, tail=TAIL)))
-        build(dataset, out, records, text=TextOptions(replace_rows=True))
-    return out
-
-
 @pytest.fixture(scope="module")
-def served(tmp_path_factory) -> Iterator[ReviewServer]:
+def served(tmp_path_factory, annotated) -> Iterator[ReviewServer]:
     folder = tmp_path_factory.mktemp("review")
     source = make_dataset(folder / "in", (LENGTH,) * EPISODES)
-    server = ReviewServer(annotate(source, folder / "out", EPISODES, LENGTH))
+    boards = dict.fromkeys(range(EPISODES), BOARD)
+    server = ReviewServer(annotated(source, folder / "out", boards, camera=FRONT))
     yield server
     server.kill()
-
-
-@pytest.fixture(scope="module")
-def driver(tmp_path_factory):
-    yield from chromium(tmp_path_factory.mktemp("profile"))
 
 
 @pytest.fixture(scope="module")
@@ -540,9 +507,9 @@ def test_two_people_at_once_lose_nothing(driver, served, unused, tmp_path):
         assert one.step(0)["name"] == "by ann"
 
 
-def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, tmp_path):
+def test_a_killed_server_loses_nothing_and_recordings_kept_as_pictures_play(driver, annotated, tmp_path):
     source = make_dataset(tmp_path / "in", (LENGTH,), dtype="image", cameras=("front",))
-    server = ReviewServer(annotate(source, tmp_path / "out", 1, LENGTH))
+    server = ReviewServer(annotated(source, tmp_path / "out", {0: BOARD}, camera=FRONT))
     try:
         page = Page(driver, server)
         page.open(0)

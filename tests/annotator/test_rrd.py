@@ -101,10 +101,11 @@ def test_the_goal_image_is_that_of_the_records(shown):
     assert len(closed) == 15
 
 
-def test_stored_pictures_become_videos(image_dataset, annotated, tmp_path):
-    data = annotated(image_dataset, tmp_path / "data", {1: {}})
-    path = recording(data, tmp_path / "seen", "--episodes", "1")
+def test_stored_pictures_become_videos_and_features_of_other_names_curves(image_dataset, annotated, tmp_path):
+    source = renamed(image_dataset, tmp_path / "in", {"observation.state": "state", "action": "actions"})
+    path = recording(annotated(source, tmp_path / "data", {1: {}}), tmp_path / "seen")
     assert shows(path, Source.open(image_dataset).episode(1))
+    assert {"curves/gripper", "curves/speed"} <= set(entities(path))
 
 
 def unwritten(folder, source, index, board):
@@ -145,9 +146,3 @@ def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch)
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "rerun", None)
     assert "rerun is not installed: pip install 'goalreel[rerun]'" in fails("show", data, *out)
-
-
-def test_features_of_another_name_have_their_curves(video_dataset, annotated, tmp_path):
-    source = renamed(video_dataset, tmp_path / "in", {"observation.state": "state", "action": "actions"})
-    path = recording(annotated(source, tmp_path / "data", {0: {}}), tmp_path / "seen")
-    assert {"curves/gripper", "curves/speed"} <= set(entities(path))

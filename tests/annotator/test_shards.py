@@ -55,6 +55,7 @@ def test_what_runs_beside_a_shard(sharded_dataset, whole, tmp_path):
         goalreel(*work, "--shard", "2/2")
     with Records.open(out, kept["settings"], source):
         assert "a run without --shard" in fails(*work, "--shard", "1/2")
+        assert "another goalreel run is writing there" in fails(*work)
     result = invoke("build", out, "--json")
     assert (result.exit_code, json.loads(result.stdout)["missing"]) == (1, [0, 1])
     assert "episodes 0-1" in result.stderr

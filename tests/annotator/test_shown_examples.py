@@ -12,13 +12,7 @@ from support.watcher import text_of, watch
 
 from goalreel import Options, annotate, open_dataset
 from goalreel.annotator.examples import read_examples
-from goalreel.datasets.corrections.events import (
-    FlagIssue,
-    GiveVerdict,
-    MoveBoundary,
-    RenameStep,
-    SetOutcome,
-)
+from goalreel.datasets.corrections.events import FlagIssue, GiveVerdict, MoveBoundary, RenameStep, SetOutcome
 from goalreel.datasets.records import FOLDER, LOCAL
 from goalreel.errors import InputError
 from goalreel.models import presets

@@ -13,9 +13,10 @@ from support.cli import invoke
 from support.watcher import segments, text_of, watch
 
 from goalreel import Edit, Image, ModelSet, Options, annotate, open_dataset
-from goalreel.datasets.records import FOLDER
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.models import presets
 from goalreel.models.load import load
+from goalreel.types import StoryboardStep
 
 
 def run(dataset: Path, out: Path, server: ChatServer, *words: str):
@@ -28,17 +29,12 @@ def summary(result) -> dict:
     return json.loads(result.stdout.splitlines()[-1])
 
 
-def recorded(out: Path, episode: int) -> list[dict]:
-    """The steps of an episode's record."""
-    return json.loads((out / f"{FOLDER}/episodes/chunk-000/episode_{episode:06d}.json").read_text())["steps"]
+def recorded(out: Path, episode: int) -> tuple[StoryboardStep, ...]:
+    return Records(out / FOLDER, source="").outline(episode).steps
 
 
-def spans(out: Path, episode: int) -> list[tuple[int, int]]:
-    return [(step["segment"]["start"], step["segment"]["end"]) for step in recorded(out, episode)]
-
-
-def pictures(out: Path, episode: int) -> list[str]:
-    return [step["attempts"][step["chosen"]]["image"] for step in recorded(out, episode)]
+SPANS = [(0, 5), (5, 6), (6, 8), (8, 12)]
+"""Of the steps of episode 0."""
 
 
 def test_preset_watch(video_dataset, tmp_path, caplog):
@@ -56,11 +52,12 @@ def test_preset_watch(video_dataset, tmp_path, caplog):
     assert caplog.messages[0].startswith(said_first)
     assert sum("You watch a recorded robot episode" in text for text in asked) == 3
     assert summary(result)["annotated"] == 3
-    assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 8), (8, 12)]
-    assert all(p.startswith("frame:observation.images.front#") for p in pictures(tmp_path / "out", 0))
+    steps = recorded(tmp_path / "out", 0)
+    assert [(s.segment.start, s.segment.end) for s in steps] == SPANS
+    assert all(s.goal_image.frame.startswith("frame:observation.images.front#") for s in steps)
     (tried,) = recorded(tmp_path / "out", 1)
-    assert tried["step"]["auxiliary_text"] == "not as instructed: a red bowl, no block"
-    assert tried["step"]["outcome"] == "failed"
+    assert tried.step.auxiliary_text == "not as instructed: a red bowl, no block"
+    assert tried.step.outcome == "failed"
     kept = "".join(path.read_text() for path in (tmp_path / "out" / FOLDER).rglob("*.json"))
     assert "watch:openai:seer" in kept
     assert "127.0.0.1" not in kept
@@ -109,8 +106,9 @@ def test_goals_are_rendered_towards_what_was_seen(video_dataset, tmp_path, monke
         model_set = load(preset, recordings=Options().recorded(source))
         result = annotate(source, tmp_path / "out", ModelSet(model_set.planner, painter, model_set.critic))
     assert result.clean
-    assert spans(tmp_path / "out", 0) == [(0, 5), (5, 6), (6, 8), (8, 12)]
+    steps = recorded(tmp_path / "out", 0)
+    assert [(s.segment.start, s.segment.end) for s in steps] == SPANS
     assert {edit.prompt for edit in painter.edits} >= {
         "Reach and grasp, so that: reach and grasp is done. Keep everything else unchanged."
     }
-    assert all(p.startswith("images/") for p in pictures(tmp_path / "out", 0))
+    assert all(s.goal_image.frame.startswith("images/") for s in steps)

@@ -28,13 +28,6 @@ def test_without_the_laboratory_its_commands_say_how_to_get_it(group, command, n
     assert "pip install" in line
 
 
-@pytest.mark.parametrize(("group", "command"), COMMANDS)
-def test_with_the_laboratory_they_are_there(group, command):
-    pytest.importorskip("goalreel_lab")
-    assert CliRunner().invoke(app, [group, command, "--help"]).exit_code == 0
-    assert f" {command} " in CliRunner().invoke(app, [group, "--help"]).output
-
-
 def test_without_the_laboratory_other_commands_are_listed(no_laboratory):
     page = CliRunner().invoke(app, ["eval", "--help"]).output
     assert " review " in page

@@ -9,22 +9,25 @@ import pytest
 from support.cli import fails
 from support.serving_models import picture
 
-from goalreel import DatasetError, read_storyboards
-
 HEAVY = ("torch", "transformers", "diffusers", "lerobot", "mujoco", "rosbags", "httpx2", "fastapi", "rclpy")
 
 
+@pytest.fixture(autouse=True)
+def folder(monkeypatch, tmp_path):
+    """The working directory, with `scene.png`."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "scene.png").write_bytes(picture().png())
+
+
 @pytest.fixture
-def nothing_loads(monkeypatch, tmp_path):
-    """Importing what loads models or data fails; `scene.png` is in the working directory."""
+def nothing_loads(monkeypatch):
+    """Importing what loads models or data fails."""
 
     def guarded(name, *arguments, **keywords):
         assert name.partition(".")[0] not in HEAVY, f"{name} is imported"
         return original(name, *arguments, **keywords)
 
     original = builtins.__import__
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "scene.png").write_bytes(picture().png())
     monkeypatch.setattr(builtins, "__import__", guarded)
 
 
@@ -86,10 +89,8 @@ def test_an_unknown_model(words):
         "plan scene.png tidy --out p --critic hf:some/where/absent",
     ],
 )
-def test_a_checkpoint_that_is_not_there(words, monkeypatch, tmp_path):
+def test_a_checkpoint_that_is_not_there(words, monkeypatch):
     """Nothing is loaded, though the planner that comes with goalreel is there."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "scene.png").write_bytes(picture().png())
     monkeypatch.setattr("goalreel.chat.hf.HfChat.load", None)
     assert "absent; a repository is written OWNER/NAME" in fails(*words.split())
 
@@ -112,15 +113,13 @@ IN_FOLDER = ".json: is a pipe or a device, and no file: remove it"
         ("corpus import large.jsonl --out out", "is larger than 2097152 KiB"),
     ],
 )
-def test_what_is_no_file_or_has_no_end_is_not_read(words, line, monkeypatch, tmp_path):
-    monkeypatch.chdir(tmp_path)
+def test_what_is_no_file_or_has_no_end_is_not_read(words, line):
     os.mkfifo("pipe")
     Path("pipes").mkdir()
     for name in ("config.json", "model_index.json"):
         os.mkfifo(f"pipes/{name}")
     with Path("large.jsonl").open("wb") as large:
         large.truncate(2**40)
-    (tmp_path / "scene.png").write_bytes(picture().png())
     before = signal.signal(signal.SIGALRM, signal.default_int_handler)
     signal.alarm(300)  # which ends a command that waits for the pipe
     try:
@@ -128,10 +127,3 @@ def test_what_is_no_file_or_has_no_end_is_not_read(words, line, monkeypatch, tmp
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
-
-
-def test_storyboards_of_what_was_never_annotated(video_dataset, tmp_path):
-    with pytest.raises(DatasetError, match="no annotated episode: run goalreel annotate first"):
-        read_storyboards(video_dataset)
-    with pytest.raises(DatasetError, match="the folder is empty"):
-        read_storyboards(tmp_path)

@@ -1,13 +1,11 @@
-"""The batcher without a server: whose turn it is, who is refused, what is dropped, and when it is stuck."""
+"""The batcher without a server: whose turn it is, who is refused, and what is dropped."""
 
 import threading
-from concurrent.futures import Future
 
 import pytest
 from support.wait import until
 
-from goalreel.errors import BackendError
-from goalreel.serving.queues import BatchBounds, Batcher, QueueFull, WorkerDead
+from goalreel.serving.queues import BatchBounds, Batcher, QueueFull
 
 
 class Gated:
@@ -66,7 +64,7 @@ def test_a_client_with_many_requests_does_not_hold_up_one_with_few(batcher, call
 
 
 def test_what_is_cancelled_under_way_does_not_wait_for_the_model(batcher, call):
-    first: Future[str] = batcher.put("a0")
+    first = batcher.put("a0")
     assert call.entered.acquire(timeout=60)
     assert batcher.under_way == 1
     assert batcher.silent_seconds >= 0
@@ -77,44 +75,3 @@ def test_what_is_cancelled_under_way_does_not_wait_for_the_model(batcher, call):
     call.gate.release()
     assert second.result(60) == "a1"
     until(lambda: batcher.silent_seconds == 0)
-
-
-def test_a_long_request_in_one_lane_holds_up_no_other():
-    end = threading.Event()
-
-    def call(requests: list[str]) -> list[str]:
-        assert len(requests) == 1
-        assert requests != ["long"] or end.wait(60)
-        return requests
-
-    batcher = Batcher("critic", call, BatchBounds(size=1, wait=0), lanes=2)
-    long = batcher.put("long")
-    assert [batcher.put(name).result(60) for name in ("a", "b", "c")] == ["a", "b", "c"]
-    assert not long.done()
-    assert batcher.under_way == 1
-    end.set()
-    assert long.result(60) == "long"
-    batcher.close()
-    assert not batcher.alive
-
-
-def test_a_bug_fails_its_own_batch_and_the_model_goes_on():
-    end = threading.Event()
-
-    def call(requests: list[str]) -> list[str]:
-        assert requests != ["bug"]
-        assert requests != ["held"] or end.wait(60)
-        return requests
-
-    batcher = Batcher("critic", call, BatchBounds(size=1, wait=0), lanes=2)
-    held, broken = batcher.put("held"), batcher.put("bug")
-    with pytest.raises(BackendError, match="the critic model failed: see the server's log"):
-        broken.result(60)
-    until(lambda: not batcher.alive)
-    assert batcher.put("next").result(60) == "next"
-    until(lambda: batcher.alive)
-    end.set()
-    assert held.result(60) == "held"
-    batcher.close()
-    with pytest.raises(WorkerDead):
-        batcher.put("late")

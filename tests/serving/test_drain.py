@@ -1,7 +1,6 @@
 """The end of a server: what is under way is finished, in time, and nothing new is taken."""
 
 import contextlib
-import os
 import signal
 import subprocess
 import sys
@@ -9,7 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
-from support.places import TESTS
 from support.serving_models import content, say, until
 from support.studio import state, submit
 
@@ -47,10 +45,9 @@ server.run()
 
 @pytest.fixture
 def process(request, tmp_path):
-    environment = os.environ | {"PYTHONPATH": str(TESTS)}
     command = [sys.executable, "-c", SERVER, str(request.param), str(tmp_path)]
     pipe = subprocess.PIPE
-    with subprocess.Popen(command, env=environment, stdin=pipe, stdout=pipe, text=True) as process:
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as process:
         try:
             port = process.stdout.readline().strip()
             with httpx.Client(base_url=f"http://127.0.0.1:{port}", timeout=60) as client:

@@ -43,13 +43,16 @@ def ask(client: openai.OpenAI, **more):
     return client.chat.completions.create(**{"model": "planner", "messages": HELLO, **more})
 
 
-def test_a_reply_whole_with_its_usage(client):
+def test_a_reply_whole_with_its_usage_or_cut_off(client):
     reply = ask(client, logprobs=True)
     assert reply.choices[0].message.content == "hello"
     assert reply.choices[0].finish_reason == "stop"
     usage = reply.usage
     assert (usage.prompt_tokens, usage.completion_tokens, usage.total_tokens) == (5, 5, 10)
     assert ask(client, model="critic", logprobs=True).usage is None, "it does not count"
+    cut = ask(client, messages=[{"role": "user", "content": "endless"}])
+    assert cut.choices[0].finish_reason == "length"
+    assert ask(client, extra_body={"tools": None, "stop": None, "logit_bias": None}).choices, "not asked for"
 
 
 def test_a_reply_ends_before_what_stops_it(client):
@@ -57,11 +60,6 @@ def test_a_reply_ends_before_what_stops_it(client):
         reply = ask(client, stop=stop, logprobs=True)
         assert reply.choices[0].message.content == expected
         assert "".join(t.token for t in getattr(reply.choices[0].logprobs, "content", [])) == expected
-
-
-def test_a_reply_that_was_cut_off_says_so(client):
-    reply = ask(client, messages=[{"role": "user", "content": "endless"}])
-    assert reply.choices[0].finish_reason == "length"
 
 
 def test_every_form_of_a_part_is_read(client):
@@ -125,10 +123,6 @@ def test_what_is_not_understood_is_a_bad_request_in_words(client, change, param,
     assert "[" not in error.body["message"].replace("list[", "")
 
 
-def test_null_is_what_was_not_asked_for(client):
-    assert ask(client, extra_body={"tools": None, "stop": None, "logit_bias": None}).choices
-
-
 @pytest.mark.parametrize(
     ("text", "kind"), [("no backend", openai.InternalServerError), ("no reply", openai.APIStatusError)]
 )
@@ -163,7 +157,9 @@ def test_a_picture_comes_whole(client):
         {"stream": True},
         {"size": "1024x1024"},
         {"output_format": "jpeg"},
+        {"response_format": "url"},
         {"extra_body": {"sede": 1}},
+        {"extra_body": {"seed": -1}},
     ],
 )
 def test_a_picture_that_cannot_be_had_is_a_bad_request(client, change):
@@ -173,6 +169,8 @@ def test_a_picture_that_cannot_be_had_is_a_bad_request(client, change):
     assert refused.value.param == name
     with pytest.raises(openai.BadRequestError, match=name):
         client.images.generate(**{"model": "editor", "prompt": "x", **change})
+    with pytest.raises(openai.BadRequestError, match="mask"):
+        edit(client, mask=("m.png", SCENE.png(), "image/png"))
 
 
 def test_a_body_that_is_no_request_is_refused_in_words(client):
@@ -189,19 +187,14 @@ def test_a_body_that_is_no_request_is_refused_in_words(client):
         assert (answer.status_code, said in answer.json()["error"]["message"]) == (400, True), answer.text
 
 
-# How likely a served model's tokens were.
-
-
-@pytest.fixture
+@pytest.fixture(scope="module")
 def served():
-    models = Models(planner=serving_models.TokenEcho(), critic=EchoChat())
-    with serving_models.talking(models) as client:
-        yield client, models.planner
+    with serving_models.talking(Models(planner=serving_models.TokenEcho(), critic=EchoChat())) as client:
+        yield client
 
 
 def test_the_official_client_reads_them(served):
-    client, _ = served
-    official = openai.OpenAI(base_url=f"{client.base_url}/v1", api_key="unused", max_retries=0)
+    official = openai.OpenAI(base_url=f"{served.base_url}/v1", api_key="unused", max_retries=0)
     (choice,) = official.chat.completions.create(
         model="planner", messages=[{"role": "user", "content": "aü"}], logprobs=True, top_logprobs=2
     ).choices
@@ -213,12 +206,8 @@ def test_the_official_client_reads_them(served):
         ("a", pytest.approx(math.log(0.5))),
         ("?", pytest.approx(math.log(0.25))),
     ]
-
-
-def test_what_could_not_have_stood_there_is_still_json(served):
-    client, _ = served
-    (token,) = say(client, "a", logprobs=True, top_logprobs=20).json()["choices"][0]["logprobs"]["content"]
-    assert token["top_logprobs"][-1] == {"token": "!", "logprob": -9999.0, "bytes": [33]}
+    (token,) = say(served, "a", logprobs=True, top_logprobs=20).json()["choices"][0]["logprobs"]["content"]
+    assert token["top_logprobs"][-1] == {"token": "!", "logprob": -9999.0, "bytes": [33]}, "it is still JSON"
 
 
 def test_the_probability_gets_through_to_a_client():
@@ -232,10 +221,9 @@ def test_the_probability_gets_through_to_a_client():
 
 
 def test_none_unless_asked_for_and_none_of_a_model_that_tells_none(served):
-    client, _ = served
-    assert say(client, "a").json()["choices"][0]["logprobs"] is None
-    silent = say(client, "a", "critic", logprobs=True, top_logprobs=5)
+    assert say(served, "a").json()["choices"][0]["logprobs"] is None
+    silent = say(served, "a", "critic", logprobs=True, top_logprobs=5)
     assert (content(silent), silent.json()["choices"][0]["logprobs"]) == ("a", None)
-    lost = say(client, "no reply", logprobs=True)
+    lost = say(served, "no reply", logprobs=True)
     assert (lost.status_code, "too long" in lost.text) == (424, True)
-    assert say(client, "a", logprobs=True, top_logprobs=21).status_code == 400
+    assert say(served, "a", logprobs=True, top_logprobs=21).status_code == 400

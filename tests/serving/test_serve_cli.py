@@ -2,28 +2,22 @@
 
 import signal
 import socket
-import subprocess
-import sys
 
 import httpx
 import numpy as np
 import pytest
-import typer
+from support.browser import KillableServer
+from support.cli import fails
 from support.serving_models import picture
 from support.tiny import tiny_vlm
 from support.tiny_pipelines import tiny_pipeline
-from support.wait import until
-from typer.testing import CliRunner
 
 from goalreel.chat.conversation import Message
-from goalreel.cli.serve import serve
 from goalreel.editors.catalogue import like
 from goalreel.models.load import build_chat, build_editor
 from goalreel.types import Edit
 
 KLEIN = "Flux2KleinPipeline"
-app = typer.Typer()
-app.command()(serve)
 
 
 @pytest.mark.parametrize(
@@ -37,19 +31,15 @@ app.command()(serve)
 )
 def test_what_cannot_be_served_is_one_line(arguments, says, monkeypatch):
     monkeypatch.delenv("GOALREEL_TOKEN", raising=False)
-    result = CliRunner().invoke(app, arguments)
-    assert result.exit_code == 1
-    assert says in result.output
-    assert len(result.output.strip().splitlines()) == 1
+    assert says in fails("serve", *arguments)
 
 
 def test_a_port_that_is_taken_is_said_before_a_model_is_loaded():
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        result = CliRunner().invoke(app, ["--planner", "hf:/nowhere", "--port", str(port)])
+        said = fails("serve", "--planner", "hf:/nowhere", "--port", port)
     what_to_do = "end what listens there, or choose another with --port"
-    said = f"goalreel: port {port} of 127.0.0.1 is taken: {what_to_do}"
-    assert (result.exit_code, result.output.strip()) == (1, said)
+    assert said == f"goalreel: port {port} of 127.0.0.1 is taken: {what_to_do}"
 
 
 @pytest.mark.process
@@ -57,35 +47,23 @@ def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_hom
     vlm, klein = tiny_vlm(tmp_path / "vlm"), tiny_pipeline(KLEIN, tmp_path / "klein")
     like(KLEIN).model_copy(update={"size": (64, 64), "steps": 2}).save(klein)
     chat, editor = f"hf:{vlm}?max_new_tokens=8", f"diffusers:{klein}"
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = str(probe.getsockname()[1])
+    names = ("--planner", chat, "--critic", chat, "--editor", editor)
     code = "from goalreel.cli.main import app; app()"
-    names = ["--planner", chat, "--critic", chat, "--editor", editor]
-    url = f"http://127.0.0.1:{port}"
+    server = KillableServer(code, "serve", *names, "--port", "PORT", look="/health")
     edit = Edit(task_id="t", step=0, attempt=0, image=picture(size=(64, 64)), prompt="a bowl", seed=3)
     conversations = [(Message("user", (picture(i, (96, 96)), "what next?")),) for i in range(3)]
-    with subprocess.Popen([sys.executable, "-c", code, "serve", *names, "--port", port]) as server:
-        try:
-            # Meanwhile, on another core.
-            said = build_chat(chat, role="critic").complete(conversations)
-            (drawn,) = build_editor(editor).edit([edit])
-            until(lambda: server.poll() is not None or healthy(url), 180)
-            served = httpx.get(f"{url}/v1/models", timeout=60).json()["data"]
-            assert {c["id"] for c in served} >= {"planner", "critic", "editor", "klein"}
-            assert build_chat(f"server:{url}", role="critic").complete(conversations) == said
-            (far,) = build_editor(f"server:{url}").edit([edit])
-            server.send_signal(signal.SIGTERM)
-            assert server.wait(60) == 0
-        finally:
-            server.kill()
+    server.start()
+    try:
+        said = build_chat(chat, role="critic").complete(conversations)
+        (drawn,) = build_editor(editor).edit([edit])
+        served = httpx.get(f"{server.url}/v1/models", timeout=60).json()["data"]
+        assert {c["id"] for c in served} >= {"planner", "critic", "editor", "klein"}
+        assert build_chat(f"server:{server.url}", role="critic").complete(conversations) == said
+        (far,) = build_editor(f"server:{server.url}").edit([edit])
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(60) == 0
+    finally:
+        server.kill()
     assert all(reply.cut_off for reply in said), "random weights do not end; the client must learn it"
     assert drawn.size == far.size
     assert np.abs(drawn.pixels.astype(int) - far.pixels).max() <= 2
-
-
-def healthy(url: str) -> bool:
-    try:
-        return httpx.get(f"{url}/health", timeout=60).status_code == 200
-    except httpx.TransportError:
-        return False

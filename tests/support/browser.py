@@ -53,7 +53,7 @@ class KillableServer:
 
     def start(self, *more: str) -> None:
         self.process = subprocess.Popen([*self.command, *more], stderr=subprocess.DEVNULL)
-        until(self.answers, 180)
+        until(self.answers, 600)
 
     def answers(self) -> bool:
         assert self.process.poll() is None

@@ -187,6 +187,14 @@ def real_dataset(request) -> Path:
     return root
 
 
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory):
+    """A browser for all tests of a module."""
+    from support.browser import chromium
+
+    yield from chromium(tmp_path_factory.mktemp("profile"))
+
+
 @pytest.fixture(scope="session")
 def board():
     """`storyboard`, for tests of what is made from one."""

@@ -104,6 +104,7 @@ def storyboard(
     names: Sequence[str] = ("reach the block", "grasp the block", "put it in the bowl"),
     drawn: Sequence[int] = (),
     vain: Sequence[int] = (),
+    tried: Sequence[int] = (),
     tail: int = 0,
     instruction: str = "put the block in the bowl",
     phases: Sequence[tuple[str, int, int]] = (),
@@ -112,7 +113,7 @@ def storyboard(
     """A storyboard of an episode of `length` frames, its last `tail` frames outside every segment.
 
     Steps in `drawn` have a picture that is no frame of the recording, those in `vain` were tried in vain;
-    `doubts` are those of every step's words.
+    those in `tried` have a rejected picture before it. `doubts` are those of every step's words.
     """
     from goalreel.image import Image
     from goalreel.types import Attempt, MotionPhase, Segment, Step, Storyboard, StoryboardStep, Task, Verdict
@@ -124,13 +125,18 @@ def storyboard(
         if i in drawn:
             pixels[:, :, i % 3], frame = 40 * (i + 1), None
         verdict = Verdict(success=status == "accepted")
-        attempt = Attempt(prompt="p", seed=i, image=Image(pixels, frame=frame), verdict=verdict)
+        attempts = [Attempt(prompt="p", seed=i, image=Image(pixels, frame=frame), verdict=verdict)]
+        if i in tried:
+            no = Verdict(success=False, reasoning="The block is blue.", probability=0.12)
+            grey = Image(np.full_like(pixels, 90))
+            attempts.insert(0, Attempt(prompt="another prompt", seed=9, image=grey, verdict=no))
         outcome = "failed" if i in vain else "done"
         step = Step(
             name=names[i], instruction=names[i], prompt=names[i], outcome=outcome, doubts=tuple(doubts)
         )
         segment = Segment(start=cuts[i], end=cuts[i + 1])
-        steps.append(StoryboardStep(step=step, segment=segment, attempts=(attempt,), status=status, chosen=0))
+        told = {"status": status, "attempts": tuple(attempts), "chosen": len(attempts) - 1}
+        steps.append(StoryboardStep(step=step, segment=segment, **told))
     below = tuple(MotionPhase(name=name, segment=Segment(start=a, end=b)) for name, a, b in phases)
     return Storyboard(task=Task(id="t", instruction=instruction), steps=tuple(steps), phases=below)
 

@@ -41,6 +41,13 @@ def pick_and_place(rng, fps=20.0, *, starts_closed=False, width=0.4):
     return np.array(rows)
 
 
+def cuts(fps):
+    """Frames at which the hand of `pick_and_place` has closed and has opened, and its length."""
+    seconds = (1.0, 0.6, 0.4, 0.6, 1.2, 0.6, 0.4, 0.5, 0.8, 0.5)
+    ends = 1 + np.cumsum([max(2, round(s * fps)) for s in seconds])
+    return [int(ends[at]) for at in (2, 6, 9)]
+
+
 def joints(path):
     """Five joint angles for places, as an arm's: each depends on all axes."""
     mix = np.random.default_rng(7).normal(size=(3, 5))

@@ -40,6 +40,14 @@ class Steady:
         return [Verdict(success=int(c.image.pixels[0, 0, 0]) < self.accepts) for c in candidates]
 
 
+class Drawless(Steady):
+    """Plans, and cannot draw."""
+
+    def draw(self, edit: Edit) -> Failure:
+        self.asked["edit"] += 1
+        return Failure(stage="edit", message="out of memory")
+
+
 def contents(root: Path) -> dict[str, bytes]:
     """Every file below a folder, but for locks and control questions, which depend on the order of calls."""
     files = [p for p in sorted(root.rglob("*")) if p.is_file() and p.parent.name != "examination"]

@@ -17,6 +17,15 @@ from goalreel_lab.corpora.prompts import explicit
 from goalreel_lab.corpora.rows import VerdictRow
 
 
+def quiet(stage, done, total):
+    """Tell nobody how far the work is."""
+
+
+def values(found):
+    """The numbers alone of what was measured."""
+    return {key: m.value for key, m in found.items()}
+
+
 def by_task(walks: Sequence[Walk]) -> dict[str, Walk]:
     return {walk.task.id: walk for walk in walks}
 
