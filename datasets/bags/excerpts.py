@@ -69,7 +69,8 @@ def cut(bag: Bag, request: TopicRequest) -> Cut:
     """Read everything but the pictures and lay out the episodes.
 
     Raises:
-        DatasetError: see `choose` and `survey`; an empty instruction; or no episode of two frames.
+        DatasetError: see `choose` and `survey`; an empty instruction; sub-goals of an older node; or no
+            episode of two frames.
     """
     choice = choose(bag, request)
     keep: dict[str, Callable[[Any], Any]] = {
@@ -81,7 +82,14 @@ def cut(bag: Bag, request: TopicRequest) -> Cut:
         keep[choice.subgoal] = lambda m: m
     if choice.storyboard:
         keep[choice.storyboard] = without_pictures
-    return _Cutter(bag, choice, request, times.survey(bag, choice, request.clock, keep)).cut()
+    tracks = times.survey(bag, choice, request.clock, keep)
+    goals, boards = (tracks[topic].payloads if topic else [] for topic in (choice.subgoal, choice.storyboard))
+    needed = [(goal, name) for goal in goals for name in ("claims", "degraded")]
+    needed += [(step.critic, "probability") for board in boards for step in board.steps]
+    if missing := next((name for message, name in needed if not hasattr(message, name)), None):
+        text = f"{bag.path}: recorded by an older goalreel node: its sub-goals hold no {missing}"
+        raise DatasetError(f"{text}: record it again, or leave them out (ros2 bag convert, exclude_topics)")
+    return _Cutter(bag, choice, request, tracks).cut()
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from pydantic import ValidationError
+
 from goalreel.boards.step import RedoChange, UndoChange, reference_of, stand_in
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import append_lines, check_file
@@ -255,6 +257,11 @@ class EventLog[E: Line, S]:
                 raise ValueError(f"it is number {event.number}")
             return event
         except ValueError as e:
+            if isinstance(e, ValidationError) and e.errors()[0]["type"] == "union_tag_invalid":
+                raise DatasetError(
+                    f"{self.path}: line {number} is of another version of goalreel ({first_line(e)}): use "
+                    "that version, and leave the file as it is: later lines build on this one"
+                ) from e
             raise DatasetError(
                 f"{self.path}: line {number} is damaged ({first_line(e)}): restore the file, or remove that "
                 "line and all lines after it"

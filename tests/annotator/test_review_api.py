@@ -369,9 +369,12 @@ def test_an_answer_does_not_grow_with_the_log_and_a_damaged_log_is_named(page, o
     told = [(line["words"], line["undone"]) for line in episode["history"]]
     assert told == [("words set to “name 7”", False), ("words set to “name 8”", True)]
     log = next((out / FOLDER / "corrections").rglob("*.jsonl"))
-    log.write_bytes(b"what\n" + log.read_bytes())
-    damaged = page.get("/api/episodes/0")
-    assert (damaged.status_code, "is damaged" in damaged.json()["detail"]) == (500, True)
+    whole = log.read_bytes()
+    older = whole.replace(b'"kind":"rename"', b'"kind":"rendered"', 1)
+    for text, says in ((b"what\n" + whole, "is damaged"), (older, "line 2 is of another version")):
+        log.write_bytes(text)
+        damaged = page.get("/api/episodes/0")
+        assert (damaged.status_code, says in damaged.json()["detail"]) == (500, True)
 
 
 def test_a_run_that_is_not_written_yet_is_reviewed(video_dataset, board, tmp_path):

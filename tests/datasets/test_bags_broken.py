@@ -106,6 +106,9 @@ BAGS: dict[str, tuple[Change, tuple[str, ...], str]] = {
         TASK,
         "pictures of 48x47: the video encoder wants even sides",
     ),
+    "pictures of one time": (
+        lambda _: [b.image(0, b.moving(i)) for i in range(3)], TASK, "fewer than two pictures in time"
+    ),
     "damaged pictures": (damaged, TASK, "message 1: not a readable image"),
     "NaN": (adds(b.joints(500 * MS, ARMS, (1, np.nan, 2))), NUMBERS, "/joint_states: message 6 holds NaN"),
     "a missing joint": (adds(b.joints(500 * MS, ARMS, (1, 2))), NUMBERS, "3 joint names but 2 positions"),
@@ -233,6 +236,17 @@ def test_damaged_files_are_refused_or_read_but_never_end_in_a_traceback(tmp_path
         file.write_bytes(whole)
     assert min(len(refusals), read) > 2 * truncations
     assert not [line for line in refusals if "\n" in line]
+
+
+@pytest.mark.parametrize("lacks", ["claims", "degraded", "probability"])
+def test_a_recording_of_an_older_node(lacks, tmp_path, robot, monkeypatch):
+    before = b.typestore(rf"\] {lacks} |float32 {lacks}")
+    monkeypatch.setattr(b, "typestore", lambda: before)
+    shown, plan = b.subgoal(-5 * MS, 0, "pick"), b.storyboard(-30 * MS, ("pick",), 0)
+    for fields in (shown.fields, plan.fields["steps"][0]["critic"]):
+        fields.pop(lacks, None)
+    line = refused(tmp_path, [plan, shown, *robot], *TASK)
+    assert f"older goalreel node: its sub-goals hold no {lacks}: record it again" in line
 
 
 def test_a_recording_cut_short_says_how_to_save_it(tmp_path, robot):
