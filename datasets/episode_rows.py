@@ -49,7 +49,7 @@ class EpisodeRows:
             raise DatasetError(f"{where}: its files differ in their columns ({first_line(e)})") from e
         if missing := set(_NEEDED) - set(table.column_names):
             names = ", ".join(sorted(missing))
-            raise DatasetError(f"{where}: misses the columns {names}: copy the dataset again")
+            raise DatasetError(f"{files[0]}: misses the columns {names}: copy the dataset again")
         table = _with_types(where, table)
         for name in ("episode_index", "data/chunk_index", "data/file_index"):
             if empty := table[name].null_count:

@@ -27,7 +27,9 @@ _PICTURES = r"\.(mp4|avi|mkv|mov|webm|png|jpe?g|webp|bmp)"
 _KINDS = {
     r"\.(mcap|db3|bag)": "ROS bags: goalreel bag2lerobot converts those of ROS 2",
     r"\.(hdf5|h5)": f"HDF5: any4lerobot converts LIBERO's, AgiBot's and RoboMIND's; others: {_WRITE}",
-    r"\.(tfrecord|array_record)": f"RLDS: any4lerobot's openx2lerobot converts it (see {_GUIDE})",
+    r"\.(tfrecord|array_record)": (
+        f"RLDS: any4lerobot's openx2lerobot or lerobot's examples/port_datasets convert it ({_GUIDE})"
+    ),
     r"\.(zarr|zarray|zgroup)": f"Zarr: {_WRITE}",
     r"\.(parquet|arrow)": "tables: there is no meta/info.json: copy the dataset again, with its folder meta",
     _PICTURES: f"videos or pictures: states and actions are needed beside them: {_WRITE}",

@@ -91,12 +91,15 @@ class VideoIndex:
 
 def video_index(path: Path) -> VideoIndex:
     """`VideoIndex.read`, remembered for the few files in use as long as they do not change."""
-    status = path.stat() if path.is_file() else None
-    return _index(path, status and (status.st_mtime_ns, status.st_size))
+    try:
+        status = path.stat()
+    except OSError:
+        return VideoIndex.read(path)
+    return _index(path, (status.st_mtime_ns, status.st_size))
 
 
 @lru_cache(maxsize=8)
-def _index(path: Path, version: tuple[int, int] | None) -> VideoIndex:
+def _index(path: Path, version: tuple[int, int]) -> VideoIndex:
     return VideoIndex.read(path)
 
 
@@ -111,6 +114,8 @@ def open_video(path: Path) -> InputContainer:
 def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]]:
     """Decode the frames at `pts`: pts -> (height, width, 3) RGB; raises DatasetError where one is damaged."""
     targets = sorted(set(pts))
+    if not targets:
+        return {}
     try:
         with closing(open_video(index.path)) as container:
             frames = dict(_walk(container, index, targets))

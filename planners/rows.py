@@ -16,9 +16,10 @@ from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, 
 class RowsPlanner:
     """Makes plans from labels: a segment and a step for each, with the label's text as its name.
 
-    A recording with labels has `subtasks(form)`: (seconds since the start, text) in order of time. A label
-    without a text ends the one before it. So does a label that repeats the instruction, if there are others.
-    Frames before the first label and in such gaps belong to no step. `task.id` names the recording.
+    A recording with labels has `subtasks()`, or `subtasks(form)` where a form is asked for: (seconds since
+    the start, text) in order of time. A label without a text ends the one before it. So does a label that
+    repeats the instruction, if there are others. Frames before the first label and in such gaps belong to no
+    step. `task.id` names the recording.
     """
 
     recordings: Recordings
@@ -30,7 +31,8 @@ class RowsPlanner:
         return read_each(self.recordings, tasks, self._plan)
 
     def _plan(self, task: Task, recording: Recording) -> Plan:
-        labels = getattr(recording, "subtasks", lambda form: ())(self.form)
+        subtasks = getattr(recording, "subtasks", lambda *form: ())
+        labels = subtasks(self.form) if self.form else subtasks()
         pieces = _pieces(labels, recording, task.instruction)
         steps, segments = zip(*((labelled_step(text), segment) for text, segment in pieces), strict=True)
         return Plan(steps=steps, segments=segments)

@@ -213,7 +213,8 @@ def _numbers(where: str, track: Track, joints: bool) -> Numbers:
         at, rows = zip(*((at, row) for at, (_, row) in run), strict=True)
         if not joints and message_names != track.payloads[0][0]:
             both = (message_names, track.payloads[0][0])
-            has, others = (f"{len(each)} values ({', '.join(each[:4])})" for each in both)
+            shown = (", ".join((*each[:4], "...")[: len(each)]) for each in both)
+            has, others = (f"{len(each)} values ({text})" for each, text in zip(both, shown, strict=True))
             raise DatasetError(f"{where}: message {track.order[at[0]]} has {has} where others have {others}")
         block = np.array(rows, np.float32)
         if not np.isfinite(block).all():

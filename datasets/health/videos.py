@@ -150,9 +150,11 @@ def _distance(video: VideoIndex, sought: NDArray[np.float64]) -> NDArray[np.floa
 def image_issues(source: Source) -> Iterator[HealthIssue]:
     """Stored pictures that are not there, by what the data files say of themselves."""
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "image"]
-    for path, camera in itertools.product(data_files(source.root), cameras):
-        if missing := count_values(path).get(f"{camera}.bytes", (0, 0))[1]:
-            text = f"{path}: {missing} pictures of {camera} are not stored: copy the dataset again"
-            yield broken("images", text)
+    for path in data_files(source.root) if cameras else ():
+        counts = count_values(path)
+        for camera in cameras:
+            if missing := counts.get(f"{camera}.bytes", (0, 0))[1]:
+                text = f"{path}: {missing} pictures of {camera} are not stored: copy the dataset again"
+                yield broken("images", text)
     for camera in cameras:
         yield from _size_issues(source, camera, source.picture_size(camera), source.root)

@@ -201,7 +201,8 @@ CASES: dict[str, Case] = {
     ),
     "a video with a hole": Case(wrist(lambda i: i / 10 + 0.3 * (i >= 15)), "video_frames broken fails"),
     "a video without a place": Case(
-        span(f"videos/{WRIST}/file_index", 0, None, 0), "video_file broken fails"
+        both(span(f"videos/{WRIST}/file_index", 0, None, 0), span(f"videos/{WRIST}/chunk_index", 0, 0, None)),
+        "video_file broken fails",
     ),
     "no path of videos": Case(totals(video_path=None), "video_file broken fails"),
     "a video at half the rate": Case(wrist(lambda i: i / 5, lambda i: 2 * i), "video_rate broken fails"),

@@ -53,6 +53,8 @@ ODD: dict[str, tuple[str, Fault]] = {
 def ways(root: Path) -> dict[str, Callable[[], Iterator[Callable[[], dict]]]]:
     """Each way of lerobot's to load `root`, as functions that read a frame each."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset, LeRobotDatasetMetadata
+    from lerobot.datasets.multi_dataset import MultiLeRobotDataset
+    from lerobot.datasets.sampler import EpisodeAwareSampler
     from lerobot.datasets.streaming_dataset import StreamingLeRobotDataset
 
     features = LeRobotDatasetMetadata("local/x", root=root).features
@@ -60,6 +62,15 @@ def ways(root: Path) -> dict[str, Callable[[], Iterator[Callable[[], dict]]]]:
 
     def items(**options: object) -> Iterator[Callable[[], dict]]:
         dataset = LeRobotDataset("local/x", root=root, **options)
+        yield from ((lambda i=i: dataset[i]) for i in range(len(dataset)))
+
+    def sampled() -> Iterator[Callable[[], dict]]:
+        dataset = LeRobotDataset("local/x", root=root)
+        ends = (dataset.meta.episodes[f"dataset_{end}_index"] for end in ("from", "to"))
+        yield from ((lambda i=i: dataset[i]) for i in EpisodeAwareSampler(*ends, shuffle=False))
+
+    def multi() -> Iterator[Callable[[], dict]]:
+        dataset = MultiLeRobotDataset([root.name], root=root.parent)
         yield from ((lambda i=i: dataset[i]) for i in range(len(dataset)))
 
     def streamed(**options: object) -> Iterator[Callable[[], dict]]:
@@ -75,12 +86,14 @@ def ways(root: Path) -> dict[str, Callable[[], Iterator[Callable[[], dict]]]]:
         "episodes": lambda: items(episodes=[1]),
         "windows": lambda: items(delta_timestamps=window),
         "bytes": lambda: items(return_uint8=True, image_transforms=lambda picture: picture),
+        "sampler": sampled,
+        "several datasets": multi,
         "streaming": streamed,
     }
 
 
 EACH = ("torchcodec", "pyav", "windows")
-SOME = ("episodes", "bytes")
+SOME = ("episodes", "bytes", "sampler", "several datasets")
 
 
 @pytest.fixture(scope="module")

@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import cv2
@@ -392,6 +393,7 @@ def test_a_frame_alone_is_as_among_all_frames(codec, tmp_path):
             out.mux(stream.encode(av.VideoFrame.from_ndarray(picture, format="rgb24")))
         out.mux(stream.encode())
     index = reading.VideoIndex.read(path)
+    assert reading.decode(replace(index, path=Path("gone")), []) == {}
     frames = reading.decode(index, index.pts.tolist())
     assert list(frames) == index.pts.tolist()
     for count in (1, 2, 7) * 10:

@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from support.places import SHARED
 
+from goalreel.annotator.examples import as_example
 from goalreel.claims import PERSON
 from goalreel.datasets.source import Source
 from goalreel.planners.examples.carry import Example, Measurement, boundaries, choose, numbers_of
@@ -369,12 +370,16 @@ def test_any_three_of_five_humanoid_episodes_label_the_other_two() -> None:
     """Five objects in the GR1's hand, one episode of each: alignment, and the rules' cues of the hand."""
     source = Source.open(SHARED / "gr1_sim")
     episodes = {index: source.episode(index) for index in source.indices}
-    examples = real_examples(source)
+    examples: dict[int, Example] = {}
+    for index, example in real_examples(source).items():
+        pieces = [*zip(example.steps, example.segments, strict=True)]
+        of = (episodes[index], episodes[index].instruction)
+        examples[index] = as_example(*of, pieces, PERSON, "gr1_sim", apart=False)
     cues = cues_of(infer_robot([*episodes.values()]).layout)
     for labelled in itertools.combinations(examples, 3):
         recordings = {e.id: e for e in episodes.values()}
         planner = ExamplesPlanner(recordings, [examples[index] for index in labelled], cues=cues)
         for index in examples.keys() - labelled:
-            (plan,) = planner.plan([Task(id=episodes[index].id, instruction="put")])
+            (plan,) = planner.plan([Task(id=episodes[index].id, instruction=episodes[index].instruction)])
             assert isinstance(plan, Plan)
             assert cuts_of(plan) == pytest.approx(boundaries(examples[index]), abs=0.5 * source.fps)

@@ -214,6 +214,8 @@ def test_by_name_in_the_default_types(qwen):
     assert chat.model.device.type == ("cuda" if on_gpu else "cpu")
     assert chat.model.config._attn_implementation in ("sdpa", "flash_attention_2")
     assert not chat.model.training
+    with pytest.raises(InputError, match="start at 1"):
+        HfChat.load(qwen, device="cpu", batch_size=0)
 
 
 def test_no_such_checkpoint(tmp_path):

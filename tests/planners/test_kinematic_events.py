@@ -40,6 +40,7 @@ def test_the_last_retreat_is_a_step_where_it_is_asked_for():
     plan = planned(recording, last_retreat=True)
     assert names(plan) == ["pick up the cup", "put the cup in the box", "retreat from the cup"]
     assert near(starts(plan), [0, *arm.contacts])
+    assert near(starts(arm.plan(recording.instruction)), [0, arm.contacts[0]])
 
 
 def test_words_throw_no_cut_away():

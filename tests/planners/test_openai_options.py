@@ -49,6 +49,7 @@ def test_options_reach_the_server(serve, kind, query, fields):
     [
         ("top_p=0", "top_p is wrong"),
         ("top_k=-1", "top_k is wrong"),
+        ("max_tokens=0", "max_tokens is wrong"),
         ("temperature=hot", "temperature is wrong"),
         ("concurrency=0", "concurrency is wrong"),
     ],

@@ -209,7 +209,7 @@ class Labelled:
     def __init__(self, *labels: tuple[float, str]):
         self._labels = labels
 
-    def subtasks(self, form=None):
+    def subtasks(self):
         return self._labels
 
 
