@@ -159,7 +159,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         report(run, as_json=True)
         return
     rows = []
-    for size in [(6, 1)] if options.smoke else FULL if options.full else SMALL:
+    sizes = FULL if options.full else SMALL
+    for size in [(6, 1)] if options.smoke else sizes:
         with tempfile.TemporaryDirectory(prefix="goalreel-scale-") as name:
             work = Path(name) / "data"
             if options.smoke:  # in this process: one import for all

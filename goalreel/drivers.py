@@ -47,7 +47,11 @@ type Observer = Callable[[Request, Answer], None]
 
 @dataclass(frozen=True)
 class Limits:
-    """Sizes of batches, and the number of storyboards under way at once."""
+    """Sizes of batches, and the number of storyboards under way at once.
+
+    Raises:
+        InputError: a number is below 1.
+    """
 
     batch_size: int = 16
     """The most requests in one call of a model."""

@@ -129,7 +129,10 @@ def atomic_folder(path: Path) -> Iterator[Path]:
         try:
             with disk(path):
                 for left in set(tmp.iterdir()) - {lock}:
-                    shutil.rmtree(left) if left.is_dir() else left.unlink()
+                    if left.is_dir():
+                        shutil.rmtree(left)
+                    else:
+                        left.unlink()
                 yield tmp
                 _sync(tmp)
                 tmp.replace(path)

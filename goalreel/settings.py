@@ -19,6 +19,9 @@ from pydantic.fields import FieldInfo
 
 from goalreel.errors import InputError
 
+if TYPE_CHECKING:
+    from pydantic_core import ErrorDetails
+
 
 class Frozen(BaseModel):
     """A pydantic model whose fields cannot be assigned to, and which refuses fields it does not have."""
@@ -67,12 +70,14 @@ class SettingError(InputError):
     @classmethod
     def of(cls, error: ValidationError) -> "SettingError":
         """Put pydantic's error into one line."""
-        places, lines = [".".join(map(str, problem["loc"])) for problem in error.errors()], list[str]()
-        for place, problem in zip(places, error.errors(), strict=True):
-            unknown, message = problem["type"] == "extra_forbidden", problem["msg"]
-            message = "there is no such setting" if unknown else message.removeprefix("Value error, ")
-            lines.append(f"{place}: {message}" if place else message)
-        return cls(places[0], "; ".join(lines))
+        problems = [(".".join(map(str, e["loc"])), _message(e)) for e in error.errors()]
+        lines = [f"{place}: {message}" if place else message for place, message in problems]
+        return cls(problems[0][0], "; ".join(lines))
+
+
+def _message(problem: "ErrorDetails") -> str:
+    unknown = problem["type"] == "extra_forbidden"
+    return "there is no such setting" if unknown else problem["msg"].removeprefix("Value error, ")
 
 
 class Settings(Frozen):

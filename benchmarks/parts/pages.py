@@ -19,7 +19,13 @@ def page_server(command: str, folder: Path, route: str) -> Iterator[str]:
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
         try:
-            address = next(m for line in process.stderr if (m := re.search(r"Look at (http://\S+)/ ", line)))
+            lines: list[str] = []
+            for line in process.stderr:
+                lines.append(line)
+                if address := re.search(r"Look at (http://\S+)/ ", line):
+                    break
+            else:
+                sys.exit(f"goalreel {command} has not started: {''.join(lines).strip()}")
             urllib.request.urlopen(address[1] + route).close()
             yield address[1]
         finally:

@@ -91,11 +91,12 @@ def record(
         **create,
     )
     cells = np.random.default_rng(0).integers(20, 60, (8, 8, 3), np.uint8)
-    ground = cells.repeat(side // 8, 0).repeat(side // 8, 1)
+    size = -(-side // 8)
+    ground = cells.repeat(size, 0).repeat(size, 1)[:side, :side]
     for episode in range(episodes):
         for i in range(frames):
             view, at = ground.copy(), 3 * i % (side - 12)
-            view[2 * episode : 2 * episode + 12, at : at + 12] = (250, 12 * episode, 20)
+            view[2 * episode : 2 * episode + 12, at : at + 12] = (250, 12 * episode % 256, 20)
             grip = 0.0 if frames // 3 <= i < 2 * frames // 3 else 1.0
             state = np.array([0.1 * i, 0.01 * episode, np.sin(i / 3), grip], np.float32)
             task = f"put the {('red', 'blue')[episode % 2]} block in the bowl"

@@ -60,7 +60,7 @@ def key_of(candidate: Candidate, *more: str) -> str:
 
 @dataclass(frozen=True)
 class Story:
-    """An accepted candidate, those of the task's other steps by step, and the plan if anybody saw it."""
+    """An accepted candidate, the task's others so far by step, and its plan if anybody saw it."""
 
     candidate: Candidate
     accepted: Mapping[int, Candidate]

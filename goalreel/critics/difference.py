@@ -61,7 +61,10 @@ class DifferenceCritic:
         return self._is_change(self.changed(source, image))
 
     def covers(self, first: Pixels, image: Pixels, last: Pixels) -> bool:
-        """Tell whether `image` covers what differs between `first` and `last`; all have one size."""
+        """Tell whether `image` covers a region that differs between `first` and `last`, unlike both there.
+
+        All have one size.
+        """
         covered = self.changed(first, image) & self.changed(image, last)
         labels, sizes = _regions(self.changed(first, last))
         hidden = np.bincount(labels[covered], minlength=len(sizes))

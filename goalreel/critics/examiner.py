@@ -61,7 +61,8 @@ _SHARES: dict[ControlKind, float] = dict.fromkeys(KINDS[:-1], 1.0) | {
 }
 """Shares of the kinds among the questions whose answer is no: editors err in pictures more than in words."""
 _TASKS, _WAITING = 16, 64
-"""Tasks whose accepted pictures are remembered, and judged candidates that wait to become a question."""
+"""Tasks whose accepted pictures are remembered, the last that were asked about, and judged candidates that
+wait to become a question, the newest first: their tasks are under way."""
 
 
 class Answers(Frozen):

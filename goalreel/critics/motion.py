@@ -25,7 +25,8 @@ FAST = 80
 SHORT_S = 2.0
 """Seconds that are too short for an arm to go somewhere and come back."""
 BLURRED, SAMPLES = 0.5, 9
-"""A picture of a fast object is blurred below this share of the usual sharpness, that of so many frames."""
+"""A picture of a fast object is blurred below this share of the usual sharpness, that of so many
+frames, evenly spread."""
 
 
 class MotionCritic:
@@ -35,8 +36,8 @@ class MotionCritic:
     - The hand is still where it let go and covers what changed, by a later frame in which it is away.
     - The arm is back at a place of the step's first half, and nothing else differs: the step changed nothing.
 
-    What no other frame tells is accepted, and any picture that is no frame of a recording with motion, or
-    where it is not known which end of a gripper is closed.
+    What no other frame tells is accepted. Only DifferenceCritic judges a picture that is no frame of a
+    recording with motion, or where it is not known which end of a gripper is closed.
     """
 
     def __init__(self, recordings: Recordings, layout: Layout | None = None) -> None:

@@ -84,7 +84,10 @@ class ImageFormat:
 
 @dataclass(frozen=True)
 class OpenAIImages(ImageFormat):
-    """An OpenAI-compatible API: `/images/edits` (multipart) and, without a picture, `/images/generations`."""
+    """An OpenAI-compatible API: `/images/edits` (multipart) and, without a picture, `/images/generations`.
+
+    A server draws certain sizes: a picture goes out on a canvas, and is cut from the answer.
+    """
 
     model: str
     _: KW_ONLY

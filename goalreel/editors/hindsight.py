@@ -42,17 +42,18 @@ class HindsightEditor:
 
     def _edit(self, edit: Edit) -> Image | Failure:
         step = f"{edit.task_id} step {edit.step}"
+        if edit.segment is None:
+            reason = f"{step} has no segment: hindsight needs a plan read off a recording"
+            return Failure(stage="edit", message=reason)
         try:
-            if edit.segment is None:
-                raise DatasetError(f"{step} has no segment: hindsight needs a plan read off a recording")
             ranked = self._rank(edit.task_id, edit.segment)
-            if edit.attempt >= len(ranked):
-                raise DatasetError(f"{step}: all {len(ranked)} frames have been tried")
-            return ranked[edit.attempt]
         except KeyError:
             return Failure(stage="edit", message=f"no recording {edit.task_id!r}")
         except (DatasetError, IndexError) as e:
             return Failure(stage="edit", message=str(e))
+        if edit.attempt >= len(ranked):
+            return Failure(stage="edit", message=f"{step}: all {len(ranked)} frames have been tried")
+        return ranked[edit.attempt]
 
     def _read_ranked(self, task_id: str, segment: Segment) -> list[Image]:
         """Rank frames that are evenly spread over `segment.goal`, or over the segment's end."""

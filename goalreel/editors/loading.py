@@ -122,7 +122,8 @@ def load_pipeline(
     """Load a pipeline and put it on its device, ready to be called.
 
     `device`: by default the GPU if there is one. `dtype`: a torch name, by default bfloat16 on a GPU and
-    float32 on the CPU. `lora`: a folder with LoRA weights of diffusers.
+    float32 on the CPU. `offload`: "model". `quantize`: "fp8" or "nf4". `lora`: a folder with LoRA weights
+    of diffusers.
 
     Raises:
         InputError: weights are missing or not safetensors, or an option cannot be had here.

@@ -56,8 +56,15 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
     from goalreel.planners.kinematic import KinematicPlanner
 
     asked = spec.required_recordings
-    words = asked.with_phases, asked.last_retreat, asked.steps
-    return KinematicPlanner(asked.recordings, asked.granularity, asked.layout, asked.camera, *words)
+    return KinematicPlanner(
+        asked.recordings,
+        granularity=asked.granularity,
+        layout=asked.layout,
+        camera=asked.camera,
+        with_phases=asked.with_phases,
+        last_retreat=asked.last_retreat,
+        steps=asked.steps,
+    )
 
 
 @planners.kind(

@@ -213,15 +213,13 @@ class ModelSet:
         Raises:
             UserError, OSError, ModuleNotFoundError: one of them cannot be loaded.
         """
-        lazy: list[tuple[Role, Lazy[Any]]] = []
-        for role, model in zip(ROLES, (self.planner, self.editor, self.critic), strict=True):
-            lazy += [(role, model)] if isinstance(model, Lazy) else []
-        for role, _ in lazy if self.names else ():  # all of them, before the first is loaded
-            self.provenance.preset.model_name(role).check_folders()
-        if isinstance(self.live_critic, Lazy):
-            lazy.append(("critic", self.live_critic))
-        for role, model in lazy:
-            if role in roles:
+        models = (self.planner, self.editor, self.critic, self.live_critic)
+        for role, model in zip(ROLES, models, strict=False):
+            if isinstance(model, Lazy) and self.names is not None:  # all of them, before the first is loaded
+                self.names.preset.model_name(role).check_folders()
+        loaded: tuple[Role, ...] = (*ROLES, "critic")
+        for role, model in zip(loaded, models, strict=True):
+            if isinstance(model, Lazy) and role in roles:
                 if loading is not None:
                     loading(role)
                 _ = model.model

@@ -127,7 +127,8 @@ def _compare(path: Path, settings: dict[str, object]) -> None:
         raise InputError(f"{path.parent} holds no run to resume: it has no {SETTINGS}")
     before = _read(path)
     if changed := sorted(k for k in {*before, *settings} if before.get(k) != settings.get(k)):
-        raise InputError(f"{path.parent} was begun with another {', '.join(changed)}: a run keeps them")
+        another = ", ".join(changed)
+        raise InputError(f"{path.parent} was begun with another {another}: a run keeps its settings")
 
 
 def trainer_arguments[T](
@@ -177,15 +178,18 @@ def last_checkpoint(folder: Path) -> str | None:
 
 def tensorboard(out: Path) -> list[TrainerCallback]:
     """Make what writes a run's curves to `out/logs`, in the main process alone."""
+    if not processes().is_main_process:
+        return []
     board = TensorBoardCallback()
     board.logging_dir = str(out / "logs")
-    return [board] if processes().is_main_process else []
+    return [board]
 
 
 def check_sharded(settings: AgentConfig) -> None:
     """Refuse adapters for a sharded model: they could not be merged at the end."""
     if settings.method == "lora" and sharded():
-        raise InputError("adapters cannot be merged under DeepSpeed or FSDP: set method to full")
+        mend = "set method to full, or shard nothing"
+        raise InputError(f"adapters cannot be merged under DeepSpeed or FSDP: {mend}")
 
 
 def save(trainer: Trainer, processor: "ProcessorMixin", dtype: str | None, out: Path) -> None:

@@ -92,11 +92,9 @@ def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
         numbers |= {name: told[name] for name in ("eval_loss", "eval_mean_token_accuracy") if name in told}
     save(trainer, processor, config.save_dtype, out)
     if trainer.is_world_process_zero():
-        corpora, learned = (
-            [*dict.fromkeys((*config.corpus, *config.validation))],
-            "the loss on the reply only",
-        )
-        summary = f"{PURPOSE[config.role]} Trained on {len(rows):,} conversations, with {learned}."
+        corpora = [*dict.fromkeys((*config.corpus, *config.validation))]
+        trained = f"Trained on {len(rows):,} conversations, with the loss on the reply only."
+        summary = f"{PURPOSE[config.role]} {trained}"
         limits = _LIMITS if is_nano(config.model) else BASE
         write_card(out, agent_card(config, numbers, corpora, summary=summary, limits=limits))
         write_trained_steps(out, MAX_STEPS)  # the number in the questions of planner corpora

@@ -1,5 +1,6 @@
 """TabletopBench on models that know the truth and on models that err: every score moves as it should."""
 
+import numpy as np
 import pytest
 from support import tabletop_models as models
 from support.provenance import named
@@ -9,14 +10,15 @@ from goalreel.image import Image
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.tabletop.splits import seeds
-from goalreel.types import Attempt, Storyboard, StoryboardStep, Verdict
+from goalreel.types import Attempt, Candidate, Storyboard, StoryboardStep, Verdict
 from goalreel_lab.bench.bench import HEADLINES, PARTS, Bench
 from goalreel_lab.bench.closed import TersePlanner, measure_closed_loop
 from goalreel_lab.bench.edit import edit_all, judge_all, measure_critic, measure_edits, measure_rewriting
 from goalreel_lab.bench.job import measure_accepted
-from goalreel_lab.bench.loop import ATTEMPTS, measure_loops, run_loops
+from goalreel_lab.bench.loop import ATTEMPTS, OracleCritic, measure_loops, run_loops
 from goalreel_lab.bench.plan import measure_plans, read_plan, step_of
 from goalreel_lab.bench.scenes import SIZE, walks
+from goalreel_lab.corpora.prompts import explicit
 from goalreel_lab.corpora.verdicts import verdict_rows
 
 
@@ -127,6 +129,20 @@ def test_a_critic_that_accepts_everything_closes_nothing_and_without_errors_ther
     assert found["steps_5"] == found["steps_1"]
     found = loops(scenes[:2], models.Critic(scenes))
     assert (found["steps_1"], found["gap_closed"]) == (1, None)
+
+
+def test_the_perfect_critic_says_what_went_wrong(scenes):
+    walk = scenes[0]
+    task, goal, (before, after) = walk.task, walk.goals[0], (m.layout for m in walk.moments[:2])
+
+    def refined(picture):
+        facts = {"task_id": task.id, "step": 0, "source": task.image, "instruction": "x", "prompt": "x"}
+        return OracleCritic({task.id: walk}).judge([Candidate(image=picture, **facts)])[0].refined_prompt
+
+    assert refined(task.image) == explicit(goal, before, after, f"Really move the {goal.object}.")
+    assert refined(walk.moments[1].picture) is None
+    dark = Image(np.zeros((SIZE, SIZE, 3), np.uint8))
+    assert refined(dark) == explicit(goal, before, after, " ".join(f"Do not lose the {n}." for n in before))
 
 
 def test_a_plan_said_tersely_wants_the_same(scenes):

@@ -11,7 +11,7 @@ from support.wait import until
 
 from goalreel.errors import InputError
 from goalreel.http import client
-from goalreel.http.client import HttpClient, HttpError, error_text, refused_field, true_status
+from goalreel.http.client import HttpClient, HttpError, error_text, is_transient, refused_field, true_status
 from goalreel.http.endpoint import Endpoint, openai_endpoint, split_model
 
 VARIABLES = ("OPENAI_BASE_URL", "OPENAI_API_KEY", "GOALREEL_API_KEY")
@@ -156,6 +156,11 @@ def test_the_servers_own_words(body, text):
 def test_the_status_that_a_reply_means(status, error, meant):
     """Errors come with 200, and what a model never takes as a fault of the server."""
     assert true_status(status, json.dumps({"error": error}).encode()) == meant
+
+
+@pytest.mark.parametrize(("status", "soon"), [(500, True), (520, True), (529, True), (501, False)])
+def test_which_faults_of_a_server_pass(status, soon):
+    assert is_transient(status) == soon
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The script that trains the nano models, which only maintainers run, once and small."""
+"""The scripts that only maintainers run, once each and small."""
 
 import json
 from pathlib import Path
@@ -7,6 +7,7 @@ import pytest
 
 pytest.importorskip("mujoco", reason="needs mujoco: pip install 'goalreel[sim]'")
 
+import nano_scores
 import train_nano
 import typer
 import yaml
@@ -56,3 +57,23 @@ def test_train_nano_runs_every_stage_once_and_with_options_that_exist(tmp_path, 
     assert (steps["nano-planner"]["max_steps"], steps["nano-editor"]["denoiser"]["steps"]) == (11, 120)
     train_nano.main(tmp_path, share=0.01)
     assert len(calls) == 12
+
+
+def test_nano_scores_writes_the_tables_and_can_write_them_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(nano_scores, "ROOT", tmp_path)
+    monkeypatch.setattr(nano_scores, "NANO", tmp_path)
+    paths = [
+        tmp_path / place for place in ("lab/docs/nano.md", *(f"{r}/README.md" for r in nano_scores.CARDS))
+    ]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_text("before\n<!-- scores -->\n<!-- /scores -->\n## What it cannot do\n\nfly\n")
+    scores = {"split": "test", "look": "plain", "camera": "front", "episodes": 7}
+    scores |= {"plan.exact": 0.5, "plan.exact_low": 0.25, "plan.exact_high": 0.75}
+    (tmp_path / "scores.json").write_text(json.dumps(scores))
+    texts = []
+    for _ in range(2):
+        nano_scores.main([tmp_path / "scores.json"])
+        texts.append([path.read_text() for path in paths])
+    assert texts[0] == texts[1]
+    assert all("| 50.0 % | 25 - 75 % |  | 7 |" in text for text in texts[0][:2])

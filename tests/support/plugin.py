@@ -64,7 +64,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 LAB = re.compile(r"^pytestmark = .*\bpytest\.mark\.lab\b", re.MULTILINE)
 SMOKE = (
     "test_bench_report.py",
-    "test_lessons.py",
     "test_metaworld.py",
     "test_nano.py",
     "test_published_data.py",

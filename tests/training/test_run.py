@@ -76,7 +76,7 @@ def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(kind, 
     turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
     rows.write_text(json.dumps([{"messages": turns}]))
     folder = corpus(tmp_path / "rl", [critique(task_id="e")])
-    refused = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to full\Z"
+    refused = r"\Aadapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing\Z"
     with pytest.raises(InputError, match=refused):
         sft.train(SftConfig(role="critic", corpus=(rows,), method="lora", **settings), out, False)
     settings |= {"num_generations": 2, "per_device_train_batch_size": 2}

@@ -5,7 +5,7 @@ import { count } from "/common/parts.js";
 // What a newcomer should know of models, or "".
 export const caution = ({ planner }, presets) =>
   planner?.includes("nano")
-    ? `These small models know one simulated table and nothing else: they cannot draw your own pictures. Start the studio with others: --preset ${presets.filter((name) => name !== "nano").join(", ")}.`
+    ? `These small models know one simulated table and nothing else: they cannot draw your own pictures. Start the studio with others: --preset ${presets.filter((name) => name !== "nano").join(", ")} (goalreel doctor --models NAME says whether it runs here).`
     : "";
 
 export const modelNames = ({ planner, editor, critic }) => [...new Set([planner, editor, critic])].filter(Boolean).join(" · ");

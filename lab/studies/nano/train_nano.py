@@ -159,7 +159,7 @@ def _goalreel(*arguments: object) -> None:
     """Run a command; its failure ends this script, for it has said why."""
     words = [EDITOR, *arguments[2:]] if arguments[1] == "editor" else ["goalreel", *arguments]
     command = [sys.executable, "-m", *map(str, words)]
-    typer.echo(f"$ {' '.join(command[2:])}", err=True)
+    typer.echo(f"$ python {' '.join(command[1:])}", err=True)
     if code := subprocess.run(command).returncode:
         raise typer.Exit(code)
 
