@@ -1,8 +1,9 @@
 """The form of a verdict in a Critic's reply: asked, read, written, and decided by its probability.
 
-A reply is thoughts in one known form, a few words at most, and one object with the keys that were asked for.
-An acceptance is a Problem after words that are not plain, with another prompt than the one that was judged, a
-low score, or a probability that says no. So is a reply that repeats the form, as small models do.
+A reply is thoughts in one known form, a few words at most, and one object with the keys that were asked for
+and no other. What stands after it, or in other tags, may take it back: the reply is a Problem. An acceptance
+is a Problem after words that are not plain, with another prompt than the one that was judged, a low score, or
+a probability that says no. So is a reply that repeats the form, as small models do.
 """
 
 import re
@@ -22,7 +23,7 @@ PASSING = 5
 FORM_PROMPT = "the whole prompt anew, or null"
 """Stands for the prompt in the form that a Critic is shown."""
 _FORM_PROMPTS = (FORM_PROMPT, "the whole prompt anew, or the present one")
-"""In all dialects."""
+"""The same, and that of the dialect `interleavethinker`."""
 _VERDICT = f'{{"previous_step_success": false, "refine_prompt": "{FORM_PROMPT}"%s}}'
 _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 _YES, _NO = ("true", "yes"), ("false", "no")

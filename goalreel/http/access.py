@@ -42,7 +42,11 @@ def hostname(header: str) -> str:
 
 
 def check_token(token: str | None, host: str, subject: str) -> None:
-    """Refuse (InputError) no token where `host` is not loopback, and one that no header can carry."""
+    """Check that a server on `host` may do with this token; `subject` begins the message, "a page" say.
+
+    Raises:
+        InputError: there is no token and `host` is not loopback, or no header can carry the token.
+    """
     if not token and not is_loopback(host):
         raise InputError(f"{subject} on {host} needs a token: set {TOKEN_VARIABLE}, or use 127.0.0.1")
     if token and not re.fullmatch(r"[!-~]+", token):
@@ -83,7 +87,11 @@ def is_authorized(headers: Mapping[str, str], token: str | None) -> bool:
 
 
 def is_foreign(headers: Mapping[str, str]) -> bool:
-    """Tell whether a browser sends this request for the page of another site."""
+    """Tell whether a browser sends this request for the page of another site.
+
+    A page may send a form or plain text to any address without asking. A client that is no browser sends
+    neither of these headers.
+    """
     origin = headers.get("origin")
     elsewhere = origin is not None and origin.partition("://")[2] != headers.get("host")
     return elsewhere or headers.get("sec-fetch-site", "same-origin") not in ("same-origin", "none")
@@ -101,7 +109,10 @@ def limit_body(
     on_excess: "Callable[[], Message]",
     on_end: Callable[[], None] = lambda: None,
 ) -> "Receive":
-    """Count a body: beyond `limit` bytes `on_excess` gives the message; `on_end` is for its end."""
+    """Count a body that does not say its length; beyond `limit` bytes `on_excess` gives the message.
+
+    `on_end` is called when the body is whole.
+    """
     size = 0
 
     async def receive_counted() -> "Message":

@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from goalreel.errors import InputError
 
@@ -153,29 +153,36 @@ def gemini_endpoint(address: str | None, extra: object = None) -> Endpoint:
         InputError: as `Endpoint`, or Google itself is to be asked and there is no key.
     """
     base, keys = os.environ.get("GOOGLE_GEMINI_BASE_URL"), ("GEMINI_API_KEY", "GOOGLE_API_KEY")
-    header = "x-goog-api-key"
-    return _of_service("Google", GOOGLE, base, address, keys, "/v1beta", key_header=header, extra=extra)
+    return _of_service(
+        "Google", GOOGLE, base, address, keys, version="/v1beta", key_header="x-goog-api-key", extra=extra
+    )
 
 
 def _of_service(
     name: str,
-    service: str,
+    home: str,
     base: str | None,
     address: str | None,
     keys: tuple[str, ...],
+    *,
     version: str = "",
-    **more: Any,
+    example: str = Endpoint.example,
+    key_header: str | None = None,
+    extra: object,
 ) -> Endpoint:
-    """Make the endpoint of a service, or of an address that speaks as it does; the user may have a `base`."""
-    address = (address or base or service).rstrip("/")
-    origin, services = _origin(address), _origin(service)
-    variables = () if origin == services else ("GOALREEL_API_KEY",)
-    if origin in (services, _origin(base or service)):
+    """Make the endpoint of a service at `home`, or of an address that speaks as it does.
+
+    `base` is the user's own address of it, and `version` is added to an address without one.
+    """
+    address = (address or base or home).rstrip("/")
+    origin, homes = _origin(address), _origin(home)
+    variables = () if origin == homes else ("GOALREEL_API_KEY",)
+    if origin in (homes, _origin(base or home)):
         variables += keys
     if version and not re.search(r"/v\d\w*$", address):
         address += version
-    endpoint = Endpoint(address, variables, **more)
-    if origin == services and not endpoint.key:
+    endpoint = Endpoint(address, variables, example, key_header, extra)
+    if origin == homes and not endpoint.key:
         raise InputError(f"{name} needs a key: set {keys[0]}, or give another address")
     return endpoint
 

@@ -15,16 +15,17 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 
 from goalreel.chat.conversation import ChatRequest, Message, NoReply, Token, TokenReply
 from goalreel.image import Image
-from goalreel.serving.errors import Stream, UnknownModel, Utf8, Wording, responses, unanswered
+from goalreel.serving.errors import Stream, UnknownModelError, Utf8, Wording, responses, unanswered
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here, Service, ask_while_connected, client_of, while_connected
 from goalreel.serving.steering import STEER, SteeringQuestion
 
 MODEL_OWN = {
-    "temperature", "top_p", "top_k", "min_p", "seed", "frequency_penalty", "presence_penalty",
-    "repetition_penalty", "user", "metadata", "store", "service_tier", "safety_identifier",
-    "prompt_cache_key", "parallel_tool_calls",
-}  # fmt: skip
+    *("temperature", "top_p", "top_k", "min_p", "seed"),
+    *("frequency_penalty", "presence_penalty", "repetition_penalty"),
+    *("user", "metadata", "store", "service_tier", "safety_identifier", "prompt_cache_key"),
+    "parallel_tool_calls",
+}
 """Fields of a chat's body that are the served model's own: taken, and not used."""
 
 
@@ -214,7 +215,7 @@ def models(service: Here) -> ModelList:
 def model(model: str, service: Here) -> ModelCard:
     """One name that `model` may take."""
     if model not in service.names():
-        raise UnknownModel(f"no model of that name here: this server has {', '.join(service.names())}")
+        raise UnknownModelError(f"no model of that name here: this server has {', '.join(service.names())}")
     return _card(model, service)
 
 

@@ -1,4 +1,7 @@
-"""Every refusal as one line of JSON, in the shape OpenAI's clients read: `{"error": {"message": ...}}`."""
+"""Every refusal as one line of JSON, in the shape OpenAI's clients read: `{"error": {"message": ...}}`.
+
+Also the headers and the description of streams of server-sent events.
+"""
 
 import json
 from collections.abc import Sequence
@@ -68,8 +71,10 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
-class UnknownModel(HTTPException):
-    """The refusal of a model's name."""
+class UnknownModelError(HTTPException):
+    """The refusal of a model's name, with the field to blame, and OpenAI's word for what is wrong."""
+
+    param, code = "model", "model_not_found"
 
     def __init__(self, message: str) -> None:
         super().__init__(404, message)
@@ -111,7 +116,7 @@ def add_handlers(app: FastAPI) -> None:
 
 
 async def _http(_: Request, error: HTTPException) -> Response:
-    param, code = ("model", "model_not_found") if isinstance(error, UnknownModel) else (None, None)
+    param, code = (error.param, error.code) if isinstance(error, UnknownModelError) else (None, None)
     headers = dict(error.headers or {})
     return error_response(error.status_code, str(error.detail), headers, param=param, code=code)
 

@@ -54,8 +54,11 @@ class Batcher[Q, A]:
     """Answers single requests by calls of a model, whose answer i belongs to request i.
 
     Calls are made in `lanes` threads: several for models behind servers, so that a long request holds up its
-    own lane alone. Clients take turns. An error of a call fails its batch. After any but a BackendError,
-    which is a bug in the model, `alive` is False until the model answers again.
+    own lane alone. A batch goes out when there are as many requests as it may have, or when the first has
+    waited `bounds.wait` seconds. Clients take turns: one with many requests holds up no other.
+
+    An error of a call fails its batch. After any but a BackendError, which is a bug in the model, `alive` is
+    False until the model answers again.
     """
 
     def __init__(
@@ -99,7 +102,12 @@ class Batcher[Q, A]:
         return time.monotonic() - self._moved if self._under_way else 0.0
 
     def check_room(self) -> None:
-        """Refuse early, before a request is decoded. Raises as `put`."""
+        """Refuse early, before a request is decoded.
+
+        Raises:
+            QueueFull: no more requests may wait.
+            WorkerDead: nobody will answer.
+        """
         if self._closing:
             raise WorkerDead(f"the {self.name} model is not running")
         if self.waiting >= self._bounds.queue:

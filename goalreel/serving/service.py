@@ -20,7 +20,7 @@ from goalreel.image import Image
 from goalreel.loop import LoopArguments
 from goalreel.middleware import ask_model
 from goalreel.planners.chat import ChatPlanner
-from goalreel.serving.errors import CLIENT_GONE, UnknownModel
+from goalreel.serving.errors import CLIENT_GONE, UnknownModelError
 from goalreel.serving.queues import BatchBounds, Batcher
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.types import Answer, Candidate, Edit, Failure, Role, Task, stage_of
@@ -80,7 +80,7 @@ class Service:
         role = self.names().get(model)
         if role not in ("planner", "critic"):
             chat_models = ", ".join(n for n, r in self.names().items() if r != "editor") or "no chat model"
-            raise UnknownModel(f"no chat model of that name here: this server has {chat_models}")
+            raise UnknownModelError(f"no chat model of that name here: this server has {chat_models}")
         return self.batchers[role]
 
     def editor(self) -> EditBatcher:
@@ -137,7 +137,10 @@ Here = Annotated[Service, Depends(_service_of)]
 
 
 class QueuedChat(Chat):
-    """A Chat for a job's agents, by the server's batches."""
+    """A Chat for a job's agents that sends conversations to the server's batches. It blocks its thread.
+
+    The queue's limit does not apply: a job has one request at a time, and the number of jobs is limited.
+    """
 
     def __init__(self, batcher: ChatBatcher, client: str) -> None:
         self._batcher, self._client = batcher, client

@@ -28,7 +28,6 @@ type GoalReason = Literal[
     "no_task", "active", "planning", "paused", "replanning", "blind", "stale", "over", "holding", "not_active"
 ]
 type PhaseName = Literal["waiting_for_image", "loading_models", "planning", "generating", "validating"]
-type Judge = Literal["", "critic", "operator"]
 
 NO_ID = UUID(int=0)
 NOT_ASKED = Failure(stage="judge", message="no critic was asked")
@@ -117,13 +116,14 @@ class StepPanel:
     created: int = 0
     started: int = 0
     ended: int = 0
-    ended_by: Judge = ""
+    ended_by: Literal["", "critic", "operator"] = ""
     """The one who took the step for done; empty until then."""
     written_by: Literal["planner", "person"] = "planner"
     """The author of the words: a person, where the instruction itself stands in for a plan."""
     what: Claim | None = None
+    """The claim of its words, where the storyboard was made elsewhere."""
     looks: Claim | None = None
-    """The claims of its words and of its goal image, where these were made elsewhere."""
+    """The claim of its goal image, where that was made elsewhere."""
 
     @property
     def step(self) -> Step:
@@ -197,7 +197,10 @@ class StepPanel:
 
 
 def _with_picture(step: StoryboardStep, image: Image) -> StoryboardStep:
-    """Give the step with `image` in its chosen attempt; of the others, whose pictures are large, the last."""
+    """Give the step with `image` in its chosen attempt. Its status and its claims are derived anew.
+
+    Of the other attempts only the last is kept, at which a model may have failed: their pictures are large.
+    """
     assert step.chosen is not None
     chosen = step.attempts[step.chosen].model_copy(update={"image": image})
     last = step.attempts[step.chosen + 1 :][-1:]
@@ -301,7 +304,12 @@ class Board:
         return replace(self, steps=(*self.steps[: panel.index], panel, *self.steps[panel.index + 1 :]))
 
     def leave_step(
-        self, index: int, status: StepStatus, target: int, now: int, by: Judge = "critic"
+        self,
+        index: int,
+        status: Literal["completed", "skipped", "active"],
+        target: int,
+        now: int,
+        by: Literal["critic", "operator"] = "critic",
     ) -> tuple[StepPanel, ...]:
         """Give the panels after step `index` ended with `status`, at the time `now`; `by` takes it for done.
 

@@ -70,7 +70,7 @@ class FrameSlot[Raw]:
         self._decode = decode
         self._lock = threading.Lock()
         self._message: _Message[Raw] | None = None
-        self._arrivals: deque[float] = deque(maxlen=4)
+        self._arrivals: deque[float] = deque(maxlen=4)  # tell how far apart frames come
         self._jumps: deque[int] = deque(maxlen=ORDERED_FRAMES)
         self._counts = FrameCounts()
 
@@ -138,7 +138,7 @@ _GOAL_REASONS: Mapping[ErrorCode, GoalReason] = {ErrorCode.NONE: "active", Error
 
 def explain_spacing(spacing: float, max_image_age: float) -> str:
     """Say in one line that frames come too far apart to stay fresh; nothing where they do not."""
-    if spacing <= 0.9 * max_image_age:
+    if spacing <= 0.9 * max_image_age:  # farther apart, they may be too old at any moment
         return ""
     return (
         f"frames come up to {spacing:.1f} s apart, too far for max_image_age, {max_image_age:g} s: "
@@ -176,8 +176,9 @@ class LiveCamera:
         With `steady`, a camera that was stale is fresh again once its frames come fast enough to stay so.
 
         Raises:
-            TaskEnded: there has been none for `image_timeout` seconds since the newest, or the first poll
-                after a stop of this process; or frames come too far apart for `stall_timeout` seconds.
+            TaskEnded: there has been none for `image_timeout` seconds. They count from the newest frame, but
+                from the first poll at the earliest; after a stop of this process polling begins anew. Or
+                frames have come too far apart for `stall_timeout` seconds.
         """
         now, steady_now = self.clock(), time.monotonic()
         pause = steady_now - self._last_poll

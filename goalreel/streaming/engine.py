@@ -56,6 +56,9 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+MAX_SAVED_BOARDS = 8
+"""Storyboards that can still be executed by their id."""
+
 type OnPhase = Callable[[Phase], None]
 type TaskCommand = Literal["pause", "resume", "replan", "cancel"]
 
@@ -111,7 +114,7 @@ class Engine:
         self.cue: ExamplesCue | None = None
         """The cue of labelled episodes, once they are read; it takes the robot's numbers."""
         self._saved_boards: OrderedDict[UUID, Board] = OrderedDict()
-        """The last eight storyboards that were generated, by the ids of their requests."""
+        """The last storyboards that were generated, by the ids of their requests."""
         self._caller: ModelCaller | None = None
         self._examiner = examiner_of(settings, self._preset)
         self._controls: list[Control] = []
@@ -449,7 +452,7 @@ class Engine:
             outcome = session.coroutine.result()
         if outcome.board.state == "ready":
             self._saved_boards[session.ticket.id] = outcome.board
-            if len(self._saved_boards) > 8:
+            if len(self._saved_boards) > MAX_SAVED_BOARDS:
                 self._saved_boards.popitem(last=False)
         self._settle(session.ticket, outcome)
         if session is self._session and self._active and self._caller is not None:

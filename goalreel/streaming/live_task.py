@@ -76,7 +76,8 @@ class LiveTask:
         before, self.board = self.board, replace(self.board, stamp=self.now(), **changes)
         self._listener.on_board(self.board)
         if (goal := self._goal) is not None and self.board.degraded_lines != before.degraded_lines:
-            panel = next((p for p in self.board.steps if goal.panel and p.index == goal.panel.index), None)
+            index = None if goal.panel is None else goal.panel.index
+            panel = next((p for p in self.board.steps if p.index == index), None)
             self._publish(replace(goal, board=self.board, panel=panel))
         self.wake()
 

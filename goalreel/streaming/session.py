@@ -19,7 +19,9 @@ from goalreel.streaming.request import TaskEnded, TaskOutcome, Ticket, attempts_
 from goalreel.types import ROLE_OF_STAGE, Plan, ReplanContext, Step, Storyboard, StoryboardStep, Task, Verdict
 
 _POLL_SECONDS = 0.02
-"""Seconds between two looks at the camera, and at the clock, which may be a simulator's."""
+"""Seconds between two looks at the camera."""
+_SLOW_CALL_SECONDS = 1.0
+"""A model call that takes longer is mentioned in the progress message."""
 NOT_CHECKED = "every step has ended; nobody checked the end against the whole task (`confirm`)"
 """The message of a task that ends by its steps alone."""
 
@@ -72,7 +74,7 @@ class Session:
 
     async def _stop_after(self, timeout: float) -> None:
         while (rest := self._start_time + timeout - self._clock()) > 0:
-            await asyncio.sleep(min(rest, _POLL_SECONDS))
+            await asyncio.sleep(min(rest, 0.1))  # the clock may be a simulator's
         self.stop(ErrorCode.TIMEOUT, f"not done within {timeout:g} s")
 
     def stop(self, error: ErrorCode, message: str) -> None:
@@ -90,7 +92,7 @@ class Session:
         board, follower = self.live.board, self._follower
         pause = "paused" if self.live.paused and follower is None else ""
         message = self._message if follower is None else follower.message
-        message = "; ".join(filter(None, (pause, message, self._loading(), *self.waits(1.0))))
+        message = "; ".join(filter(None, (pause, message, self._loading(), *self.waits(_SLOW_CALL_SECONDS))))
         closeness, elapsed = (math.nan, 0.0) if follower is None else (follower.closeness, follower.elapsed)
         return BoardProgress(board, closeness, elapsed, self._replans, message)
 

@@ -190,8 +190,12 @@ def test_what_goes_wrong_ends_with_a_code_and_one_line(robot, kind, fields, code
     assert "\n" not in result.error_msg
 
 
-def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_does_not(
-    node, robot, scripted, monkeypatch
+@pytest.mark.parametrize(
+    ("role", "call", "code"),
+    [("planner", "replies", ErrorCode.PLANNER_FAILED), ("editor", "gate", ErrorCode.EDITOR_FAILED)],
+)
+def test_a_plan_without_a_model_looks_degraded_everywhere_and_the_next_one_does_not(
+    node, robot, scripted, monkeypatch, role, call, code
 ):
     reports = robot.listen(DiagnosticArray, "/diagnostics", 10)
 
@@ -199,12 +203,16 @@ def test_a_plan_without_its_planner_looks_degraded_everywhere_and_the_next_one_d
         raise BackendError("the card fell off the bus")
 
     with monkeypatch.context() as patch:  # the server answers 500
-        patch.setattr(scripted.planner, "replies", fail)
+        patch.setattr(getattr(scripted, role), call, fail)
+        assert refused(robot, "on_model_failure", "fail") == ""
+        status, result = robot.result(robot.send(ExecuteTask, "execute_task", task=GREEN))
+        assert (status, result.error_code) == (ABORTED, code)
+        assert refused(robot, "on_model_failure", "text_only") == ""
         with robot.obeying() as goals:
             status, result = robot.result(robot.send(ExecuteTask, "execute_task", task=GREEN))
             (goal,) = (g for g in goals if g.active)
     (line,) = result.degraded
-    assert line.startswith("the planner failed: ")
+    assert line.startswith(f"the {role} failed: ")
     assert (status, result.error_code) == (SUCCEEDED, ErrorCode.NONE), "its critic saw that it is done"
     assert line in result.error_msg
     assert (goal.instruction, goal.degraded, len(goal.goal_image.data)) == (GREEN, [line], 0)
@@ -276,20 +284,24 @@ def test_nothing_was_logged_as_an_error(node):
     assert not [line for line in lines if "ERROR" in line or "FATAL" in line or "Traceback" in line]
 
 
-def test_parameters_while_it_runs(robot):
-    def refused(name: str, value: object) -> str:
-        parameter = Parameter(name, value=value).to_parameter_msg()
-        [result] = robot.call(SetParameters, "set_parameters", parameters=[parameter]).results
-        return "" if result.successful else result.reason
+def refused(robot, name: str, value: object) -> str:
+    """Set a parameter, and give the reason why that is refused, or nothing."""
+    parameter = Parameter(name, value=value).to_parameter_msg()
+    [result] = robot.call(SetParameters, "set_parameters", parameters=[parameter]).results
+    return "" if result.successful else result.reason
 
-    assert "preset is fixed once the node is configured: clean it up first" in refused("preset", "klein")
-    assert refused("preset", "server") == ""  # as it is
-    assert refused("on_rejected", "fail") == ""
+
+def test_parameters_while_it_runs(robot):
+    assert "preset is fixed once the node is configured: clean it up first" in refused(
+        robot, "preset", "klein"
+    )
+    assert refused(robot, "preset", "server") == ""  # as it is
+    assert refused(robot, "on_rejected", "fail") == ""
     task = f"never {RED}"
     status, result = robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=task))
     assert (status, result.error_code) == (ABORTED, ErrorCode.ATTEMPTS_EXHAUSTED)
-    assert refused("contact_sheet_width", 640) == ""
+    assert refused(robot, "contact_sheet_width", 640) == ""
     sheets = robot.listen(RawImage, "goalreel/storyboard/image")
     robot.result(robot.send(GenerateStoryboard, "generate_storyboard", task=RED))
     until(lambda: sheets and sheets[-1].width == 640)
-    assert refused("on_rejected", "publish") == refused("contact_sheet_width", 1280) == ""
+    assert refused(robot, "on_rejected", "publish") == refused(robot, "contact_sheet_width", 1280) == ""

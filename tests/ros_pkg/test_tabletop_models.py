@@ -16,6 +16,7 @@ from goalreel.tabletop.grammar import PARAPHRASES, order_of, read_order, read_wa
 from goalreel.tabletop.reach import Reacher, at_home
 from goalreel.tabletop.scene import SubGoal
 from goalreel.types import Candidate, Edit, Failure, Task
+from goalreel_ros.tabletop.demo import page
 from goalreel_ros.tabletop.exact import CriticChat, PlannerChat, SimulatorEditor, World
 
 SEED = 3
@@ -140,3 +141,9 @@ def test_the_critic_waits_until_the_arm_is_out_of_the_way(world, live):
         tick = world.tick(HOLD, look=True)
     assert at_home(tick.observation)
     assert judge(world, goal, live, tick.picture).success
+
+
+def test_a_page_of_the_film_shows_camera_and_goal():
+    pictures = [Image(np.full((64, 64, 3), colour, np.uint8)) for colour in ((200, 30, 30), (30, 180, 60))]
+    shown = page("do it", pictures[0], "words " * 12, pictures[1]).pixels
+    assert all((shown == picture.pixels[0, 0]).all(2).mean() > 0.15 for picture in pictures)

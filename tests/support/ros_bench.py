@@ -107,7 +107,7 @@ class Critic(TextChat):
         if "In all" in text:
             self.whole()
         wanted = COLOUR.findall(text)[-1]
-        success = near(picture.pixels, wanted) and "never" not in text
+        success = near(picture.pixels, wanted, 40) and "never" not in text
         refined = None if success else f"carefully paint {wanted}"
         return (
             "<think>I looked.</think><answer>"
@@ -152,9 +152,9 @@ def seen(pixels: np.ndarray) -> np.ndarray:
     return pixels[pixels.shape[0] // 2, pixels.shape[1] // 6]
 
 
-def near(pixels: np.ndarray | None, colour: str) -> bool:
-    """True if there is a picture whose left third has that colour, but for what JPEG loses."""
-    return pixels is not None and bool(np.abs(seen(pixels).astype(int) - rgb(colour)).max() < 40)
+def near(pixels: np.ndarray | None, colour: str, tolerance: int = 12) -> bool:
+    """True if there is a picture whose left third has that colour, but for what the node's JPEG loses."""
+    return pixels is not None and bool(np.abs(seen(pixels).astype(int) - rgb(colour)).max() < tolerance)
 
 
 @contextmanager

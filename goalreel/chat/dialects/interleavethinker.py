@@ -10,6 +10,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -77,7 +78,7 @@ class InterleaveThinkerDialect:
 
     def judge(self, candidate: Candidate, *, mode: Mode, scores: bool) -> Conversation:
         texts = {_FIRST: plain(candidate.first_prompt or candidate.prompt), _PRESENT: plain(candidate.prompt)}
-        source = candidate.source or Image(np.full((WHITE, WHITE, 3), 255, np.uint8))
+        source = candidate.source or _white()
         text = "\n" + _filled(self._prompts(1).critic, texts)
         return (Message("user", (source, candidate.image, text)),)
 
@@ -148,6 +149,11 @@ def _read(folder: Path) -> _Prompts:
 
 def _line(number: int, step: DoneStep) -> str:
     return f"Step {number}: {plain(step.instruction)}{'' if step.image is None else f' {MARK}'}"
+
+
+@cache
+def _white() -> Image:
+    return Image(np.full((WHITE, WHITE, 3), 255, np.uint8))
 
 
 def _filled(prompt: str, texts: Mapping[str, str]) -> str:

@@ -31,7 +31,10 @@ NAMED = 5
 
 
 def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile) -> str:
-    """Say in one line what is known of `topic`, on which messages of the type `kind` are waited for."""
+    """Say in one line what is known of `topic`, on which messages of the type `kind` are waited for.
+
+    Topics that `node` itself publishes, and those that nobody does, are left out of what could be meant.
+    """
     start = f"no camera frame has arrived on {topic} ({kind})"
     publishers = node.get_publishers_info_by_topic(topic)
     if not publishers:

@@ -108,8 +108,8 @@ class GoalPictures:
 class Outputs:
     """Publishes every Board and every Goal, in order, in a thread of its own; the overview in another.
 
-    All methods but the last three return at once and may be called from any thread. `live_frame` gives the
-    camera's frame if it has a fresh one.
+    `on_board`, `on_goal` and `follow_camera` return at once and may be called from any thread. `live_frame`
+    gives the camera's frame if it has a fresh one.
     """
 
     def __init__(

@@ -172,9 +172,9 @@ def _panel(board: Board, panel: StepPanel, x: float, top: float) -> Iterator[Mar
     leading = _LEADING * LETTER
     y = top + leading
     status = "in words" if panel.step.prompt is None else image_status(board, panel)
-    state = panel.status if panel.image_status == "none" else f"{panel.status}, {status}"
+    head = panel.status if panel.image_status == "none" else f"{panel.status}, {status}"
     name = to_ascii(panel.step.name, f"step {panel.index + 1}")
-    lines = [f"{panel.index + 1} {state}", *_wrap(name, LINE_LENGTH, _NAME_LINES)]
+    lines = [f"{panel.index + 1} {head}", *_wrap(name, LINE_LENGTH, _NAME_LINES)]
     for line, text in enumerate(lines):
         ink = _COLOURS[panel.status] if line == 0 else _WHITE
         number = panel.index * (_NAME_LINES + 1) + line

@@ -26,7 +26,8 @@ LATCHED = QoSProfile(
 
 def alive(lease: float) -> QoSProfile:
     """Make a latched profile with signs of life, at most `lease` seconds apart."""
-    # AUTOMATIC: a thread of the middleware asserts it. MANUAL would miss some while Python loads models.
+    # AUTOMATIC: a thread of the middleware asserts liveliness. It ends, or stops, with the process. With
+    # MANUAL, assertions would be missed while Python holds its lock for seconds as models load.
     qos = copy(LATCHED)
     qos.liveliness = LivelinessPolicy.AUTOMATIC
     qos.liveliness_lease_duration = Duration(nanoseconds=round(lease * 1e9))

@@ -25,6 +25,7 @@ from rclpy.executors import (
     SingleThreadedExecutor,
     TimeoutException,
 )
+from rclpy.logging import get_logger
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 
@@ -68,12 +69,19 @@ class NodeExecutor(MultiThreadedExecutor):
         try:
             return super().wait_for_ready_callbacks(*args, **kwargs)
         except (RCLError, InvalidHandle) as e:
+            _log(e)
             raise TimeoutException from e  # which ends this round
 
     def spin_once(self, timeout_sec: float | None = None) -> None:
         """Execute the next callback that is ready within `timeout_sec` seconds."""
-        with suppress(InvalidHandle):
+        try:
             super().spin_once(timeout_sec)
+        except InvalidHandle as e:
+            _log(e)
+
+
+def _log(error: Exception) -> None:
+    get_logger("goalreel").debug(f"an entity is gone: {error}")
 
 
 CALL_TIMEOUT = 60.0

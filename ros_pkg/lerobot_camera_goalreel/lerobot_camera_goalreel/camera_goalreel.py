@@ -69,7 +69,9 @@ class GoalreelCameraConfig(CameraConfig):
 class Subscriber:
     """Follows the goal image, and the goal itself where its status counts, in a thread until `close`.
 
-    It raises what `GoalreelCamera.connect` does.
+    Raises:
+        ImportError: the settings refuse goals, and goalreel_interfaces is not installed.
+        RuntimeError: the middleware has no liveliness events, and there is no heartbeat to go by.
     """
 
     def __init__(self, config: GoalreelCameraConfig) -> None:

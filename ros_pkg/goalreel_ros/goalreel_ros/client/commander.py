@@ -208,7 +208,7 @@ class GoalreelClient:
         )
         handle: GenerateHandle = self._send(self._generate, goal)
         try:
-            # The node ends it by itself, unless it hangs.
+            # The node ends it by itself after `timeout`; 10 s later it must have, unless it hangs.
             return handle.result(timeout + 10.0 if timeout > 0 else None).storyboard
         finally:
             if not handle.done:

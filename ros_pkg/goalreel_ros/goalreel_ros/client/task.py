@@ -78,7 +78,8 @@ class TaskHandle[Result, Feedback]:
         try:
             answer = self._wait_for_answer(timeout)
         except KeyboardInterrupt:
-            # The node may have started before its answer arrives, and nobody else could stop it.
+            # The node may have started before its answer arrives, and nobody else could stop it: wait a
+            # little longer for the answer, so that the goal can be cancelled.
             if (answer := self._wait_for_answer(2.0)) is not None and answer.accepted:
                 self._goal = answer
                 with suppress(TimeoutError):

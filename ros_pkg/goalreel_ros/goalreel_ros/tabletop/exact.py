@@ -8,6 +8,7 @@ import hashlib
 import json
 import logging
 import re
+from abc import abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,8 +28,10 @@ from goalreel.types import Edit, Failure
 log = logging.getLogger(__name__)
 
 CAMERA = "front"
-CLOSE = 0.02
-"""Metres within which the arm's tip is at home, and a block has not moved."""
+AT_HOME = 0.02
+"""The arm is out of the way when its tip is at most this far from its home (m)."""
+MAX_SHIFT = 0.02
+"""A block that should stay counts as disturbed when it moves by more (m)."""
 
 
 @dataclass(frozen=True)
@@ -127,7 +130,7 @@ class World:
 def _snapshot(table: Tabletop) -> TableSnapshot:
     held_blocks = frozenset(b for b in table.blocks if table.grasped(b))
     away = np.linalg.norm(table.observation()[7:10] - HOME_TIP)
-    return TableSnapshot(table.get_state(), table.layout(), held_blocks, bool(away < CLOSE))
+    return TableSnapshot(table.get_state(), table.layout(), held_blocks, bool(away < AT_HOME))
 
 
 def _digest(picture: Image) -> bytes:
@@ -149,26 +152,30 @@ class TableChat(Chat):
         question = next(message for message in conversation if message.role == "user")
         text = "\n".join(part for part in question.parts if isinstance(part, str))
         try:
-            return self._respond(text, [part for part in question.parts if isinstance(part, Image)])
+            goals = self._goals(text)
         except ValueError as e:
             log.warning("no answer: %s", e)
             return str(e)
+        return self._respond(goals, [part for part in question.parts if isinstance(part, Image)])
 
-    def _respond(self, text: str, images: Sequence[Image]) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def _goals(self, text: str) -> Sequence[SubGoal]:
+        """Read a question. A ValueError says that it is about another table."""
+
+    @abstractmethod
+    def _respond(self, goals: Sequence[SubGoal], images: Sequence[Image]) -> str: ...
 
 
 class PlannerChat(TableChat):
     """Plans the sub-goals that do not hold yet, of the scene's own instruction or of a simpler one."""
 
-    def _respond(self, text: str, images: Sequence[Image]) -> str:
-        goals = self._goals(_line(text, "Instruction"))
+    def _respond(self, goals: Sequence[SubGoal], images: Sequence[Image]) -> str:
         now = self._world.snapshot_of(images[-1] if images else None)
         missing = _missing(goals, now) or goals[-1:]
         return _reply(f"{len(missing)} left to do.", {"execution_plan": [self._step(g) for g in missing]})
 
-    def _goals(self, instruction: str) -> Sequence[SubGoal]:
-        episode = self._world.episode
+    def _goals(self, text: str) -> Sequence[SubGoal]:
+        instruction, episode = _line(text, "Instruction"), self._world.episode
         if instruction.casefold() == episode.instruction.casefold():
             return episode.goals
         return read_wanted(instruction, self._world.names)
@@ -186,8 +193,10 @@ class PlannerChat(TableChat):
 class CriticChat(TableChat):
     """Judges whether a picture shows the wanted state, and nothing else has changed since the source."""
 
-    def _respond(self, text: str, images: Sequence[Image]) -> str:
-        goals = read_wanted(states_in(_line(text, "Wanted state")), self._world.names)
+    def _goals(self, text: str) -> Sequence[SubGoal]:
+        return read_wanted(states_in(_line(text, "Wanted state")), self._world.names)
+
+    def _respond(self, goals: Sequence[SubGoal], images: Sequence[Image]) -> str:
         now = self._world.snapshot_of(images[-1])
         source = self._world.snapshot_of(images[0]) if len(images) > 1 else now
         disturbed = _disturbed(source, now, {goal.object for goal in goals})
@@ -237,7 +246,7 @@ def _line(text: str, label: str) -> str:
 
 def _disturbed(source: TableSnapshot, now: TableSnapshot, moved: set[str]) -> list[str]:
     others = (name for name in now.layout if name not in moved)
-    return [n for n in others if np.linalg.norm(now.layout[n] - source.layout[n]) > CLOSE]
+    return [n for n in others if np.linalg.norm(now.layout[n] - source.layout[n]) > MAX_SHIFT]
 
 
 def _reply(thinking: str, answer: Mapping[str, object]) -> str:
