@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from goalreel.annotator.align import align, ends, features
+from goalreel.annotator.align import FOUND, align, ends, features
 from goalreel.image import Image
 from goalreel.types import Attempt, Step, Storyboard, StoryboardStep, Task, Verdict
 
@@ -64,6 +64,14 @@ def test_a_state_seen_twice_takes_the_one_that_fits_the_order():
     for places, wanted in (((1.0, 0.5), [12, 16]), ((0.5, 1.0, 0.5), [8, 12, 16])):
         goals = [scene(p, noise=92) for p in places]
         assert [end for end, _ in ends(FRAMES[0], goals, seen, [4, 8, 12], 2)] == wanted
+
+
+def test_a_goal_that_was_never_seen_does_not_move_the_others():
+    nowhere = Image(np.random.default_rng(1).integers(0, 255, (64, 64, 3), np.uint8))
+    goals = [scene(0.4, noise=901), nowhere, scene(1.0, noise=903)]
+    found = ends(FRAMES[0], goals, features(FRAMES), [15, 27, 45], 5)
+    assert [cost <= FOUND for _, cost in found] == [True, False, True]
+    assert found[0][0] == 27
 
 
 def board(*goals: Image | None) -> Storyboard:

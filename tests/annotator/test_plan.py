@@ -44,6 +44,13 @@ def test_what_was_answered_is_not_asked_again_unless_it_is_damaged_or_a_failure(
     assert board(Steady(3, 128), lost) == expected
 
 
+def test_other_models_other_answers(tmp_path):
+    journal, model = Journal(tmp_path), Steady()
+    for key in ("a", "b", "a"):
+        ModelSet(model, model, model).with_middleware(journal.middleware({"plan": key})).planner.plan([TASK])
+    assert model.asked["plan"] == 2
+
+
 def test_a_storyboard_is_saved_and_loaded(tmp_path):
     made = board(Steady(3, 128))
     goalreel.save_storyboard(made, tmp_path)

@@ -1,5 +1,6 @@
 """The options of the critic reach the critic: on every command, over the preset's own."""
 
+import html
 import json
 
 import pytest
@@ -110,3 +111,15 @@ def test_every_command_with_a_critic_has_them(command, option):
     result = invoke(*command.split(), option)
     assert result.exit_code == 2
     assert f"Invalid value for '{option.partition('=')[0]}'" in result.stderr
+
+
+def test_the_report_names_the_models_and_how_they_were_asked(models, video_dataset, tmp_path, monkeypatch):
+    monkeypatch.delenv("GOALREEL_INTERLEAVETHINKER", raising=False)
+    asked = [f"{word}&dialect=interleavethinker" if "?" in word else word for word in models]
+    out = tmp_path / "out"
+    goalreel("annotate", video_dataset, "--out", out, "--preset", "server", *asked, "--episodes", "0")
+    goalreel("show", out, "--out", tmp_path / "report")
+    page = html.unescape((tmp_path / "report/index.html").read_text())
+    for name, limit in (("openai:planner", "&max_tokens=20480"), ("openai:critic", "")):
+        shown = f"{name}?dialect=interleavethinker{limit}&temperature=0.3"
+        assert page.count(f"{shown} (the published prompts are not at hand") == 1

@@ -155,7 +155,8 @@ def test_on_a_bare_machine_all_is_missing_and_named(machine):
         check = found[name]
         assert (check.status, check.found) == ("missing", f"{missing} is not installed")
         assert f"[{extra}]" in check.fix or check.fix.startswith("source /opt/ros/")
-    presets = found["presets"]
+    presets, nano = found["presets"], found["checkpoints: nano"]
+    assert (nano.status, nano.found) == ("missing", "goalreel-nano is not installed")
     assert presets.status == "missing"
     waiting = presets.found.split("; ")
     assert {"hindsight needs [annotate]", "klein-vllm needs [api, gpu]", "nano needs [gpu]"} < {*waiting}

@@ -317,7 +317,9 @@ def test_it_is_saved_as_plan_writes_it(client, standing, tmp_path):
     record = Storyboard.model_validate(client.get(f"/v1/storyboards/{board}").json()["storyboard"])
     folder = saved(client, board, tmp_path)
     assert load_storyboard(folder) == record
-    assert "#one and #two" in (folder / "index.html").read_text()
+    page = (folder / "index.html").read_text()
+    assert "#one and #two" in page
+    assert "control question" in page, "the Critic's examination so far"
     assert (folder / "one-and-two.gif").read_bytes()[:6] == b"GIF89a"
 
 

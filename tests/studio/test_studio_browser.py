@@ -183,6 +183,7 @@ def test_it_grows_live_says_what_it_waits_for_and_stops_without_loss(page, studi
     page.sees(".reel", "judging")
     page.sees("#stage", "not judged yet")
     page.eventually(lambda: page.script("return document.querySelector('.goal img')?.naturalWidth > 0"))
+    page.sees("#heard", "Step 1, attempt 1 is drawn.")
     assert "accepted" not in page.text("main")
     page.press("s")
     page.sees("#work", "Stopped. What was there is kept.")
@@ -319,6 +320,7 @@ def test_two_browsers_see_each_other_and_lose_nothing(page, studio, now, tmp_pat
         page.press("1")
         other.settled("rejected", "stale")  # without asking
         other.sees("#history", "History: 1 change")
+        other.sees("#heard", "chose picture 1")
         now = state(studio.client, now["id"])
         edit(studio.client, now, "change", step=first, name="Bob's name", by="Bob")
         page.sees(".reel", "Bob's name")

@@ -1,9 +1,11 @@
 """What happens while models work: a slow one, a dead one, cancel, changes, kills, two servers."""
 
 import asyncio
+import gc
 import json
 import re
 import threading
+import weakref
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import replace
@@ -242,6 +244,30 @@ def test_work_without_a_picture_on_the_disk_ends_as_failed_and_says_why(tmp_path
         (tmp_path / "kept.png").rename(scene)
         client.post(f"/v1/storyboards/{now['id']}/resume")
         assert finished(client, now["id"])["degraded"] == ""
+
+
+def test_a_watcher_hears_that_a_storyboard_is_forgotten_and_those_opened_last_stay_in_memory(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr("goalreel.studio.boards.RECENT", 2)
+
+    async def open_again() -> None:
+        boards = StudioBoards(Service(scripted(), ServeSettings()), tmp_path)
+        often, other = weakref.ref(boards.find(ids[0])), weakref.ref(boards.find(ids[1]))
+        for board in (ids[0], ids[2]):
+            boards.find(board)
+        gc.collect()
+        assert (often() is not None, other() is not None) == (True, False)
+        await boards.close()
+
+    with studio(tmp_path) as client:
+        ids = [made(client, instruction="#one")["id"] for _ in range(4)]
+        url, seen = f"/v1/storyboards/{ids[3]}/events", state(client, ids[3])["number"]
+        with client.stream("GET", url, params={"after": seen, "follow": True}) as response:
+            client.delete(f"/v1/storyboards/{ids[3]}")
+            told = [line for line in response.iter_lines() if line.startswith("event")]
+        assert told == ["event: forgotten"]
+    asyncio.run(open_again())
 
 
 def test_nothing_is_written_to_a_storyboard_that_was_forgotten(tmp_path):

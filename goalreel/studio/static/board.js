@@ -5,7 +5,7 @@ import { COMMANDS, command } from "./commands.js";
 import { changesOf } from "./forms.js";
 import { Picker } from "./picker.js";
 import { draw, page } from "./view.js";
-import { START } from "./words.js";
+import { START, announced } from "./words.js";
 import { fill, find } from "/common/dom.js";
 import { EditedPage } from "/common/page.js";
 import { say } from "/common/parts.js";
@@ -123,7 +123,10 @@ export class BoardView extends EditedPage {
     if (state.number < this.state.number) return;
     this.state = state;
     const { active } = this;
-    if (this.follows && active && active !== this.selected && !this.form) Object.assign(this, { selected: active, attempt: null });
+    if (this.follows && active && active !== this.selected && !this.form) {
+      this.selected = active;
+      this.attempt = null;
+    }
     this.draw();
   }
 
@@ -136,6 +139,7 @@ export class BoardView extends EditedPage {
     if (name === "forgotten") this.gone = true;
     if (name === "begun" && !this.state.steps.length) this.follows = true;
     if (name === "finished" && data.message) say(`${data.message}.`);
+    announced(name, data, this);
     this.refresh();
   }
 
@@ -147,7 +151,9 @@ export class BoardView extends EditedPage {
   }
 
   select(id) {
-    Object.assign(this, { selected: id, attempt: null, form: null, follows: id === this.active });
+    this.selected = id;
+    this.attempt = this.form = null;
+    this.follows = id === this.active;
     this.draw();
   }
 
@@ -201,10 +207,20 @@ export class BoardView extends EditedPage {
   }
 
   redraw() {
-    if (this.selected !== START && !this.step) Object.assign(this, { selected: this.steps[0]?.id ?? START, attempt: null, form: null });
+    if (this.selected !== START && !this.step) {
+      this.selected = this.steps[0]?.id ?? START;
+      this.attempt = this.form = null;
+    }
     draw(this);
-    if (this.#reached === this.selected) return;
+    if (this.#reached !== this.selected) this.#reveal();
+  }
+
+  // Scrolls the row of steps, and nothing else, to the selected one.
+  #reveal() {
     this.#reached = this.selected;
-    find(".reel [aria-current]", this.holder).scrollIntoView({ block: "nearest", inline: "center" });
+    const row = find(".reel ol", this.holder);
+    const { offsetLeft, offsetWidth } = find("[aria-current]", row);
+    const middle = offsetLeft - row.offsetLeft - (row.clientWidth - offsetWidth) / 2;
+    row.scrollTo({ left: middle });
   }
 }

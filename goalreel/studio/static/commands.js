@@ -38,19 +38,19 @@ const form = (name) => needsStep((view) => view.open(name));
 const pictured = (work) =>
   needsStep((view, given) => {
     const number = given.attempt === undefined ? view.shown?.number : Number(given.attempt);
-    const attempt = given.step.attempts.find((other) => other.number === number);
-    if (!attempt?.picture) return say("There is no such picture.");
-    return work(view, given.step, attempt);
+    const drawn = given.step.attempts.find((other) => other.number === number);
+    if (!drawn?.picture) return say("There is no such picture.");
+    return work(view, given.step, drawn);
   });
 
 // As the server asks for it: an accept is of a picture that was on the screen.
 const LOOK_S = 1;
 
 const judged = (accept) =>
-  pictured((view, step, attempt) => {
-    const seconds = view.looked(attempt);
+  pictured((view, step, drawn) => {
+    const seconds = view.looked(drawn);
     if (accept && seconds < LOOK_S) return say("Not accepted: look at it, then accept it.");
-    view.changes.make({ kind: "judge", step: step.id, attempt: attempt.number, accept, seconds });
+    view.changes.make({ kind: "judge", step: step.id, attempt: drawn.number, accept, seconds });
   });
 
 export const COMMANDS = {
@@ -73,8 +73,8 @@ export const COMMANDS = {
     if (view.selected === step.id) view.select((steps[at + 1] ?? steps[at - 1])?.id ?? START);
     say("The step is taken out. Undo brings it back.");
   }),
-  earlier: needsStep((view, { step }) => move(view, step, (steps, at) => steps[at - 1])),
-  later: needsStep((view, { step }) => move(view, step, (steps, at) => steps[at + 2])),
+  earlier: needsStep((view, { step }) => move(view, step, -1)),
+  later: needsStep((view, { step }) => move(view, step, 1)),
   choose: pictured((view, step, { number }) => {
     view.attempt = null;
     if (step.chosen !== number) view.changes.make({ kind: "choose", step: step.id, attempt: number });
@@ -92,8 +92,12 @@ export const COMMANDS = {
   sheet: () => sheet(SHEET),
 };
 
-const move = (view, step, beside) =>
-  view.changes.make({ kind: "move", step: step.id, before: beside(view.steps, view.steps.indexOf(step))?.id ?? null });
+function move(view, step, way) {
+  const place = view.steps.indexOf(step) + way;
+  if (place < 0 || place >= view.steps.length) return;
+  const others = view.steps.filter((other) => other !== step);
+  view.changes.make({ kind: "move", step: step.id, before: others[place]?.id ?? null });
+}
 
 async function asked(view, question) {
   await attempt(() => question(view.id), ({ message }) => say(`Not done: ${message}.`));

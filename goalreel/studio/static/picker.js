@@ -80,13 +80,14 @@ export async function read(file, { max_pixels: most }) {
   if (!file) unreadable("That is no picture: drop a PNG or JPEG file.");
   const bitmap = await createImageBitmap(file).catch(() => unreadable(`${file.name || "That"} is no picture that this browser can read.`));
   const { width, height } = bitmap;
-  const large = width * height > most || file.size > MAX_BYTES;
-  const blob = !large && KEPT.includes(file.type) ? file : await drawn(bitmap, most);
-  const note = large ? `made smaller: ${width} × ${height} is more than the server takes` : "";
+  const fits = KEPT.includes(file.type) && width * height <= most && file.size <= MAX_BYTES;
+  const [blob, kept] = fits ? [file, width] : await drawn(bitmap, most);
+  bitmap.close();
+  const note = kept < width ? `made smaller: ${width} × ${height} is more than the server takes` : "";
   return { data: await dataUrl(blob), name: file.name || "picture", note };
 }
 
-// Draws a bitmap anew; as PNG if that is small enough, else as JPEG, ever smaller.
+// Draws a bitmap anew, and returns the file and its width; as PNG if that is small enough, else as JPEG, ever smaller.
 async function drawn(bitmap, most) {
   const { width, height } = bitmap;
   for (let scale = Math.min(1, Math.sqrt(most / (width * height))); ; scale *= 0.7) {
@@ -94,7 +95,7 @@ async function drawn(bitmap, most) {
     canvas.getContext("2d").drawImage(bitmap, 0, 0, canvas.width, canvas.height);
     for (const type of KEPT) {
       const blob = await canvas.convertToBlob({ type, quality: QUALITY });
-      if (blob.size <= MAX_BYTES) return blob;
+      if (blob.size <= MAX_BYTES) return [blob, canvas.width];
     }
   }
 }

@@ -80,13 +80,18 @@ function goal({ step, shown, drawing }, at) {
   const number = shown && shown.number + 1;
   const alt = shown ? `Step ${at + 1}, attempt ${number}: ${OUTCOME[shown.outcome]}` : "";
   const seen = !drawing && shown?.picture;
-  const none = step.prompt === null ? "A step in words alone" : "Not drawn yet";
   return h("figure", { "data-key": "goal", class: "goal" },
     h("div", { class: "shot", "data-key": seen || "none" },
-      seen ? zoom(seen, alt, `${alt}. ${shown.prompt}`) : h("div", { class: drawing ? "blank busy" : "blank" }, drawing ? "Being drawn …" : shown ? "No picture came about" : none),
+      seen ? zoom(seen, alt, `${alt}. ${shown.prompt}`) : blank(step, shown, drawing),
     ),
     h("figcaption", {}, !drawing && shown && shown.number !== step.chosen ? `Attempt ${number}` : "Goal image"),
   );
+}
+
+function blank(step, shown, drawing) {
+  if (drawing) return h("div", { class: "blank busy" }, "Being drawn …");
+  if (shown) return h("div", { class: "blank" }, "No picture came about");
+  return h("div", { class: "blank" }, step.prompt === null ? "A step in words alone" : "Not drawn yet");
 }
 
 function attempts({ step, shown }, at) {

@@ -15,6 +15,9 @@ export class StartView {
   leaving = new AbortController();
   problem = "";
   busy = false;
+  shown = [];
+  listed = { total: 0, damaged: [] };
+  #question = null;
 
   constructor(holder, { studio, examples, go }) {
     Object.assign(this, { holder, studio, examples, go });
@@ -86,14 +89,17 @@ export class StartView {
     this.#draw();
   }
 
-  // The newest storyboards of the folder, or those after the ones that are `shown`.
+  // The newest storyboards of the folder, or those after the ones that are `shown`. The later question wins.
   async #list(shown = []) {
-    const holder = find("#history", this.holder);
-    const refused = ({ message }) => fill(holder, h("p", { class: "note", role: "alert" }, `Not loaded: ${message}.`));
-    const answer = await attempt(() => api.storyboards(shown.at(-1)?.id), refused);
-    if (!answer || this.leaving.signal.aborted) return;
-    this.shown = [...shown, ...answer.storyboards];
-    fill(holder, past(this.shown, answer));
+    const question = (this.#question = {});
+    let problem = "";
+    const answer = await attempt(() => api.storyboards(shown.at(-1)?.id), ({ message }) => (problem = `Not loaded: ${message}.`));
+    if (question !== this.#question || this.leaving.signal.aborted) return;
+    if (answer) {
+      this.shown = [...shown, ...answer.storyboards];
+      this.listed = answer;
+    }
+    fill(find("#history", this.holder), past(this.shown, this.listed, problem));
   }
 }
 
@@ -143,15 +149,16 @@ const example = ({ name, instruction, picture }, number) =>
     ),
   );
 
-const past = (shown, { total, damaged }) => [
-  (shown.length > 0 || damaged.length > 0) && h("h2", { "data-key": "title" }, "Storyboards"),
+const past = (shown, { total, damaged }, problem) => [
+  (shown.length > 0 || damaged.length > 0 || problem) && h("h2", { "data-key": "title" }, "Storyboards"),
+  problem && h("p", { class: "note", role: "alert", "data-key": "problem" }, problem),
   h("ul", { id: "items", class: "list", "data-key": "items", "aria-label": "Storyboards" }, shown.map(row)),
   damaged.length > 0 &&
     h("ul", { class: "note", "data-key": "damaged", "aria-label": "Storyboards that cannot be read" }, damaged.map((line) => h("li", {}, `Cannot be read: ${line}`))),
   total > shown.length && h("p", { class: "buttons", "data-key": "pages" }, h("button", { type: "button", id: "more" }, "Earlier ones")),
 ];
 
-function row({ id, instruction, created, pictures, steps, words, ...row }) {
+function row({ id, instruction, created, pictures, steps, words, ...rest }) {
   const thumb = pictures.at(-1);
   return h("li", { class: "row", "data-key": id },
     h("a", { href: `#/storyboard/${id}` },
@@ -159,7 +166,7 @@ function row({ id, instruction, created, pictures, steps, words, ...row }) {
       h("span", { class: "about" },
         h("span", { class: "said", dir: "auto" }, instruction),
         h("span", { class: "muted" }, new Date(created).toLocaleString()),
-        h("span", { class: "facts" }, standing(row), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}, ${words}` : "no plan")),
+        h("span", { class: "facts" }, standing(rest), h("span", { class: "muted" }, steps.length ? `${count(steps.length, "step")}, ${words}` : "no plan")),
       ),
     ),
   );

@@ -11,6 +11,7 @@ import { START, STATUS, standing, waitingFor, worth } from "./words.js";
 export function page() {
   return h("div", { class: "board-page", "data-key": "board-page" },
     h("section", { class: "top", id: "head", "aria-label": "Task" }),
+    h("p", { id: "heard", class: "heard", role: "status", "aria-live": "polite" }),
     h("div", { id: "banner" }),
     h("main", {},
       h("div", { id: "work", class: "work" }),

@@ -69,3 +69,19 @@ export function standing(state) {
   const end = state.end_checked === "nobody" ? "; the whole instruction was not judged" : "";
   return [state.end_checked === "nobody" ? "accepted" : best, (told ? `${all}${judge}; ${count(told, "step")} in words alone` : all + judge) + end];
 }
+
+// Tells a screen reader what happens while models work, and what somebody else changes.
+export function announced(name, data, view) {
+  const text = SAID[name]?.(data, view);
+  if (text) document.getElementById("heard").textContent = text;
+}
+
+const SAID = {
+  planned: ({ steps }) => `The plan has ${count(steps.length, "step")}: ${steps.join("; ")}.`,
+  edited: ({ step, attempt }) => `Step ${step + 1}, attempt ${attempt + 1} is drawn.`,
+  judged: ({ step, success, reasoning }) => `The Critic ${success ? "accepts" : "rejects"} step ${step + 1}. ${reasoning ?? ""}`,
+  end: ({ success, reasoning }) => (success === undefined ? "" : `The Critic ${success ? "confirms" : "refuses"} the end. ${reasoning ?? ""}`),
+  failure: ({ message }) => `A model failed: ${message.split("\n")[0]}`,
+  changed: ({ by, words }, view) => (by === view.by() ? "" : `${by}: ${words}.`),
+  finished: ({ status }) => `The storyboard is ${BOARD[status] ?? status}.`,
+};
