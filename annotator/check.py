@@ -31,6 +31,9 @@ from goalreel.planners.kinematic.signals import hand_signal
 from goalreel.progress import OnProgress
 from goalreel.types import Failure, Plan, Task
 
+_CLOSED = 0.75
+"""A hand that has closed this far, of the range in all episodes, is closed."""
+
 
 class LabelFinding(BaseModel):
     """A label that may be wrong."""
@@ -272,7 +275,7 @@ def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:
         low, high = min(c.min() for c in curves), max(c.max() for c in curves)
         if high > low:
             share = (np.array([np.median(c[:3]) for c in curves]) - low) / (high - low)
-            starts |= (share if hand.closed == "high" else 1 - share) > 0.75  # of its range in all episodes
+            starts |= (share if hand.closed == "high" else 1 - share) > _CLOSED
     return starts.tolist()
 
 

@@ -57,6 +57,10 @@ def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
             else those whose steps are from labels or a model; any other dataset with sub-task labels, such as
             `source` itself; or a table of steps of `source`, with the columns of `goalreel.export`.
         source: the dataset to annotate. Its `numbers` are read from the others too.
+
+    Raises:
+        DatasetError: no labelled episode, one of another robot, or labels that overlap or lie outside.
+        InputError: as `DatasetError`, for what a person has to do first.
     """
     if labelled.suffix.lower() in TABLES:
         examples = [*_of_table(labelled, source)]

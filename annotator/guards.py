@@ -143,7 +143,11 @@ class CircuitBreaker:
         self._lock = Lock()
 
     def __call__(self, ask: Ask) -> Ask:
-        """Return `ask` behind this circuit breaker; it may raise ModelUnavailableError."""
+        """Return `ask` behind this circuit breaker.
+
+        Raises:
+            ModelUnavailableError: when called, a model answers no request any more.
+        """
         return use_known_answers(self._given_up)(partial(self._ask, ask))
 
     def _given_up(self, stage: Stage, request: Request) -> Failure | None:

@@ -20,6 +20,10 @@ def read_robot(source: Source, layout: Layout | None = None, camera: str | None 
 
     Episodes that cannot be read are left out. `layout` and `camera` are what a person says; from now on the
     source reads the features that `layout` names.
+
+    Raises:
+        DatasetError: there is no such camera, or none at all.
+        InputError: an index of `layout` lies outside the recordings, or a feature is not there.
     """
     layout = layout or Layout()
     source.read_numbers(layout.state, layout.action)

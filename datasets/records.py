@@ -38,6 +38,7 @@ from goalreel.claims import Makers, attributed, makers
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames
+from goalreel.datasets.info_file import is_outside
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import digest, exclusive, file_lock, find, read_file, read_json, sweep, write_bytes
 from goalreel.image import Image
@@ -394,12 +395,18 @@ class Records:
         return stand_in(reference)
 
     def corrections(self, episode: int) -> "EventLog[LogEntry, Review]":
-        """The log of what people changed in an episode; there may be none yet."""
+        """The log of what people changed in an episode; there may be none yet.
+
+        Raises DatasetError where it is a link out of the folder of records.
+        """
         from goalreel.boards.log import EventLog
         from goalreel.datasets.corrections.events import LogEntry
         from goalreel.datasets.corrections.state import after
 
-        return EventLog(corrections_path(self.folder, episode), LogEntry, after, self.stand_in)
+        path = corrections_path(self.folder, episode)
+        if is_outside(path, self.folder):
+            raise DatasetError(f"{path}: is a link to {path.resolve()}: put a copy in its place")
+        return EventLog(path, LogEntry, after, self.stand_in)
 
     def is_corrected(self, episode: int) -> bool:
         """Tell whether a person has said anything of an episode."""

@@ -21,17 +21,19 @@ WIDTH, CELL, GIF_WIDTH = 1280, 560, 960
 """Pixels: the width of a film, of a picture in it at least, and of a GIF."""
 SECONDS, RATE = 2.5, 2
 """Time for which a picture of a storyboard stands still; frames a second of its film."""
+NAME = 60
+"""Characters of a file's name."""
 type Kind = Literal["PNG", "GIF", "MP4"]
 
 
 def film_name(instruction: str) -> str:
-    """Name of the files about a task, after its instruction; at most 60 characters.
+    """Name of the files about a task, after its instruction; at most `NAME` characters.
 
     >>> film_name("Stack: the red, the blue!")
     'stack-the-red-the-blue'
     """
     name = "-".join(re.findall(r"\w+", instruction.lower()))
-    return (name if len(name) <= 60 else name[:60].rpartition("-")[0] or name[:60]) or "storyboard"
+    return (name if len(name) <= NAME else name[:NAME].rpartition("-")[0] or name[:NAME]) or "storyboard"
 
 
 def write_films(

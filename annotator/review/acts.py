@@ -25,6 +25,8 @@ from goalreel.planners.examples.planner import MOST, ExamplesPlanner
 from goalreel.types import Failure, Plan, Task
 
 type Act = Literal["carry", "accept", "undo", "redo"]
+_CHUNK = 16
+"""Episodes that are planned and saved together."""
 SHOWN = 8
 """Instructions that are listed: those with something to do first, then those of most episodes."""
 
@@ -129,7 +131,7 @@ class Acts:
         if not (measured.enough or anyway):
             raise InputError(f"{measured}: too few to carry over; label more episodes of it")
         done: dict[int, CarrySteps] = {}
-        for chunk in batched(rows, 16):  # what is done is saved, should it be broken off
+        for chunk in batched(rows, _CHUNK):  # what is done is saved, should it be broken off
             tasks = [Task(id=str(row.episode), instruction=text) for row in chunk]
             for row, plan in zip(chunk, planner.plan(tasks), strict=True):
                 change = self._change(row, plan)

@@ -199,7 +199,7 @@ class ReviewSession:
             "names": list(dict.fromkeys([*self.queue.names(), *said])),
             "copy_from": self.queue.last_labelled(index),
             "issues": review.issues,
-            "steps": [self._step(index, *both, review.accepts(both[0])) for both in steps],
+            "steps": [self._step(index, step, corrected, review.accepts(step)) for step, corrected in steps],
             **self.queue.turns(query.by or self._reviewer),
             "previous": previous,
             "next": following,

@@ -99,7 +99,10 @@ def print_json(results: Mapping[str, object]) -> None:
 
 def print_results(results: Mapping[str, object], text: str, json_output: bool) -> None:
     """Print results on stdout, as one JSON object or as a text."""
-    typer.echo(json.dumps(results) if json_output else text)
+    if json_output:
+        print_json(results)
+    else:
+        typer.echo(text)
 
 
 @contextmanager

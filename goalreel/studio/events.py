@@ -4,9 +4,9 @@ Pictures are names of files beside the log. In a `Task` or an `Attempt` a stand-
 """
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import AwareDatetime, ConfigDict, Field
+from pydantic import AwareDatetime, Field, model_validator
 
 from goalreel.boards.step import ChooseAttempt, DeleteStep, Phrase, RedoChange, StepId, UndoChange
 from goalreel.claims import UNKNOWN
@@ -132,12 +132,16 @@ def describe(edit: BoardEdit) -> str:
 class Submitted(Frozen):
     """The first line: what is to be made a storyboard of."""
 
-    model_config = ConfigDict(extra="ignore")  # earlier logs name a preset here
-
     kind: Literal["submitted"] = "submitted"
     task: Task
     max_attempts: Annotated[int, Field(ge=1)]
     on_rejected: OnRejected = "continue"
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_preset(cls, data: Any) -> Any:
+        """Earlier logs name a preset here."""
+        return {key: data[key] for key in data if key != "preset"} if isinstance(data, dict) else data
 
 
 class WorkBegun(Frozen):

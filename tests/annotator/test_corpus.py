@@ -302,7 +302,8 @@ def test_that_a_person_said_so_is_no_reasoning_to_learn(video_dataset, annotated
     frame = TakeFrame(step="1", camera=Source.open(video_dataset).camera(None), frame=1)
     says(out, 0, frame, GiveVerdict(verdict="accept"))
     says(out, 1, FlagIssue(step="0", issue="wrong_picture", on=True), frame)
-    goalreel("corpus", "from-storyboards", out, "--out", tmp_path / "out", "--rl-variance", 25)
+    made = invoke("corpus", "from-storyboards", out, "--out", tmp_path / "out", "--rl-variance", 25)
+    assert "no sft row: steps that vary little" in made.stderr
     rows = json.loads((tmp_path / "out/report.json").read_text())["rows"]
     assert rows == {"sft": 0, "rl": 5, "plans": 2, "continuations": 1, "easy": 1, "reflection": 1, "edits": 4}
     for name in ("easy/sharegpt/easy", "reflection/sharegpt/reflection"):

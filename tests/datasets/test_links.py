@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from support.cli import invoke
 
+from goalreel.datasets.corrections import corrections_path
 from goalreel.datasets.health.repair import repair
 from goalreel.datasets.info_file import check_links
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import DatasetError
 
 FRONT = "observation.images.front"
@@ -124,3 +126,13 @@ def test_links_inside_the_dataset_and_into_nothing_are_no_matter(root, tmp_path)
     (root / "gone").symlink_to(tmp_path / "nowhere")
     (root / "itself").symlink_to("itself")
     check_links(root)
+
+
+def test_corrections_that_are_a_link_out_are_refused(root, annotated, private, tmp_path):
+    out = annotated(root, tmp_path / "out", {0: {}})
+    path = corrections_path(out / FOLDER, 0)
+    path.parent.mkdir(parents=True)
+    private.write_text("secret\n")
+    path.symlink_to(private)
+    with pytest.raises(DatasetError, match="id_rsa: put a copy in its place"):
+        Records(out / FOLDER).outline(0)

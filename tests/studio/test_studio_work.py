@@ -142,7 +142,8 @@ def test_a_second_server_on_a_folder_is_refused_and_a_damaged_log_is_left_alone(
     log = tmp_path / board / "log.jsonl"
     good = log.read_bytes()
     no_zone = re.sub(rb'("at":"[^"]*)Z"', rb'\1"', good, count=1)
-    for line, damaged in ((1, no_zone), (3, good.replace(b'"planned"', b'"plant"'))):
+    unknown = good.replace(b'"on_rejected"', b'"other":1,"on_rejected"')
+    for line, damaged in ((1, no_zone), (1, unknown), (3, good.replace(b'"planned"', b'"plant"'))):
         log.write_bytes(damaged)
         with studio(tmp_path) as client:
             [said] = client.get("/v1/storyboards").json()["damaged"]
