@@ -136,10 +136,12 @@ class Source:
 
     def _missing(self, prefix: str, template: str, **keys: str) -> dict[int, Path]:
         """Map each episode whose file is not there to that file."""
+        paths: dict[object, Path] = {}
         columns = (self.rows.column(f"{prefix}/{name}_index") for name in ("chunk", "file"))
         places = list(zip(*columns, strict=True))
-        rows = ((place, self.rows[at]) for place, at in {p: at for at, p in enumerate(places)}.items())
-        paths = {place: stored(self.root, template, row, prefix, **keys) for place, row in rows}
+        for at, place in enumerate(places):
+            if place not in paths:
+                paths[place] = stored(self.root, template, self.rows[at], prefix, **keys)
         gone = {place: path for place, path in paths.items() if not path.is_file()}
         return {e: gone[place] for e, place in zip(self.indices, places, strict=True) if place in gone}
 
@@ -186,7 +188,11 @@ class Source:
 
 
 def declared_size(feature: Mapping[str, Any]) -> tuple[int, int]:
-    """(width, height) of a camera by its shape in info.json, whether channels come first or last."""
+    """(width, height) of a camera by its shape in info.json, whether channels come first or last.
+
+    Raises:
+        DatasetError: there is no such shape.
+    """
     shape = _shape(feature)
     if len(shape) != 3:
         raise DatasetError(f"no picture can be read, and meta/info.json gives them the shape {shape}")

@@ -28,7 +28,11 @@ type ReviewPart = Literal["time", "words", "outcome", "goal"]
 TOOK = "A person took this frame."
 FOLLOWED = "The last frame of the step, whose end a person set."
 CARRIED_END = "A frame at the end of the step, as it was carried over."
-_MENDED: dict[str, events.Issue] = {"time": "wrong_time", "words": "wrong_object", "goal": "wrong_picture"}
+_MENDED: dict[ReviewPart, events.Issue] = {
+    "time": "wrong_time",
+    "words": "wrong_object",
+    "goal": "wrong_picture",
+}
 """The issue that is over once a person has set a part anew."""
 
 

@@ -11,14 +11,13 @@ type Level = Literal["broken", "warning", "note"]
 """Broken: lerobot could not read an annotated copy, or there is nothing to annotate."""
 LEVELS: tuple[Level, ...] = ("broken", "warning", "note")
 type Group = Literal["Dataset", "Episodes", "Instructions", "Policy"]
-_GROUPS: dict[str, Group] = {
-    "policy": "Policy",
-    **dict.fromkeys(("episode", "episode_rows", "row_order", "row_count", "episode_span"), "Episodes"),
-    **dict.fromkeys(("frame_index", "stale_file", "not_finite", "time_order", "time_span"), "Episodes"),
-    **dict.fromkeys(("gaps", "drift", "jitter", "starts_closed"), "Episodes"),
-    **dict.fromkeys(("tasks", "task_order", "no_instruction", "empty_task"), "Instructions"),
-    **dict.fromkeys(("labels", "subgoal_camera", "silent", "identifier"), "Instructions"),
+_OF_GROUP: dict[Group, str] = {
+    "Policy": "policy",
+    "Episodes": "episode episode_rows row_order row_count episode_span frame_index stale_file not_finite "
+    "time_order time_span gaps drift jitter starts_closed",
+    "Instructions": "tasks task_order no_instruction empty_task labels subgoal_camera silent identifier",
 }
+"""The kinds of issues in each group; all others are of the dataset."""
 _SHOWN = 5
 
 
@@ -39,7 +38,8 @@ class HealthIssue(BaseModel):
     @property
     def group(self) -> Group:
         """Heading under which it is told."""
-        return _GROUPS.get(self.kind, "Dataset")
+        groups = (group for group, kinds in _OF_GROUP.items() if self.kind in kinds.split())
+        return next(groups, "Dataset")
 
 
 def issue(level: Level, kind: str, text: str, episodes: Collection[int] = ()) -> HealthIssue:

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterator
 from math import isfinite
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,8 @@ from goalreel.datasets.writing.layout import TOLERANCE_S
 from goalreel.errors import DatasetError
 
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
-_CAUSES = {
+type _Cause = Literal["video_times", "video_start", "video_end", "video_frames"]
+_CAUSES: dict[_Cause, str] = {
     "video_times": "the timestamps of {episodes} jump or begin late, and the video has a frame for each row: "
     "write frame_index / fps",
     "video_start": "the video begins after {episodes}: if no frame is missing, goalreel check --fix corrects "
@@ -84,7 +86,7 @@ def _frame_issues(
     fps: float, rows: FrameRows, starts: dict[int, float], camera: str, video: VideoIndex
 ) -> Iterator[HealthIssue]:
     """Look for each row's frame where lerobot looks for it."""
-    missing, off = defaultdict[str, list[int]](list), dict[int, float]()
+    missing, off = defaultdict[_Cause, list[int]](list), dict[int, float]()
     read = list[tuple[float, float, int]]()
     for episode, start in starts.items():
         times = rows.time[rows.of_episode[episode]] if episode in rows.of_episode else np.zeros(0)
@@ -130,7 +132,7 @@ def _other_rate(video: VideoIndex, fps: float) -> float | None:
     return rate if abs(rate / fps - 1) > 0.02 else None
 
 
-def _cause(video: VideoIndex, start: float, times: NDArray[np.float64], fps: float) -> str:
+def _cause(video: VideoIndex, start: float, times: NDArray[np.float64], fps: float) -> _Cause:
     """Tell why frames of an episode are not where its timestamps say: the clock, or the video."""
     near, sought = 0.5 / fps, start + times
     if _distance(video, start + np.arange(len(times)) / fps).max() <= near:

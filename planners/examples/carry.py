@@ -80,12 +80,10 @@ _MOST = 0.8
 _SAME_S = 0.2  # seconds within which two labelled edges are one boundary
 _CONTRAST = 0.05  # a place that is elsewhere as alike, but for this share, is not found for sure
 # An episode is of another task, or not whole, if it is unlike the examples, which are alike:
-_UNLIKE = (0.14, 0.08)  # costs, plain and weighed
-_OWN = (1.1, 0.8)  # the same, by the examples' own
-_ALONE, _LITTLE = (
-    3.0,
-    0.05,
-)  # share of the motion that nothing goes with, by theirs, and what both may have more
+_UNLIKE = (0.14, 0.08)  # costs, plain and weighed: both must be exceeded,
+_OWN = (1.1, 0.8)  # and so must both of so many times the examples' own
+_ALONE = 3.0  # so many times the share of the motion that nothing goes with, among the examples
+_LITTLE = 0.05  # added to that share, the episode's and theirs
 _REACHED, _LESS = 0.9, 0.1  # share of an example that it reaches, and by how much less than they do
 _BACK = 0.75  # the same from its end back, where it starts no further from them than they from each other
 _ELSEWHERE = 0.03  # by how much it starts further from them
@@ -339,8 +337,10 @@ def shape(example: Example) -> Shape:
 
 
 def _edges(example: Example) -> tuple[list[int], dict[int, int]]:
-    """The edges of the steps, and the number of the edge that each of their frames belongs to. Edges within
-    `_SAME_S` of each other, or of the episode's ends, are one: people write "23.7" for 23.77 s."""
+    """The edges of the steps, and the number of the edge that each of their frames belongs to.
+
+    Edges within `_SAME_S` of each other, or of the episode's ends, are one: people write "23.7" for 23.77 s.
+    """
     length, segments = len(example.timestamps), example.segments
     frames = {0, length, *(edge for s in segments for edge in (s.start, s.end))}
     edges, numbers = [0], dict[int, int]()

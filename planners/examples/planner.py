@@ -14,8 +14,9 @@ from goalreel.planners.recorded import read_each
 from goalreel.types import Failure, Plan, Planner, Recording, Recordings, Segment, Step, Task
 
 MOST = 10  # examples of a task: beyond five little is gained, and each is aligned twice with every episode
-# To lock a door looks much like to unlock it, and the same motion may be another one with another thing.
+# To lock a door looks much like to unlock it:
 _ANOTHER_VERB = "every labelled episode's instruction begins with another word"
+# The same motion may be another one with another thing:
 _ANOTHER_THING = "no episode of this instruction is labelled, nor of two like it that agree"
 _SHOWN_S = (0.1, 0.8)  # seconds after a boundary in which the claim of the step before it is seen
 

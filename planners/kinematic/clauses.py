@@ -354,10 +354,12 @@ def read(instruction: str) -> list[Clause]:
             clauses.append(clause)
     # Clauses whose common target the instruction names only once come in no order.
     targets = [clause.name.split()[-1] if clause.kind in ("put", "many") else "" for clause in clauses]
-    named = [instruction.lower().count(target.lower()) for target in targets]
+    text = instruction.lower()
     return [
-        replace(clause, unordered=clause.unordered or count < targets.count(target))
-        for clause, target, count in zip(clauses, targets, named, strict=True)
+        replace(clause, unordered=clause.unordered or text.count(target.lower()) < targets.count(target))
+        if target
+        else clause
+        for clause, target in zip(clauses, targets, strict=True)
     ]
 
 
@@ -371,8 +373,10 @@ def whole(instruction: str) -> Clause:
 
 
 def _join(earlier: Clause, clause: Clause) -> Clause | None:
-    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing. So are
-    "take X from Y" and "move X" with where it is put."""
+    """Join "pick up X" with what is then done with it: it is put, pulled, or a tool for another thing.
+
+    So are "take X from Y" and "move X" with where it is put.
+    """
     kinds, joined = (earlier.kind, clause.kind), None
     is_carried = earlier.name.startswith("take ") and earlier.kind == "put"
     is_carried = is_carried or (earlier.name.startswith("move ") and earlier.picked)

@@ -80,7 +80,11 @@ class HandContacts:
 def find_contacts(
     clauses: Sequence[Clause], recording: Recording, motion: ArmMotion, camera: str | None
 ) -> HandContacts:
-    """Find the contacts by the motion, or as `camera` shows them, or guess a single one."""
+    """Find the contacts by the motion, or as `camera` shows them, or guess a single one.
+
+    Raises:
+        DatasetError: a picture of `camera` cannot be read.
+    """
     grasps, failed_grasps = sort_grasps(clauses, motion)
     contacts = _explain(clauses, grasps, motion)
     only = clauses[0] if len(clauses) == 1 and not grasps else None
@@ -267,8 +271,10 @@ def _is_plain(clause: Clause) -> bool:
 
 
 def _find_tool_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Touch | None:
-    """Find where the tool in the hand meets a thing, and is worked with: "pull the cup with the hook". There
-    the arm is held back and its way turns or stops, elsewhere than where the tool was taken."""
+    """Find where the tool in the hand meets a thing, and is worked with: "pull the cup with the hook".
+
+    There the arm is held back and its way turns or stops, elsewhere than where the tool was taken.
+    """
     if len(clauses) != 1 or len(grasps) != 1 or not clauses[0].understood or not clauses[0].takes_tool:
         return None
     if motion.drives or motion.closes_on_the_way(grasps[0]):
@@ -281,8 +287,10 @@ def _find_tool_touch(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion:
 
 
 def _find_turn(clause: Clause, motion: ArmMotion) -> Touch | None:
-    """Find the only touch of a recording where the hand is held back, and turns or stops at a thing there. A
-    lift begins where the hand has come down to a thing and turns upwards, held back or not."""
+    """Find the only touch of a recording where the hand is held back, and turns or stops at a thing there.
+
+    A lift begins where the hand has come down to a thing and turns upwards, held back or not.
+    """
     start = _turns_upwards(motion) if clause.means == "lift" else motion.held_back()
     if start is None or not _works(motion, start, len(motion)):
         return None
@@ -300,8 +308,10 @@ def _turns_upwards(motion: ArmMotion) -> int | None:
 
 
 def _find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) -> list[Touch]:
-    """Find the touches within [start, end), which are apart where the arm rises in between. With `hooks` the
-    hand comes down to a handle: it is also at it where it is first as low as it goes."""
+    """Find the touches within [start, end), which are apart where the arm rises in between.
+
+    With `hooks` the hand comes down to a handle: it is also at it where it is first as low as it goes.
+    """
     touches, first, last = list[Touch](), None, None
     bends = _find_bends(motion, start, end)
     if hooks and motion.height is not None and end > start:
@@ -325,8 +335,10 @@ def _find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) 
 
 
 def _find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
-    """Find where the hand presses within [start, end): it stops away from where it began, and turns back. A
-    hand that stays where it stops presses if its command goes on. The contact begins before the stop."""
+    """Find where the hand presses within [start, end): it stops away from where it began, and turns back.
+
+    A hand that stays where it stops presses if its command goes on. The contact begins before the stop.
+    """
     near, slow, way = _near(motion), _STOPS * motion.usual_speed, _WAY * motion.extent
     turns = _turns(motion, near)
     stops = [

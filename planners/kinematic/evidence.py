@@ -26,9 +26,7 @@ _AGAIN = 0.1  # an object is taken again where it was set down
 _SAME_PLACE = 0.03  # a thing is where it was taken
 _ELSEWHERE = 0.2  # a thing is not where the hand let go of it
 # Other shares:
-_UPRIGHT = (
-    0.5  # the least way up or down of a hand that takes a thing there, by its way sideways; and reverse
-)
+_UPRIGHT = 0.5  # the least way up or down of a hand that takes a thing there, by that sideways; and reverse
 _DRAG = 0.15  # the greatest rise, by the height's range, with a thing that goes along what it lies on
 _STANDS = 0.4  # the arm rests below it, by its usual speed
 _WORKS_S = 1.5  # seconds for which a hand works with a tool, at least
@@ -126,8 +124,10 @@ def _of_grasps(
 
 
 def _counts(clause: Clause, grasps: int) -> bool:
-    """Tell whether a clause about several objects asks for so many grasps: "the two cups", or any number. Of
-    cups that are stacked one may stay where it is."""
+    """Tell whether a clause about several objects asks for so many grasps: "the two cups", or any number.
+
+    Of cups that are stacked one may stay where it is.
+    """
     tokens = clause.object.lower().split()
     if tokens[-1] in _PAIRS:
         return False

@@ -23,10 +23,8 @@ from goalreel.planners.kinematic.signals import hand_signal, moves, smooth, two_
 from goalreel.types import Recording
 
 _TWO_LEVELS, _BRIEF = 0.6, 0.15  # less of its variance in two levels, moving in more frames: no gripper
-_LIKE, _VERY_LIKE = (
-    0.6,
-    0.9,
-)  # likeness of what may be a gripper, and of what is one: joints have 0.90 at most
+_LIKE = 0.6  # likeness of what may be a gripper
+_VERY_LIKE = 0.9  # likeness of what is one: joints have 0.90 at most
 _RIVAL = 0.75  # likeness of a number that contradicts a name
 _BEATS, _NEAR = 0.3, 0.15  # its lead over what is named, and that of any other
 _JOINTS = 6  # joints and gripper of an arm without names, at least
@@ -230,7 +228,7 @@ def _moving_hands(
             numbers = " and ".join(map(str, told))
             return taken("state", dims, f"moves just after number {numbers} of the action says so")
     by_state, by_action = (
-        max((look.likeness for look in by.values()), default=-1.0) for by in found.values()
+        max((look.likeness for look in by.values()), default=-1.0) for by in (found["state"], found["action"])
     )
     source = "action" if by_action >= max(_LIKE, by_state + _NEAR) else "state"
     seen = found[source]
@@ -265,8 +263,10 @@ def _moving_hands(
 def _join_fingers(
     found: dict[int, Look], values: Sequence[NDArray[np.floating]], fps: float, apart: Collection[int]
 ) -> dict[int, tuple[int, ...]]:
-    """Join in `found` the fingers that go along with each other, where they are more than a gripper's. Those
-    in `apart` stay alone. Returns each hand by the first of its dimensions, which stands for it."""
+    """Join in `found` the fingers that go along with each other, where they are more than a gripper's.
+
+    Those in `apart` stay alone. Returns each hand by the first of its dimensions, which stands for it.
+    """
     dims = [i for i in found if found[i] != Look() and i not in apart]
     hands: dict[int, tuple[int, ...]] = {}
     if len(dims) <= _FINGERS:

@@ -231,7 +231,10 @@ class ArmMotion:
         return start + int(above.argmax()) if above.any() else end
 
     def drags(self, cycle: Cycle, share: float = _LOW) -> bool:
-        """Tell whether the hand never rises before the release, by a share of a height that is known."""
+        """Tell whether the hand never rises before the release, by a share of the height's range.
+
+        False without a height.
+        """
         heights = self.heights[cycle.contact : cycle.release]
         return self.height is not None and bool(heights.max() - heights[0] <= share * self.height_range)
 
@@ -243,7 +246,10 @@ class ArmMotion:
         return bool(np.median(effort[start:]) > _STRAIN * np.percentile(effort, 80) > 0)
 
     def held_back(self, start: int = 0) -> int | None:
-        """The first frame from `start` on, and after a second, with something known in the arm's way."""
+        """The first frame from `start` on, and after a second, with something in the arm's way.
+
+        None where none is known.
+        """
         resistance = None if self.command is None else self.command.resistance(self.fps)
         if resistance is None:
             return None
@@ -409,8 +415,10 @@ def read_arms(recording: Recording, layout: Layout) -> ArmMotion:
 
 
 def _in_turn(arms: Sequence[ArmMotion]) -> tuple[list[Cycle], list[Handover]]:
-    """The grasps in order, and where one takes over what another holds: these are one grasp. Others that
-    begin while another hand holds something are left out."""
+    """The grasps in order, and where one takes over what another holds: these are one grasp.
+
+    Others that begin while another hand holds something are left out.
+    """
     turns, handovers = list[Cycle](), list[Handover]()
     grasps = sorted(((cycle, arm) for arm in arms for cycle in arm.cycles), key=lambda grasp: grasp[0].grasp)
     holds, holder = grasps[0] if grasps else (None, None)

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from goalreel.planners.kinematic import evidence, steps
+from goalreel.planners.kinematic import evidence
+from goalreel.planners.kinematic import steps as cuts
 from goalreel.planners.kinematic.clauses import Clause, read, split_handovers, split_return, whole
 from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
 from goalreel.planners.kinematic.description import hand_phases
@@ -68,21 +69,21 @@ class KinematicPlanner:
         clauses = clauses if is_read else [whole(instruction)]
         if not is_read or (len(clauses) == 1 and clauses[0].kind != "act" and not hand.grasps):
             hand = find_any_contacts(clauses[0], motion)
-        parts = steps.align_contacts(clauses, hand, motion)
+        parts = cuts.align_contacts(clauses, hand, motion)
         if self.granularity == "event":
-            parts = steps.cut_at_release(parts)
+            parts = cuts.cut_at_release(parts)
         warnings += evidence.place_warnings(parts, motion)
         acts = [passing.clause for passing in passings]
         pieces = [piece for part in parts for piece in self._cut(part, hand.failed_grasps, motion)]
-        pieces = steps.cut_handovers(pieces, motion, acts)
+        pieces = cuts.cut_handovers(pieces, motion, acts)
         if self.last_retreat and self.granularity == "event":
-            pieces += steps.leave_and_retreat(pieces.pop())
+            pieces += cuts.leave_and_retreat(pieces.pop())
         phases: list[MotionPhase] = []
         if warnings or late:
             phases = [] if gripper else hand_phases(motion)
         elif self.with_phases:
-            spans = [p for part in parts for p in steps.cut_phases(part, hand.failed_grasps, motion)]
-            spans = steps.cut_handovers(spans, motion, acts)
+            spans = [p for part in parts for p in cuts.cut_phases(part, hand.failed_grasps, motion)]
+            spans = cuts.cut_handovers(spans, motion, acts)
             phases = [
                 MotionPhase(name=s.clause.name, segment=Segment(start=s.start, end=s.end)) for s in spans
             ]
@@ -100,15 +101,15 @@ class KinematicPlanner:
             ),
             segments=tuple(
                 Segment(start=piece.start, end=piece.end, goal=goal)
-                for piece, goal in zip(pieces, steps.goal_frames(pieces, motion), strict=True)
+                for piece, goal in zip(pieces, cuts.goal_frames(pieces, motion), strict=True)
             ),
             phases=tuple(phases),
         )
 
     def _cut(self, part: ClauseSpan, failed: Sequence[FailedGrasp], motion: ArmMotion) -> list[ClauseSpan]:
         if self.granularity == "subtask":
-            return steps.split_pick(part, motion)
-        cut = steps.cut_events if self.granularity == "event" else steps.cut_phases
+            return cuts.split_pick(part, motion)
+        cut = cuts.cut_events if self.granularity == "event" else cuts.cut_phases
         return cut(part, failed, motion)
 
 

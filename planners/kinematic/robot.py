@@ -109,9 +109,10 @@ def infer_robot(
         return Robot(layout=layout.model_copy(update={"complete": True}), findings=(gripper, *arm, *base))
     robots = [_infer_hand(recordings, hand, robot_type, sample, hands, is_scaled) for hand in hands]
     layouts, findings = [layout for layout, _ in robots], [f for _, of_hand in robots for f in of_hand]
-    end, *ends = {layout.closed for layout in layouts if layout.closed} or {None}
+    ends = {layout.closed for layout in layouts if layout.closed}
     # Two hands of one robot close at the same end; scaled numbers do not tell which of them is idle.
-    if len(layouts) > 1 and end and not ends and not is_scaled:
+    if len(layouts) > 1 and len(ends) == 1 and not is_scaled:
+        (end,) = ends
         layouts = [layout.model_copy(update={"closed": end}) for layout in layouts]
         findings = [
             finding(f.field, end, "likely", f"as the other hand; {f.reason}")
@@ -293,8 +294,10 @@ def _find_height(recordings: Sequence[Recording], layout: Layout, dims: Sequence
 
 
 def _lifts(recordings: Sequence[Recording], layout: Layout) -> tuple[int, int]:
-    """Count how often the height rises, and falls, between a hand's closing and opening. Only what the hand
-    does away from where it rests counts."""
+    """Count how often the height rises, and falls, between a hand's closing and opening.
+
+    Only what the hand does away from where it rests counts.
+    """
     ups = downs = 0
     for trace in (read_trace(recording, layout) for recording in recordings):
         for start, end, _ in trace.level_spans():

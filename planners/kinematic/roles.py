@@ -127,7 +127,11 @@ def _place(names: Sequence[str], dims: Sequence[int], hand: Sequence[str]) -> tu
 
 def _rank(owner: Collection[str]) -> int:
     words = {re.sub(r"\d+", "", word) for word in owner} - {""}
-    return 0 if words & _HAND else 1 if words <= _PLAIN else 3 if words & _THINGS else 2
+    if words & _HAND:
+        return 0
+    if words <= _PLAIN:
+        return 1
+    return 3 if words & _THINGS else 2
 
 
 def _is_hand(name: str) -> bool:
@@ -273,8 +277,10 @@ def are_places(columns: Columns) -> bool:
 
 
 def _rates(columns: Columns, fps: float) -> list[int]:
-    """All dimensions that are not constant but for noise, if they are rates, else none. Rates are centred on
-    0, and are all near it where the arm stands on its way, or change quickly."""
+    """All dimensions that are not constant but for noise, if they are rates, else none.
+
+    Rates are centred on 0, and are all near it where the arm stands on its way, or change quickly.
+    """
     columns = [column.astype(np.float64) for column in columns if np.ptp(column, axis=0).any()]
     if sum(map(len, columns)) < _FEW or are_places(columns):
         return []

@@ -97,8 +97,10 @@ def _time_cycle(cycle: Cycle, motion: ArmMotion, recording: Recording, camera: s
 
 
 def _see_stop(recording: Recording, camera: str, motion: ArmMotion, start: int, end: int) -> int | None:
-    """The last frame of [start, end) whose picture differs from that of the end as the first ones do. None
-    where no picture differs, or so much of it as a camera that moves shows."""
+    """The last frame of [start, end) whose picture differs from that of the end as the first ones do.
+
+    None where no picture differs, or so much of it as a camera that moves shows.
+    """
     indices = np.arange(start, end, max(1, round(motion.fps / _RATE)))
     pictures = np.stack(list(_pictures(recording, camera, indices)))
     changed = np.array([(_differ(picture, pictures[-1]) > _SLIGHTLY).mean() for picture in pictures])

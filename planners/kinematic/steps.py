@@ -77,8 +77,11 @@ def _begins(contact: Cycle | Touch) -> int:
 
 
 def _by_grasp(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> list[ClauseSpan]:
-    """Cut between grasps. Surplus ones join their neighbour, the nearest in space first. Those of "pull" or
-    "fold" do not, as they may be repeated."""
+    """Cut between grasps.
+
+    Surplus ones join their neighbour, the nearest in space first. Those of "pull" or "fold" do not, as they
+    may be repeated.
+    """
     groups = [[g] for g in grasps]
     if all(c.kind != "many" for c in clauses) and any(c.kind != "act" for c in clauses):
         while len(groups) > len(clauses):

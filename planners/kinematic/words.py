@@ -242,9 +242,11 @@ def is_place(text: str) -> bool:
     (True, False)
     """
     text = _PART_OF.sub(r"\1", text)
+    if _ACROSS.fullmatch(text):
+        return True
     relations = [relation for relation in RELATIONS.values() if text.startswith(f"{relation} ")]
-    if _ACROSS.fullmatch(text) or not relations:
-        return bool(_ACROSS.fullmatch(text))
+    if not relations:
+        return False
     relation = max(relations, key=len)
     noun = text[len(relation) :].strip()
     if relation == "between":
