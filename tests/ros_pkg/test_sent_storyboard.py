@@ -6,11 +6,13 @@ import pytest
 from sensor_msgs.msg import CompressedImage
 from support.ros_bench import BLUE, GREEN, RED, near, painted, scene
 from support.wait import until
+from typer.testing import CliRunner
 from unique_identifier_msgs.msg import UUID
 
 from goalreel.claims import PERSON, Claim
 from goalreel.errors import InputError
 from goalreel.image import Image
+from goalreel.storyboard_io import save_storyboard
 from goalreel.streaming.board import Board, ErrorCode
 from goalreel.streaming.request import TaskEnded
 from goalreel.types import Attempt, Failure, Step, StoryboardStep, Task, Verdict
@@ -21,6 +23,7 @@ from goalreel_interfaces.msg import CriticVerdict, Storyboard, SubGoal
 from goalreel_interfaces.msg import StoryboardStep as StepMessage
 from goalreel_interfaces.srv import StartExecuteTask
 from goalreel_ros.client import GoalreelError
+from goalreel_ros.client.__main__ import app
 from goalreel_ros.client.commander import storyboard_message
 from goalreel_ros.convert import execute_request, storyboard
 from goalreel_ros.pictures import decode
@@ -198,6 +201,18 @@ def test_a_node_executes_it_with_the_pictures_that_were_sent(robot, client, scri
     assert (result.error_code, result.storyboard.state) == (ErrorCode.NONE, Storyboard.STATE_SUCCEEDED)
     for step, colour in zip(result.storyboard.steps, (RED, GREEN), strict=True):
         assert (step.status, shows(step, colour)) == (StepMessage.STATUS_COMPLETED, True)
+    assert scripted.editor.gate.calls == drawn
+
+
+def test_the_command_executes_a_saved_folder(robot, client, scripted, tmp_path):
+    drawn = scripted.editor.gate.calls
+    sent = plan(checked(), pictured(GREEN, Verdict(success=True)), source=False)
+    save_storyboard(sent, tmp_path)
+    with robot.obeying():
+        shown = CliRunner().invoke(app, [str(tmp_path)])
+    assert shown.exit_code == 0, shown.output
+    until(lambda: client.storyboard().state == Storyboard.STATE_SUCCEEDED)
+    assert all(shows(*pair) for pair in zip(client.storyboard().steps, (RED, GREEN), strict=True))
     assert scripted.editor.gate.calls == drawn
 
 

@@ -1,5 +1,6 @@
 """`python -m goalreel_ros.client`: give the node a task and watch its storyboard in the terminal."""
 
+import os
 import sys
 from typing import Annotated
 
@@ -12,6 +13,8 @@ from rich.panel import Panel
 from rich.text import Text
 
 from goalreel.annotator.report.cards import claim_lines
+from goalreel.storyboard_io import load_storyboard
+from goalreel.types import Storyboard as Planned
 from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
@@ -55,7 +58,7 @@ def picture(board: Storyboard | None, task: str, progress: StoryboardProgress | 
 
 @app.command()
 def run(
-    task: Annotated[str, typer.Argument(help="What the robot should do.")],
+    task: Annotated[str, typer.Argument(help="What the robot should do, or the folder of a storyboard.")],
     server: Annotated[
         str, typer.Option("--node", "--server", help="Name of the node, with its namespace.")
     ] = "goalreel",
@@ -67,11 +70,14 @@ def run(
     console = Console()
     with GoalreelClient(server=server) as client:
         try:
+            # Path.is_dir would raise where the text is too long for a name.
+            saved = load_storyboard(task) if os.path.isdir(task) else None  # noqa: PTH112
+            task = task if saved is None else saved.task.instruction
             client.wait_until_active(wait)
             shown = lambda: picture(client.storyboard(), task, client.progress())  # noqa: E731
             try:
                 with Live(console=console, get_renderable=shown):
-                    note = _run_task(client, task, only_generate, timeout)
+                    note = _run_task(client, task, saved, only_generate, timeout)
             finally:
                 if not console.is_terminal:
                     console.line()  # in a file, rich does not end the last line
@@ -85,12 +91,14 @@ def run(
             raise typer.Exit(130) from None
 
 
-def _run_task(client: GoalreelClient, task: str, only_generate: bool, timeout: float) -> str:
-    """Carry the task out; what is to be known of its end, or nothing."""
+def _run_task(
+    client: GoalreelClient, task: str, saved: Planned | None, only_generate: bool, timeout: float
+) -> str:
+    """Carry the task out, by a saved storyboard; what is to be known of its end, or nothing."""
     if only_generate:
         client.generate(task, timeout=timeout)
         return ""
-    handle = client.execute(task, timeout=timeout)
+    handle = client.execute(task, storyboard=saved, timeout=timeout)
     try:
         return handle.result().error_msg
     finally:
