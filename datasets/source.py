@@ -251,9 +251,9 @@ def find_still_camera(source: Source) -> Finding:
 
 
 def _edges_over_time(source: Source, camera: str) -> tuple[float, float]:
-    """Measure in a few frames the share of a camera's edges that are not there in others, and the share of
-    the picture's parts in which some edges stay.
+    """Measure how much a camera's picture changes in a few frames, (shares of edges, of parts).
 
+    The first are the edges that are not there in other frames, the second the parts in which some edges stay.
     A hand that fills the picture, a plain table and other light count little.
     """
     shares: list[float] = []

@@ -38,8 +38,7 @@ class HealthIssue(BaseModel):
     @property
     def group(self) -> Group:
         """Heading under which it is told."""
-        groups = (group for group, kinds in _OF_GROUP.items() if self.kind in kinds.split())
-        return next(groups, "Dataset")
+        return next((group for group, kinds in _OF_GROUP.items() if self.kind in kinds.split()), "Dataset")
 
 
 def issue(level: Level, kind: str, text: str, episodes: Collection[int] = ()) -> HealthIssue:

@@ -276,8 +276,10 @@ def _place_names(recording: Recording, layout: Layout) -> tuple[str, ...]:
 
 
 def _find_height(recordings: Sequence[Recording], layout: Layout, dims: Sequence[int]) -> int | None:
-    """The only one of numbers without names, `dims`, that goes one way with a thing and back: with each lift
-    several joints do, and of a pose the height. It comes after x and y."""
+    """The only one of numbers without names, `dims`, that goes one way with a thing and back.
+
+    With each lift several joints do, and of a pose the height. It comes after x and y.
+    """
     if len({re.sub(r"\d+", "", name) for name in _place_names(recordings[0], layout)}) > 1:
         return None
     some = recordings[:: -(-len(recordings) // _LOOKED)]
