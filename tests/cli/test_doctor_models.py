@@ -117,13 +117,14 @@ def test_what_cannot_be_read_is_shown_with_why(editor, tmp_path):
 
 
 def test_replies_before_a_server_fails_are_kept(editor, tmp_path):
-    heard = iter([said("I would rather not.")])
-    with ChatServer(lambda request: next(heard, error(404, "gone"))) as server:
-        mine = preset(tmp_path, f"openai:p@{server.url}", editor, "difference")
+    heard = {"p": iter([said("I would rather not.")]), "c": iter([said(NO)])}
+    with ChatServer(lambda request: next(heard[request.json["model"]], error(404, "gone"))) as server:
+        mine = preset(tmp_path, f"openai:p@{server.url}", editor, f"openai:c@{server.url}")
         result = invoke("doctor", "--models", mine, "--out", tmp_path / "out")
     assert "    | I would rather not." in result.stdout
-    planner = trial(tmp_path / "out")["planner"]
+    planner, critic = trial(tmp_path / "out")["planner"], trial(tmp_path / "out")["critic"]
     assert "gone" in planner["problem"]
+    assert "gone" in critic["problem"], "its first answer is no sign that it looks"
     assert [reply["text"] for reply in planner["replies"]] == ["I would rather not."]
 
 

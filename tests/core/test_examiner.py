@@ -11,7 +11,7 @@ from goalreel.critics.examiner import Answers, Examination, Examiner, examine, q
 from goalreel.drivers import Limits, run
 from goalreel.image import Image
 from goalreel.middleware import AskAdapter, ask_models
-from goalreel.types import Candidate, Plan, Step, Task, Verdict
+from goalreel.types import Candidate, Failure, Plan, Step, Task, Verdict
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 180, 40), "blue": (30, 40, 200), "black": (10, 10, 10)}
 PLACES = {"bowl": (70, 12), "plate": (70, 40), "box": (12, 66), "tray": (70, 70)}
@@ -155,14 +155,15 @@ def test_a_control_that_cannot_be_answered_costs_nothing_and_is_no_yes():
     assert examiner.examination.on_false.yes == 0
 
 
-def test_of_answers_that_are_too_few_nobody_knows_whose_they_are():
+def test_answers_that_are_too_few_or_failed_are_none():
     examiner = Examiner("model x", control_count=lambda judged: judged)
     for candidate in candidates():
         examiner.note(candidate, Verdict(success=True))
     controls = examiner.due()
     assert len(controls) > 1
-    examiner.record(controls, [Verdict(success=True)])
-    assert examiner.examination.on_false.none == len(controls)
+    for answers in ([Verdict(success=True)], [Failure(stage="judge", message="busy")] * len(controls)):
+        examiner.record(controls, answers)
+        assert examiner.examination.on_false.none == len(controls)
 
 
 def test_pictures_of_finished_tasks_are_not_kept():

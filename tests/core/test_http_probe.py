@@ -19,10 +19,12 @@ class Handler(StubHandler):
 
     def answer(self) -> None:
         self.body()
-        status, body = self.server.replies.get((self.command, self.path.partition("?")[0]), (404, "no route"))
+        self.server.key = self.headers["x-goog-api-key"]
+        route = self.command, self.path.partition("?")[0]
+        status, body, *more = self.server.replies.get(route, (404, "no route"))
         kind = "text/html" if isinstance(body, str) else "application/json"
         text = body if isinstance(body, str) else json.dumps(body)
-        self.send(status, text.encode(), {"Content-Type": kind})
+        self.send(status, text.encode(), dict(*more, **{"Content-Type": kind}))
 
     do_GET = do_POST = answer
 
@@ -31,11 +33,6 @@ class Handler(StubHandler):
 def server() -> Iterator[StubServer]:
     with StubServer(Handler) as server:
         yield server
-
-
-@pytest.fixture
-def url(server) -> str:
-    return server.url
 
 
 def listing(*names: str, owner: str = "vllm") -> tuple[int, dict]:
@@ -64,9 +61,9 @@ SCOPE = (401, {"error": {"message": "missing scopes: api.model.read"}})
         ({}, InputError, "HTTP 404 .*no route"),
     ],
 )
-def test_an_openai_compatible_server(server, url, replies, kind, says):
+def test_an_openai_compatible_server(server, replies, kind, says):
     server.replies = replies
-    chat = OpenAIChat("mine", f"{url}/v1", retries=0)
+    chat = OpenAIChat("mine", f"{server.url}/v1", retries=0)
     if kind is None:
         assert says in (probe(ChatPlanner(chat)) or "")
     else:
@@ -74,32 +71,30 @@ def test_an_openai_compatible_server(server, url, replies, kind, says):
             probe(ChatPlanner(chat))
 
 
-def test_what_a_server_lacks_is_told(server, url):
+def test_what_a_server_lacks_is_told(server):
     server.replies = {LIST: listing("mine")}
     with pytest.raises(InputError, match="the address may have to end in /v1"):
-        OpenAIChat("mine", url).probe()
+        OpenAIChat("mine", server.url).probe()
     server.replies = {LIST: listing("planner", "critic", owner="goalreel")}
     with pytest.raises(InputError, match="does not list 'editor', but planner, critic"):
-        remote_editor("server", url).probe()
-
-
-def test_geminis_api(server, url, monkeypatch):
-    monkeypatch.setenv("GOALREEL_API_KEY", "k")
-    server.replies = {("GET", "/v1beta/models/mine"): (200, {"name": "models/mine"})}
-    assert remote_editor("gemini", f"mine@{url}").probe() == ""
-    with pytest.raises(InputError, match="HTTP 404"):
-        remote_editor("gemini", f"other@{url}").probe()
-
-
-def test_a_server_of_no_known_list_only_has_to_answer(server, url):
-    assert remote_editor("interleavethinker", url).probe() == ""
-
-
-def test_nobody_there():
+        remote_editor("server", server.url).probe()
     with pytest.raises(BackendError, match=r"cannot reach http://127\.0\.0\.1:9/v1: is the server running"):
         OpenAIChat("mine", "http://127.0.0.1:9/v1").probe()
 
 
-def test_a_model_of_this_process_has_no_server():
+def test_geminis_api_whose_key_follows_no_redirect_to_another_server(server, monkeypatch):
+    monkeypatch.setenv("GOALREEL_API_KEY", "k")
+    server.replies = {("GET", "/v1beta/models/mine"): (200, {"name": "models/mine"})}
+    with StubServer(Handler) as other:
+        other.replies = {("GET", "/v1beta/models/moved"): (307, "", {"Location": server.url})}
+        with pytest.raises(InputError, match="HTTP 404"):
+            remote_editor("gemini", f"moved@{other.url}").probe()
+    assert (other.key, server.key) == ("k", None)
+    assert remote_editor("gemini", f"mine@{server.url}").probe() == ""
+    assert server.key == "k"
+
+
+def test_a_server_of_no_known_list_only_has_to_answer_and_a_model_of_this_process_has_none(server):
+    assert remote_editor("interleavethinker", server.url).probe() == ""
     assert probe(ChatPlanner(ScriptedChat())) is None
     assert probe(object()) is None

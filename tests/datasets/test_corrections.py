@@ -273,6 +273,7 @@ def test_a_step_is_accepted_alone_until_it_is_changed(records, person, board):
     assert [bool(s.step.doubts) for s in outline.steps] == [True, False, True]
     assert [s.claims.what.checked for s in outline.steps].count("person") == 1
     assert not review.labelled
+    assert not person.does(GiveVerdict(verdict="accept", looked=seen)).labelled
     assert person.does(RenameStep(step="2", name="put it down")).steps[1].accepted
     assert not person.does(MoveBoundary(step="0", edge="end", frame=3)).steps[1].accepted
     assert person.does(UndoChange()).steps[1].accepted

@@ -34,7 +34,7 @@ def candidate(source: bool = True, **given) -> Candidate:
 
 
 def test_judges_a_batch_in_one_call_from_both_images():
-    chat = ScriptedChat([YES, NO])
+    chat = ScriptedChat([YES, NO], [YES])
     verdicts = ChatCritic(chat).judge([candidate(), candidate(instruction="the bowl is full")])
     assert verdicts == [
         Verdict(success=True, reasoning="Held."),
@@ -45,6 +45,8 @@ def test_judges_a_batch_in_one_call_from_both_images():
     assert text.index("[8x6]") < text.index("[9x6]") < text.index("the block is held")
     assert "grasp the block" in text
     assert "the bowl is full" in words(chat.calls[0][1])
+    chat.blind = "its server counts too few tokens"
+    assert ChatCritic(chat).judge([candidate()])[0].unseen
 
 
 def test_scores_come_with_the_verdict_but_are_not_required():

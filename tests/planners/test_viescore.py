@@ -37,12 +37,13 @@ def test_scores_are_the_lower_of_two_marks_each():
 
 def test_the_order_is_judged_from_both_pictures_and_the_look_from_the_result_alone():
     chat = ScriptedChat([GOOD], [CLEAN])
-    VieScore(chat).score([candidate()])
+    assert VieScore(chat).score([candidate(prompt="close the drawer like <image>")])[0] is not None
     order, look = (words(call[0]) for call in chat.calls)
     assert order.index("[8x6]") < order.index("[9x6]") < order.index("close the drawer")
     assert "[8x6]" not in look
     assert "[9x6]" in look
     assert "drawer" not in look
+    assert sum(isinstance(p, Image) for m in chat.calls[0][0] for p in m.parts) == 2, "an order has no marks"
 
 
 def test_the_form_repeated_is_no_score():
@@ -84,12 +85,7 @@ def test_what_cannot_be_read_is_asked_again_and_is_never_a_number(bad):
     none, scores = VieScore(chat, replies=2).score([candidate(), candidate()])
     assert none is None
     assert scores.quality == 4.5
-
-
-def test_an_order_never_passes_for_an_image_mark():
-    chat = ScriptedChat([GOOD], [CLEAN])
-    assert VieScore(chat).score([candidate(prompt="like <image>")])[0] is not None
-    assert sum(isinstance(p, Image) for m in chat.calls[0][0] for p in m.parts) == 2
+    assert VieScore(ScriptedChat([GOOD], [bad]), replies=1).score([candidate()]) == [None]
 
 
 def test_the_thinking_is_the_reason_where_none_is_given():
