@@ -12,24 +12,18 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from goalreel import __version__
-from goalreel.annotator.examples import by_instruction, measure, read_examples, to_label
-from goalreel.annotator.existing_words import check_labels
+from goalreel import __version__, claims
+from goalreel.annotator import examples, existing_words, watched
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.robot import read_robot
-from goalreel.annotator.watched import check_watching, watch_examples
-from goalreel.claims import ROWS
 from goalreel.critics.examiner import read_examination
+from goalreel.datasets import hub, info_file
 from goalreel.datasets.health.inspect import refuse_broken
-from goalreel.datasets.hub import local_folder
-from goalreel.datasets.info_file import check_links
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.files import MARKS, check_apart, check_edits
-from goalreel.datasets.writing.pipeline import build
-from goalreel.datasets.writing.plan import check_form
+from goalreel.datasets.writing import files, pipeline, plan
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import copy, files_below
 from goalreel.models.journal import Journal
@@ -109,7 +103,7 @@ def annotate(
     options, folder = options or Options(), as_folder(out, "out")
     run = (run or RunOptions()).but(**run_options)
     if not isinstance(source, Source):
-        source = Source.open(local_folder(as_folder(source, "source"), episodes=run.episodes))
+        source = Source.open(hub.local_folder(as_folder(source, "source"), episodes=run.episodes))
     recorded = options.recorded(source)
     named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
     if run.examples is not None and (models is not None or not isinstance(planner, str | None)):
@@ -118,12 +112,12 @@ def annotate(
         )
     if (labelled := run.examples) and run.to_watch:
         watching = choose_models(None, preset, named, "hindsight", recorded)
-        check_watching(watching, options, run)
+        watched.check_watching(watching, options, run)
         _check(source, folder, source.select(run.episodes), watching, options)
-        labelled = watch_examples(source, folder, watching, recorded, options, run)
+        labelled = watched.watch_examples(source, folder, watching, recorded, options, run)
         named["planner"] = "examples"
     if labelled is not None:  # whose numbers are those that the layout names
-        options = options.but(labelled=read_examples(labelled, source))
+        options = options.but(labelled=examples.read_examples(labelled, source))
         recorded = replace(recorded, examples=options.labelled)
     chosen = choose_models(models, preset, named, "hindsight", recorded)
     return _annotate(source, folder, chosen, options, run, recorded, progress)
@@ -149,7 +143,7 @@ def _annotate(
 
         if asks := find_question(robot, options.layout):
             raise InputError(str(with_picture(asks, source, robot, recorded.camera)))
-    measured = measure(models, recorded.examples, source, selected, anyway=run.examples_anyway)
+    measured = examples.measure(models, recorded.examples, source, selected, anyway=run.examples_anyway)
     summary = Summary(out, recorded.camera, robot=robot, labels=labels, measured=measured)
     summary.shard = str(shard) if shard else None
     facts, fingerprint = _facts(models, options, recorded.camera, robot, measured), source.fingerprint()
@@ -163,7 +157,7 @@ def _annotate(
         is_replaced = bool(retries) or not reported.isdisjoint(todo)
         journal = Journal(records.answers, fingerprint.recording)
         if shard is None:  # before models are asked
-            check_edits(source, out, options.subgoal_key, overwrite=run.overwrite)
+            files.check_edits(source, out, options.subgoal_key, overwrite=run.overwrite)
         if todo:
             log_cost_estimate(models, source, recorded, list(todo))
             job = AnnotationJob(source, recorded, models, options, run, records, journal, summary, progress)
@@ -187,7 +181,7 @@ def _annotate(
                 source, out, records, options, recorded.camera, done, run.overwrite, progress
             )
     if models.provenance.preset.planner == "kinematic":
-        summary.to_label = to_label(source, by_instruction(source, selected)[:1])
+        summary.to_label = examples.to_label(source, examples.by_instruction(source, selected)[:1])
     return summary
 
 
@@ -202,7 +196,7 @@ def _write(
     progress: OnProgress,
 ) -> Counter[Status]:
     """Write the dataset `out`, with goal images of `camera`'s size; returns the steps by status."""
-    return build(
+    return pipeline.build(
         source,
         out,
         records,
@@ -222,14 +216,14 @@ def _check(
     source: Source, out: Path, selected: Sequence[int], models: ModelSet, options: Options
 ) -> dict[LabelForm, int]:
     """Check that `source` is whole and can be annotated so, and find its labels (`check_labels`)."""
-    check_apart(source.root, out)
+    files.check_apart(source.root, out)
     if not options.follow_links:
-        check_links(source.root)
+        info_file.check_links(source.root)
     source.check_data(selected)
-    check_form(source, options.subgoal_key, options.subgoal_form)
+    plan.check_form(source, options.subgoal_key, options.subgoal_form)
     planner = models.provenance.preset.planner
-    kept = {e.numbers for e in options.labelled if e.by == ROWS} if planner == "examples" else ()
-    return check_labels(
+    kept = {e.numbers for e in options.labelled if e.by == claims.ROWS} if planner == "examples" else ()
+    return existing_words.check_labels(
         source, selected, planner, replace=options.replace_rows, form=options.labels, kept=kept
     )
 
@@ -291,7 +285,7 @@ def build_records(
     if root is None:
         raise DatasetError(f"{out}: the path of the annotated dataset is not known: name it with --source")
     dataset = Source.open(root)
-    check_apart(root, out)
+    files.check_apart(root, out)
     fingerprint = dataset.fingerprint()
     with Records.open(out, settings, fingerprint) as records:
         for folder in gathered:
@@ -311,7 +305,7 @@ def build_records(
 
 def _gather(folder: Path, into: Path) -> None:
     """Pictures first: a record is there only with all that it names."""
-    check_links(folder)
+    info_file.check_links(folder)
     for path in sorted(files_below(folder), key=lambda path: path.suffix == ".json"):
-        if path.name != "settings.json" and not path.is_relative_to(folder / MARKS.name):
+        if path.name != "settings.json" and not path.is_relative_to(folder / files.MARKS.name):
             copy(path, into / path.relative_to(folder))

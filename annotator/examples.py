@@ -12,13 +12,12 @@ import pyarrow as pa
 from pyarrow import csv
 
 from goalreel.claims import CARRIED, PERSON, ROWS, RULE, UNKNOWN
+from goalreel.datasets import hub, parquet
 from goalreel.datasets.corrections.reviews import Reviews
 from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.issues import spell
-from goalreel.datasets.hub import local_folder
 from goalreel.datasets.labels import find_labels
-from goalreel.datasets.parquet import read_table
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError, first_line
@@ -65,7 +64,7 @@ def read_examples(labelled: Path, source: Source) -> tuple[Example, ...]:
     if labelled.suffix.lower() in TABLES:
         examples = [*_of_table(labelled, source)]
     else:
-        labelled, dataset = local_folder(labelled), source
+        labelled, dataset = hub.local_folder(labelled), source
         if labelled.resolve() != source.root.resolve():
             dataset = Source.open(labelled)
             dataset.read_numbers(source.numbers.state, source.numbers.action)
@@ -181,7 +180,7 @@ def _labels_of(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]
         raise InputError(f"{path}: no such file")
     is_csv = path.suffix.lower() == ".csv"
     try:
-        table = _read_csv(path) if is_csv else read_table(path)
+        table = _read_csv(path) if is_csv else parquet.read_table(path)
     except (pa.ArrowException, OSError) as e:
         raise DatasetError(f"{path}: cannot be read as a table ({first_line(e)})") from e
     if not any(

@@ -15,16 +15,15 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+from goalreel import claims, files, storyboard_io, terms
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.report.cards import EpisodeView
 from goalreel.annotator.report.write import write_report
 from goalreel.chat.conversation import MARK
-from goalreel.claims import attributed, makers
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.critics.examiner import Examination, read_examination
 from goalreel.drivers import Limits, Observer, run
 from goalreel.errors import InputError
-from goalreel.files import exclusive
 from goalreel.image import Image, PictureLike
 from goalreel.loop import OnRejected
 from goalreel.middleware import Middleware, use_known_answers
@@ -32,8 +31,6 @@ from goalreel.models.journal import Journal
 from goalreel.models.load import as_folder, check_first, choose_models
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
-from goalreel.storyboard_io import load_storyboard, save_storyboard
-from goalreel.terms import check_controls
 from goalreel.types import ROLES, Critic, DoneStep, Editor, Planner, Role, Storyboard, Task
 
 log = logging.getLogger(__name__)
@@ -78,7 +75,7 @@ def make_task(
         raise InputError(NO_INSTRUCTION)
     for text in (instruction, *(step.instruction for step in done)):
         try:
-            check_controls(text)
+            terms.check_controls(text)
         except ValueError as e:
             raise InputError(f"the instruction: {e}") from e
     marks = instruction.count(MARK)
@@ -111,7 +108,7 @@ def plan_task(
     """
     if out is None:
         return _plan(task, models, on_rejected, observe)
-    with exclusive(out / "answers", out):
+    with files.exclusive(out / "answers", out):
         old = _stored(task, out)
         examiner = models.examiner(out / EXAMINATION)
         board = _plan(task, models, on_rejected, observe, examiner, Journal(out / "answers"))
@@ -129,7 +126,7 @@ def _stored(task: Task, out: Path) -> Storyboard | None:
         raise InputError(f"{out}: holds the storyboards of a file of prompts: choose another --out")
     if not (out / "storyboard.json").is_file():
         return None
-    old = load_storyboard(out)
+    old = storyboard_io.load_storyboard(out)
     if old.task.model_copy(update={"id": task.id, "seed": task.seed}) != task:
         other = "another picture" if old.task.instruction == task.instruction else "another task"
         raise InputError(f"{out}: made from {other} (“{old.task.instruction}”): choose another --out")
@@ -140,7 +137,7 @@ def write_plan(
     board: Storyboard, out: Path, models: Mapping[str, str], examination: Examination | None
 ) -> None:
     """Write a storyboard into a folder, with its page and films; `models` (role -> name) are on the page."""
-    save_storyboard(board, out)
+    storyboard_io.save_storyboard(board, out)
     instruction = board.task.instruction
     view = EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)
     about = dict(models) | ({} if examination is None else {"examination": examination.line})
@@ -169,7 +166,7 @@ def _plan(
     three = guarded.planner, guarded.editor, guarded.critic
     loop = models.loop_arguments(on_rejected)
     board = next(run([task], *three, limits=Limits(1, 1), observe=observe, **loop))
-    return attributed(board, makers(models.provenance.identities().get))
+    return claims.attributed(board, claims.makers(models.provenance.identities().get))
 
 
 def plan(

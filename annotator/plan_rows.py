@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from goalreel import files, storyboard_io
 from goalreel.annotator.corpus.make import check_settings
 from goalreel.annotator.guards import GuardedModels, ModelUnavailableError
 from goalreel.annotator.plan import make_task
@@ -24,7 +25,6 @@ from goalreel.claims import ClaimTotals, add_counts, count
 from goalreel.critics.examiner import FOLDER, Examination, read_examination
 from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError
-from goalreel.files import digest, exclusive, read_file, write_bytes
 from goalreel.image import Image
 from goalreel.loop import OnRejected
 from goalreel.models.journal import Journal
@@ -32,7 +32,6 @@ from goalreel.models.load import check_first, load
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
-from goalreel.storyboard_io import load_storyboard, save_storyboard
 from goalreel.types import ROLES, Failure, Status, Task
 
 _ID = re.compile(r"[A-Za-z0-9][\w.-]{0,99}")
@@ -63,7 +62,7 @@ def read_rows(path: Path, images: Path | None = None) -> tuple[list[PromptRow], 
     prompts, `user_input` and maybe `user_input_image`.
     """
     try:
-        lines = read_file(path).splitlines()
+        lines = files.read_file(path).splitlines()
     except OSError as e:
         raise InputError(f"{path}: cannot be read ({e.strerror})") from e
     rows: dict[str, PromptRow] = {}
@@ -97,7 +96,7 @@ def _read(number: int, line: bytes, images: Path | None) -> PromptRow:
     if not isinstance(prompt, str) or not prompt.strip():
         raise ValueError("it has no prompt")
     id = values.get("id")
-    id = digest(prompt, str(name))[:12] if id is None else str(id)
+    id = files.digest(prompt, str(name))[:12] if id is None else str(id)
     if not _ID.fullmatch(id):
         raise ValueError("its id can be no folder's name: use letters, digits, - and _")
     if name is None:
@@ -156,7 +155,7 @@ def plan_rows(
     config: PlanConfig, out: Path, progress: OnProgress = lambda stage, done, total: None
 ) -> PlanSummary:
     """Plan every row that has no storyboard in `out` yet; a row that comes to nothing costs no other one."""
-    with exclusive(out / "answers", out):
+    with files.exclusive(out / "answers", out):
         models = load(config.preset, roles=())
         check_settings(out, _settings(config, models))
         todo = {row.id: row for row in config.rows if not (_folder(out, row) / "storyboard.json").is_file()}
@@ -181,7 +180,7 @@ def _settings(config: PlanConfig, models: ModelSet) -> dict[str, Any]:
     check_first(models, (row.picture is not None for row in config.rows))
     rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in config.rows)
     return {
-        "prompts": digest(*rows),
+        "prompts": files.digest(*rows),
         "models": models.provenance.identified().settings(),
         "seed": config.seed,
         "on_rejected": config.on_rejected,
@@ -224,8 +223,8 @@ def _plan(
         if reason := guarded.problem(board):
             summary.failures[row.id] = reason
         else:
-            write_bytes(_folder(out, row) / "row.json", json.dumps(row.values, indent=1).encode())
-            save_storyboard(guarded.signed(board), _folder(out, row))
+            files.write_bytes(_folder(out, row) / "row.json", json.dumps(row.values, indent=1).encode())
+            storyboard_io.save_storyboard(guarded.signed(board), _folder(out, row))
             journal.forget(row.id)
             summary.planned += 1
         progress("plan", summary.planned + len(summary.failures), len(todo))
@@ -237,7 +236,7 @@ def _report(
     def views() -> Iterator[EpisodeView]:
         for done, row in enumerate(config.rows):
             if (_folder(out, row) / "storyboard.json").is_file():
-                board = load_storyboard(_folder(out, row))
+                board = storyboard_io.load_storyboard(_folder(out, row))
                 summary.steps.update(step.status for step in board.steps)
                 summary.end_checked[board.end_checked] += 1
                 summary.ends_in_doubt += bool(board.end_doubt)
@@ -249,4 +248,4 @@ def _report(
     counts = {"rows": str(len(config.rows)), "failed": str(len(summary.failures))}
     about = {} if examination is None else {"examination": examination.line}
     write_report(views(), out, title="Storyboards of prompts", summary=counts, about=about)
-    write_bytes(out / "report.json", (json.dumps(vars(summary), indent=1) + "\n").encode())
+    files.write_bytes(out / "report.json", (json.dumps(vars(summary), indent=1) + "\n").encode())

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict
 
+from goalreel.datasets import info_file, labels
 from goalreel.datasets.health.issues import HealthIssue, broken, note, warning
-from goalreel.datasets.info_file import HUB_NAME
-from goalreel.datasets.labels import has_sub_tasks
 from goalreel.datasets.source import Source, on_wrist
 from goalreel.datasets.writing.plan import FORM
 from goalreel.errors import DatasetError, InputError
@@ -92,7 +91,7 @@ def _configuration(policy: str) -> "PreTrainedConfig":
         config.input_features, config.output_features = {}, {}
         return config
     try:
-        if not (Path(policy).is_dir() or HUB_NAME.fullmatch(policy)):
+        if not (Path(policy).is_dir() or info_file.HUB_NAME.fullmatch(policy)):
             raise InputError("no such folder")
         return PreTrainedConfig.from_pretrained(check_folder(Path(policy)))
     except Exception as e:  # whatever draccus and the Hub raise of a configuration
@@ -267,6 +266,6 @@ def _preprocessor(policy: str) -> tuple[dict[str, str], set[str]]:
 def _words(kind: str, source: Source) -> str:
     if kind in WORDLESS:
         return "no words: what it is told is in its cameras"
-    if has_sub_tasks(source.features):
+    if labels.has_sub_tasks(source.features):
         return "each frame's task, which is its sub-task; no language rows"
     return "each frame's task, the whole instruction (--task-per-frame: the sub-task); no language rows"

@@ -12,11 +12,10 @@ import numpy as np
 import rerun as rr
 import rerun.blueprint as rrb
 
+from goalreel.annotator import robot, show
 from goalreel.annotator.options import Options
 from goalreel.annotator.report.cards import SHOWN, EpisodeView, attempt_card, claim_lines, jpeg, when
 from goalreel.annotator.review.curves import curves
-from goalreel.annotator.robot import stored_layout
-from goalreel.annotator.show import episode_view, open_annotated, select
 from goalreel.critics.examiner import word
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.writing.video import cut_video
@@ -161,17 +160,17 @@ def write_rrd(
     Raises:
         DatasetError: the dataset was not annotated by goalreel, or is damaged; the disk is full.
     """
-    records, done, recorded = open_annotated(dataset, source)
+    records, done, recorded = show.open_annotated(dataset, source)
     settings = records.settings()
-    options, layout = Options.of(settings), stored_layout(recorded, settings)
+    options, layout = Options.of(settings), robot.stored_layout(recorded, settings)
     views = recorded.views(recorded.camera(settings.get("camera")))
     cameras = [camera for camera in views if camera != options.subgoal_key]
     laid = blueprint([camera_entity(camera) for camera in cameras])
     written = list[Path]()
-    selected = select(dataset, done, episodes)
+    selected = show.select(dataset, done, episodes)
     for index in selected:
         episode = recorded.episode(index)
-        view, recording = episode_view(episode, records), _Recording(episode)
+        view, recording = show.episode_view(episode, records), _Recording(episode)
         recording.stream.send_blueprint(laid)
         recording.stream.send_recording_name(f"Episode {index}: {episode.instruction}")
         for camera in cameras:  # one video at a time is in memory

@@ -7,16 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from goalreel.annotator.examples import by_instruction, readable, to_label
+from goalreel import claims, files
+from goalreel.annotator import examples, job
 from goalreel.annotator.guards import GuardedModels, watches
-from goalreel.annotator.job import log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, RunOptions
-from goalreel.claims import makers
 from goalreel.datasets.parquet import read_table
 from goalreel.datasets.records import FOLDER, LOCAL, Records, check_own
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
-from goalreel.files import atomic, exclusive
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.models.registry import RecordingContext
@@ -46,16 +44,16 @@ def watch_examples(
     They are those that `goalreel check` names and, in place of one that the model cannot label, that fails or
     that is not as instructed, the next one. The model is asked for none in the table.
     """
-    table, maker = out / TABLE, makers(models.provenance.identities().get)["planner"]
+    table, maker = out / TABLE, claims.makers(models.provenance.identities().get)["planner"]
     check_own(out)
-    with exclusive(out / LOCAL, out):
+    with files.exclusive(out / LOCAL, out):
         rows: list[dict[str, Any]] = read_table(table).to_pylist() if table.is_file() else []
         journal = Journal(Records(out / FOLDER, source="").answers, source.fingerprint().recording)
         guarded = GuardedModels(models, journal, run.limits, options.on_rejected, run.to_watch)
         tried = {row["episode"] for row in rows}
-        selected = {text for text, _ in by_instruction(source, source.select(run.episodes))}
-        groups = {text: e for text, e in by_instruction(source, source.indices) if text in selected}
-        orders = to_label(source, groups.items(), 2 * run.to_watch)
+        selected = {text for text, _ in examples.by_instruction(source, source.select(run.episodes))}
+        groups = {text: e for text, e in examples.by_instruction(source, source.indices) if text in selected}
+        orders = examples.to_label(source, groups.items(), 2 * run.to_watch)
 
         def next_ones() -> list[int]:
             labelled = {row["episode"] for row in rows}
@@ -67,17 +65,17 @@ def watch_examples(
             return found
 
         while todo := next_ones():
-            log_cost_estimate(models, source, recorded, todo)
+            job.log_cost_estimate(models, source, recorded, todo)
             tried.update(todo)
-            episodes = {e.id: e for e in readable(source, todo)}  # open as long as they are watched
+            episodes = {e.id: e for e in examples.readable(source, todo)}  # open as long as they are watched
             tasks = [Task(id=id, instruction=e.instruction) for id, e in episodes.items()]
             for task, plan in guarded.plans_of(tasks):
                 rows += _rows(episodes[task.id].index, task, plan, maker)
             rows.sort(key=lambda row: row["episode"])
             if rows:
-                with atomic(table) as part:
+                with files.atomic(table) as part:
                     pq.write_table(pa.Table.from_pylist(rows), part)
-        log_spent(models)
+        job.log_spent(models)
     if not rows:
         raise InputError(f"the model labelled none of {len(tried)} episodes: look at what it answers")
     return table

@@ -19,8 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow import types
 
-from goalreel.errors import first_line
-from goalreel.files import check_file
+from goalreel import errors, files
 
 _ROWS = 512
 """Rows that are read at a time where a row may hold pictures."""
@@ -34,7 +33,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
         pa.ArrowException: the file is damaged, or has two columns of one name.
         OSError: it is none, or cannot be read.
     """
-    check_file(path)
+    files.check_file(path)
     try:
         with pq.ParquetFile(path.absolute()) as file:  # see `atomic`
             if twice := [name for name, count in Counter(file.schema_arrow.names).items() if count > 1]:
@@ -42,7 +41,7 @@ def open_parquet(path: Path) -> Iterator[pq.ParquetFile]:
             _check_features(file.schema_arrow.metadata or {})
             yield file
     except (UnicodeError, OverflowError) as e:  # of names and sizes that are damaged
-        raise pa.ArrowInvalid(first_line(e)) from e
+        raise pa.ArrowInvalid(errors.first_line(e)) from e
 
 
 def _check_features(metadata: Mapping[bytes, bytes]) -> None:

@@ -17,12 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.concurrency import map_threaded
+from goalreel.datasets import hub, labels
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.episode_rows import EpisodeRows
 from goalreel.datasets.fingerprint import Fingerprint
-from goalreel.datasets.hub import local_folder
 from goalreel.datasets.info_file import NumberFeatures, find_numbers, read_info, stored
-from goalreel.datasets.labels import read_texts
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Confidence, Finding
 
@@ -53,10 +52,10 @@ class Source:
     @classmethod
     def open(cls, root: Path) -> Self:
         """Read the metadata of the dataset in the folder `root`, or of that name on the Hub, in a cache."""
-        root = local_folder(Path(root))
+        root = hub.local_folder(Path(root))
         info = read_info(root)
         rows = EpisodeRows.read(root).located(root)
-        return cls(root, info, rows, read_texts(root / "meta" / "tasks.parquet", "task"))
+        return cls(root, info, rows, labels.read_texts(root / "meta" / "tasks.parquet", "task"))
 
     @property
     def fps(self) -> float:

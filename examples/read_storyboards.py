@@ -12,9 +12,8 @@ import goalreel
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("dataset", type=Path, help="what `goalreel annotate` wrote")
-    arguments = parser.parse_args()
 
-    for episode, board in goalreel.read_storyboards(arguments.dataset):
+    for episode, board in goalreel.read_storyboards(parser.parse_args().dataset):
         print(f"episode {episode}: {board.task.instruction}")
         for step in board.steps:
             span = f"frames {step.segment.start}-{step.segment.end - 1}" if step.segment else "not aligned"

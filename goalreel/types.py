@@ -559,7 +559,6 @@ class Scorer(Protocol):
         Raises:
             goalreel.errors.BackendError: the scorer cannot be called at all.
         """
-        ...
 
 
 class Recording(Protocol):
@@ -574,29 +573,24 @@ class Recording(Protocol):
     @property
     def timestamps(self) -> NDArray[np.float32]:
         """Seconds since the episode's start, (n,), as recorded."""
-        ...
 
     @property
     def state(self) -> NDArray[np.float32]:
         """`observation.state`, (n, dims); dims may be 0."""
-        ...
 
     @property
     def action(self) -> NDArray[np.float32]:
         """`action`, (n, dims); dims may be 0."""
-        ...
 
     @property
     def state_names(self) -> tuple[str, ...]:
         """One name a state dimension, or empty."""
-        ...
 
     @property
     def action_names(self) -> tuple[str, ...]: ...
 
     def frames(self, camera: str, indices: Sequence[int]) -> list[Image]:
         """Decode frames of one camera; each names its place in `Image.frame`."""
-        ...
 
 
 type Recordings = Mapping[str, Recording] | Callable[[str], Recording]

@@ -16,6 +16,7 @@ from typing import Any
 
 import jinja2
 
+from goalreel import files, wording
 from goalreel.annotator.report.cards import (
     THUMBNAIL,
     EpisodeView,
@@ -30,9 +31,7 @@ from goalreel.annotator.report.cards import (
 )
 from goalreel.annotator.report.film import write_films
 from goalreel.critics.examiner import word
-from goalreel.files import find, write_bytes
 from goalreel.planners.kinematic.naming import asked
-from goalreel.wording import end_line
 
 _HERE = Path(__file__).parent
 PAGE_EPISODES, PAGE_BYTES = 20, 6_000_000
@@ -93,7 +92,7 @@ class _Report:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        self._jinja.filters |= {"end_line": end_line, "css": _css, "range": _range}
+        self._jinja.filters |= {"end_line": wording.end_line, "css": _css, "range": _range}
         shared: dict[str, Any] = {
             "title": title,
             "script": script,
@@ -190,7 +189,7 @@ class _Report:
     def _write(self, name: str, content: str | bytes) -> Path:
         # A dataset's text may hold lone surrogates, which have no UTF-8 form.
         data = content.encode("utf-8", "replace") if isinstance(content, str) else content
-        write_bytes(self._out / name, data, durable=False)
+        files.write_bytes(self._out / name, data, durable=False)
         return self._out / name
 
 
@@ -214,7 +213,7 @@ def write_report(
     """
     out.mkdir(parents=True, exist_ok=True)
     for pattern in ("index.html", "page-*.html", "thumbs/episode_*.jpg"):
-        for stale in find(out, pattern):
+        for stale in files.find(out, pattern):
             stale.unlink()
     report = _Report(out, title, films=films, summary=summary, about=about)
     for view in episodes:

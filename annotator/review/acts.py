@@ -60,9 +60,7 @@ class Acts:
             rows = self._by_instruction().get(instruction, [])
             if act == "carry":
                 return self._carry(instruction, [row for row in rows if row.open], by, anyway=anyway)
-            if act == "accept":
-                return self._accept(rows, by)
-            return self._turn(rows, by, back=act == "undo")
+            return self._accept(rows, by) if act == "accept" else self._turn(rows, by, back=act == "undo")
 
     def _by_instruction(self) -> dict[str, list[QueueRow]]:
         rows = defaultdict[str, list[QueueRow]](list)

@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from goalreel import claims, wording
+from goalreel.annotator import robot, show
 from goalreel.annotator.options import Options
 from goalreel.annotator.report.cards import claim_lines, jpeg, late
 from goalreel.annotator.review.curves import candidates, curves
 from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, unmoved
-from goalreel.annotator.robot import stored_layout
-from goalreel.annotator.show import open_annotated, select
 from goalreel.boards.step import recorded_frame
-from goalreel.claims import CARRIED
 from goalreel.critics.examiner import read_examination, word
 from goalreel.datasets.corrections.board import has_followed
 from goalreel.datasets.corrections.events import (
@@ -36,7 +35,6 @@ from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.planners.kinematic.clauses import read
 from goalreel.progress import OnProgress
 from goalreel.types import Segment, Storyboard, StoryboardStep
-from goalreel.wording import attempt_text
 
 type Json = dict[str, Any]
 CACHE_SIZE, KEPT = 16, 4096
@@ -63,19 +61,19 @@ class ReviewSession:
         Raises:
             DatasetError: goalreel did not annotate the dataset, or it is damaged.
         """
-        records, done, self.source = open_annotated(dataset, source)
+        records, done, self.source = show.open_annotated(dataset, source)
         self.settings = records.settings()
         self._name, self._reviewer = dataset.resolve().name, reviewer
         views = self.source.views(self.source.camera(self.settings.get("camera")))
         self.cameras = tuple(key for key in views if key != Options.of(self.settings).subgoal_key)
-        self.layout = stored_layout(self.source, self.settings)
+        self.layout = robot.stored_layout(self.source, self.settings)
         self.episode: Callable[[int], Episode] = lru_cache(CACHE_SIZE)(self.source.episode)
         """Opens a recorded episode; it raises DatasetError where that cannot be read."""
         self.jpeg = lru_cache(KEPT)(self._jpeg)
         self._curves = lru_cache(CACHE_SIZE)(lambda index: curves(self.episode(index), self.layout))
         self._events = lru_cache(CACHE_SIZE)(lambda index: candidates(self.episode(index), self.layout))
         lengths = dict(zip(self.source.indices, self.source.rows.column("length"), strict=True))
-        selected = {i: lengths[i] for i in select(dataset, done) if i in lengths}
+        selected = {i: lengths[i] for i in show.select(dataset, done) if i in lengths}
         self.reviews, self.examination = Reviews(records), read_examination(records.examination)
         self.queue = ReviewQueue(self.reviews, selected, progress, self._unmoved, self.examination)
 
@@ -138,7 +136,7 @@ class ReviewSession:
         for step in self.look(episode).review.steps:
             start, end = (round(share * edge) for edge in (step.placed.start, step.placed.end))
             if start < end:
-                words = step.step.model_copy(update={"by": CARRIED, "doubts": (), "details": None})
+                words = step.step.model_copy(update={"by": claims.CARRIED, "doubts": (), "details": None})
                 taken.append(TakenStep(step=words, segment=Segment(start=start, end=end)))
         if not taken:
             raise InputError(f"episode {episode} has no steps to copy")
@@ -279,7 +277,7 @@ def _attempt(episode: int, step: ReviewStep, number: int, accepted: bool) -> Jso
         "picture": picture,
         "prompt": attempt.prompt,
         "outcome": outcome,
-        "text": attempt_text(attempt),
+        "text": wording.attempt_text(attempt),
         "probability": verdict.probability if verdict else None,
         "semantics": verdict.semantics if verdict else None,
         "quality": verdict.quality if verdict else None,

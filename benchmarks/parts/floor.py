@@ -29,8 +29,7 @@ def decode(path: str, indices: list[int]) -> dict[int, np.ndarray]:
                 container.seek(key, stream=stream, backward=True)
                 frames = container.decode(stream)
             for frame in frames:
-                position = frame.pts
-                if position == target:
+                if frame.pts == target:
                     pictures[target] = frame.to_ndarray(format="rgb24")
                     break
     return pictures

@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from goalreel import __version__
-from goalreel.datasets.bags import TopicRequest, require_bags
+from goalreel.datasets.bags import TopicRequest, require_bags, streamed
 from goalreel.datasets.bags.excerpts import Cut, cut
-from goalreel.datasets.bags.streamed import board
 from goalreel.datasets.bags.topics import Bag, picture
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -291,7 +290,7 @@ def write_goals(
             first = source.episode(index).frames(camera, [0])[0]
             task = Task(id=f"episode_{index:06d}", instruction=excerpt.task, image=first)
             try:
-                boards.append(board(excerpt.spans, excerpt.moments, storyboards, task))
+                boards.append(streamed.board(excerpt.spans, excerpt.moments, storyboards, task))
             except ValueError as e:
                 raise DatasetError(f"{path}: a goal image of episode {index}: {e}") from e
             if index not in done:

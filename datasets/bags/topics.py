@@ -211,8 +211,7 @@ def camera_name(topic: str) -> str:
     >>> camera_name("/front/camera/image_raw/compressed")
     'front_camera'
     """
-    parts = [p for p in topic.split("/") if p and p not in _PLAIN]
-    return "_".join(parts) or "camera"
+    return "_".join([p for p in topic.split("/") if p and p not in _PLAIN]) or "camera"
 
 
 def _cameras(bag: Bag, options: Collection[str]) -> dict[str, str]:

@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from goalreel.chat.conversation import MARK, Message, plain
-from goalreel.chat.dialects import OWN, Dialect
-from goalreel.chat.dialects.own import task_images
+from goalreel.chat.dialects import OWN, Dialect, own
 from goalreel.chat.plan import plan_reply
 from goalreel.chat.verdict import verdict_reply
 from goalreel.datasets.corpora.rows import PICTURE, Column, Lesson, RowKind, TalkRow, talks
@@ -114,7 +113,7 @@ _COLUMNS: Mapping[str, Column] = {
 
 def unified_row(board: Storyboard, task_id: str, *, rejected: bool) -> UnifiedRow:
     """Make the row of a storyboard, with or without its `rejected` attempts and the Critic's words."""
-    scene, pictures = task_images(board.task)
+    scene, pictures = own.task_images(board.task)
     attempts, outputs = [], []
     for number, picture, prompt, verdict in _attempts(board, rejected):
         outputs.append(picture)

@@ -54,9 +54,7 @@ def trend_fault(overall: Sequence[float]) -> TrendFault | None:
         return "low_quality"
     if last < first - FALL:
         return "negative_trend"
-    if last >= GOOD:
-        return None
-    return "degradation" if best >= GOOD else "low_quality"
+    return None if last >= GOOD else "degradation" if best >= GOOD else "low_quality"
 
 
 def rl_threshold(variances: Sequence[float]) -> float:

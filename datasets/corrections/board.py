@@ -45,9 +45,7 @@ def opinion(review: Review, step: ReviewStep) -> Why | None:
         return "wrong_picture"
     if step.issues or review.verdict == "reject":
         return "kept_out"
-    if "goal" in step.edited:
-        return "chosen"
-    return "accepted" if review.accepts(step) else None
+    return "chosen" if "goal" in step.edited else "accepted" if review.accepts(step) else None
 
 
 def critic_words(verdict: Verdict) -> str:

@@ -5,8 +5,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 
+from goalreel.datasets.health import numbers, videos
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level, note
-from goalreel.datasets.health.numbers import clock_issues, number_issues, stats_issues
 from goalreel.datasets.health.tables import (
     FrameRows,
     file_issues,
@@ -15,7 +15,6 @@ from goalreel.datasets.health.tables import (
     row_issues,
     task_issues,
 )
-from goalreel.datasets.health.videos import image_issues, video_issues
 from goalreel.datasets.info_file import is_without_videos
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import data_files
@@ -50,14 +49,14 @@ def inspect(
         rows = FrameRows.read(data_files(source.root))
     except DatasetError as e:
         return by_level([*issues, broken("data_file", str(e))])
-    checks = [row_issues, task_issues, clock_issues, video_issues]
+    checks = [row_issues, task_issues, numbers.clock_issues, videos.video_issues]
     if is_without_videos(source.root) and any(f["dtype"] == "video" for f in source.features.values()):
-        checks.remove(video_issues)
+        checks.remove(videos.video_issues)
         issues.append(note("video_file", "the videos were not downloaded from the Hub, and not looked at"))
     steps: list[Callable[[], Iterable[HealthIssue]]] = [partial(c, source, rows, episodes) for c in checks]
-    steps += [partial(image_issues, source), partial(stats_issues, source)]
+    steps += [partial(videos.image_issues, source), partial(numbers.stats_issues, source)]
     if thorough:
-        steps += [partial(link_issues, source), partial(number_issues, source, rows, episodes)]
+        steps += [partial(link_issues, source), partial(numbers.number_issues, source, rows, episodes)]
         steps.append(partial(label_issues, source, episodes))
     for done, step in enumerate(steps):
         progress("check", done, len(steps))

@@ -24,10 +24,8 @@ from goalreel.datasets.health.tables import NUMBERS, FrameRows
 from goalreel.datasets.info_file import check_links, read_info, stored
 from goalreel.datasets.parquet import array, read_metadata, read_schema, read_table
 from goalreel.datasets.video import VideoIndex
+from goalreel.datasets.writing import goals, language, meta
 from goalreel.datasets.writing.files import check_apart, data_files, dataset_files, episode_files, pass_file
-from goalreel.datasets.writing.goals import TASKS
-from goalreel.datasets.writing.language import put_column
-from goalreel.datasets.writing.meta import write_json
 from goalreel.errors import DatasetError
 from goalreel.files import atomic, atomic_folder
 from goalreel.progress import OnProgress
@@ -152,12 +150,12 @@ def _count_totals(root: Path) -> Iterator[str]:
     info = read_info(root)
     frames = sum(read_metadata(path).num_rows for path in data_files(root))
     totals = {"total_episodes": len(EpisodeRows.read(root)), "total_frames": frames}
-    if (root / TASKS).is_file():
-        totals["total_tasks"] = read_metadata(root / TASKS).num_rows
+    if (root / goals.TASKS).is_file():
+        totals["total_tasks"] = read_metadata(root / goals.TASKS).num_rows
     if changed := [name for name, value in totals.items() if info.get(name) != value]:
         if list(info.get("splits") or ()) == ["train"]:
             info["splits"] = {"train": f"0:{totals['total_episodes']}"}
-        write_json(root / _INFO, info | totals)
+        meta.write_json(root / _INFO, info | totals)
         yield f"{_INFO}: " + ", ".join(f"{name} {totals[name]}" for name in changed)
 
 
@@ -172,7 +170,7 @@ def _write_episodes(root: Path, values: Mapping[str, Mapping[int, float]]) -> li
             new = [values[name].get(episode, value) for episode, value in zip(episodes, old, strict=True)]
             if new != old:
                 field = table.schema.field(name)
-                table = put_column(table, field, pa.chunked_array([array(new, field.type)]))
+                table = language.put_column(table, field, pa.chunked_array([array(new, field.type)]))
                 changed[name] = None
         if table is not original:
             _write(path, table)
@@ -186,7 +184,7 @@ def _set_column(rows: FrameRows, name: str, values: NDArray[np.generic]) -> None
         field = table.schema.field(name)
         column = pa.chunked_array([array(values[is_here], field.type)])
         if not column.equals(table[name]):
-            _write(path, put_column(table, field, column), len(np.unique(rows.episode[is_here])))
+            _write(path, language.put_column(table, field, column), len(np.unique(rows.episode[is_here])))
 
 
 def _write(path: Path, table: pa.Table, groups: int = 1) -> None:

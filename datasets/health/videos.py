@@ -15,8 +15,7 @@ from goalreel.datasets.health.tables import FrameRows, count_values
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.source import Source, declares
 from goalreel.datasets.video import VideoIndex, video_index
-from goalreel.datasets.writing.files import data_files
-from goalreel.datasets.writing.layout import TOLERANCE_S
+from goalreel.datasets.writing import files, layout
 from goalreel.errors import DatasetError
 
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
@@ -96,7 +95,7 @@ def _frame_issues(
         distance = _distance(video, sought).max()
         if distance > 0.5 / fps:
             missing[_cause(video, start, times, fps)].append(episode)
-        elif distance >= TOLERANCE_S:
+        elif distance >= layout.TOLERANCE_S:
             off[episode] = float(distance)
         read.append((sought.min(), sought.max(), episode))
     if missing and (rate := _other_rate(video, fps)):
@@ -152,7 +151,7 @@ def _distance(video: VideoIndex, sought: NDArray[np.float64]) -> NDArray[np.floa
 def image_issues(source: Source) -> Iterator[HealthIssue]:
     """Stored pictures that are not there, by what the data files say of themselves."""
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "image"]
-    for path in data_files(source.root) if cameras else ():
+    for path in files.data_files(source.root) if cameras else ():
         counts = count_values(path)
         for camera in cameras:
             if missing := counts.get(f"{camera}.bytes", (0, 0))[1]:

@@ -9,10 +9,9 @@ from typing import Any
 
 import yaml
 
+from goalreel import details, files
 from goalreel.critics.examiner import read_examination
 from goalreel.datasets.writing.plan import BuildPlan
-from goalreel.details import parse_details
-from goalreel.files import write_bytes
 from goalreel.types import ROLES
 
 CARD = Path("README.md")
@@ -43,7 +42,7 @@ def write_card(job: BuildPlan) -> None:
     body = before_goalreel(body).strip() or "# A LeRobot dataset with visual sub-goals"
     front = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     ours = _section(job)
-    write_bytes(job.out / CARD, f"---\n{front}---\n\n{body}\n\n{_BEGIN}\n{ours}\n{_END}\n".encode())
+    files.write_bytes(job.out / CARD, f"---\n{front}---\n\n{body}\n\n{_BEGIN}\n{ours}\n{_END}\n".encode())
 
 
 def before_goalreel(text: str) -> str:
@@ -78,7 +77,7 @@ def _section(job: BuildPlan) -> str:
     steps = Counter(status for goals in job.goals.values() for status in goals.statuses)
     counts = ", ".join(f"{n} {status}" for status, n in sorted(steps.items())) or "none"
     settings = job.records.settings()
-    texts = ", ".join(parse_details(settings.get("details")))
+    texts = ", ".join(details.parse_details(settings.get("details")))
     besides = f", and details of its steps ({texts})" if texts else ""
     examination = read_examination(job.records.examination)
     lines = [

@@ -14,8 +14,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from goalreel.claims import PERSON, ROWS, TITLES
-from goalreel.datasets.labels import has_several
-from goalreel.datasets.parquet import array
+from goalreel.datasets import labels, parquet
 from goalreel.datasets.records import Records
 from goalreel.errors import DatasetError
 from goalreel.extras import version
@@ -204,7 +203,7 @@ def frame_tasks(
     a sub-task it has the instruction, where `indices` have it.
     """
     texts = {index: (tasks.get(index) or "").strip() for index in np.unique(old).tolist()}
-    if not replace and has_several(texts.values()):
+    if not replace and labels.has_several(texts.values()):
         return old
     new = old.copy()
     if replace and goals.instruction in indices:
@@ -230,7 +229,7 @@ def tasks_file(source_tasks: Mapping[int, str], indices: Mapping[str, int]) -> b
     texts = dict(source_tasks) | {index: text for text, index in indices.items() if index not in source_tasks}
     rows = sorted(texts.items())
     schema = pa.schema([("task_index", pa.int64()), ("task", pa.string())], {"pandas": _pandas_metadata()})
-    columns = [array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
+    columns = [parquet.array([row[i] for row in rows], field.type) for i, field in enumerate(schema)]
     table = pa.Table.from_arrays(columns, schema=schema)
     file = io.BytesIO()
     pq.write_table(table, file, compression="snappy")

@@ -10,8 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from goalreel.datasets.info_file import VIDEO_PATH
-from goalreel.datasets.labels import SUB_TASKS
+from goalreel.datasets import info_file, labels
 from goalreel.datasets.parquet import array, episode_tables, list_items, read_schema, read_table, to_numpy
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import episode_files
@@ -196,7 +195,7 @@ def write_info(job: BuildPlan, video: Path | None) -> None:
         }
     if job.task_per_frame:
         camera = features[job.key]
-        camera["info"] = {**(camera.get("info") or {}), SUB_TASKS: True}
+        camera["info"] = {**(camera.get("info") or {}), labels.SUB_TASKS: True}
     features[job.pad_key] = {"dtype": "bool", "shape": [1], "names": None}
     for name in language_types():
         if job.text.language:
@@ -205,7 +204,7 @@ def write_info(job: BuildPlan, video: Path | None) -> None:
             features.pop(name, None)
     if job.tasks:
         info["total_tasks"] = len({*job.source.tasks, *job.tasks.values()})
-    info["video_path"] = info.get("video_path") or VIDEO_PATH
+    info["video_path"] = info.get("video_path") or info_file.VIDEO_PATH
     write_json(job.out / "meta" / "info.json", info)
 
 

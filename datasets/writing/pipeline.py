@@ -21,8 +21,7 @@ from goalreel.concurrency import prefetch
 from goalreel.datasets.info_file import VIDEO_PATH, check_links, stored
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing import meta
-from goalreel.datasets.writing.card import CARD, write_card
+from goalreel.datasets.writing import card, language, meta
 from goalreel.datasets.writing.files import (
     check_apart,
     check_edits,
@@ -33,7 +32,6 @@ from goalreel.datasets.writing.files import (
     surplus_files,
 )
 from goalreel.datasets.writing.goals import TASKS, tasks_file
-from goalreel.datasets.writing.language import rewrite_shard
 from goalreel.datasets.writing.layout import EpisodePlace, VideoFile, arrange, places, places_digest, ticks
 from goalreel.datasets.writing.meta import PictureLevels, Stats
 from goalreel.datasets.writing.plan import BuildPlan, TextOptions
@@ -191,7 +189,7 @@ def build(
     for path in surplus_files(job.source, out, camera_key):  # as after a merge
         path.unlink()
         job.marks.drop(path)
-    pass_on(root, out, {CARD, TASKS} if job.task_per_frame else {CARD})
+    pass_on(root, out, {card.CARD, TASKS} if job.task_per_frame else {card.CARD})
     for done, _ in enumerate(_steps(job, shards, videos, meta_files, placed, everything), start=1):
         progress(done, total)
     if emptied := job.emptied:
@@ -213,7 +211,7 @@ def _steps(
     for path in shards:
         target = job.out / path.relative_to(root)
         made_from = job.made_from(path.name, file_digest(path), episodes=job.inside.get(path, []))
-        job.marks.once(target, made_from, partial(rewrite_shard, path, target, job))
+        job.marks.once(target, made_from, partial(language.rewrite_shard, path, target, job))
         yield
     stats, files = dict[int, Stats](), set[Path]()
     for video in videos:
@@ -230,7 +228,7 @@ def _steps(
         write = partial(meta.write_episodes, path, target, placed, stats, job)
         job.marks.once(target, everything, write)
         yield
-    write_card(job)
+    card.write_card(job)
     if job.tasks:
         tasks = partial(write_bytes, job.out / TASKS, tasks_file(job.source.tasks, job.tasks))
         job.marks.once(job.out / TASKS, everything, tasks)

@@ -36,7 +36,6 @@ class Line(Protocol):
     @property
     def person(self) -> tuple[str, Any] | None:
         """The person and their change; None for a fact."""
-        ...
 
     @classmethod
     def model_validate_json(cls, json_data: bytes, *, context: Any = None) -> Self: ...

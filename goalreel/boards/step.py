@@ -163,6 +163,4 @@ def status_of(step: Step, attempts: tuple[Attempt, ...], chosen: int | None) -> 
     """Status of a step in the record; one that is not drawn yet is `skipped`."""
     if chosen is not None:
         return attempts[chosen].status
-    if attempts:
-        return "failed"
-    return "text" if step.prompt is None else "skipped"
+    return "failed" if attempts else "text" if step.prompt is None else "skipped"

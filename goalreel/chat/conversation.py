@@ -115,8 +115,7 @@ def token_reply(text: str, tokens: Sequence[Token]) -> TokenReply:
     >>> [t.text for t in token_reply("yes", [Token(" yes", {" yes": 1.0}), Token("<end>", {})]).tokens]
     ['yes']
     """
-    whole = "".join(t.text for t in tokens)
-    first = whole.rfind(text)
+    first = "".join(t.text for t in tokens).rfind(text)
     if first < 0 or not tokens:
         return TokenReply(text)
     ends = accumulate(len(t.text) for t in tokens)

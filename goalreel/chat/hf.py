@@ -23,6 +23,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_flash_attn_2_available
 
+from goalreel import files, progress
 from goalreel.chat.conversation import (
     Chat,
     ChatRequest,
@@ -38,9 +39,7 @@ from goalreel.chat.conversation import (
 )
 from goalreel.chat.world import World
 from goalreel.errors import BackendError, InputError, first_line
-from goalreel.files import check_folder
 from goalreel.image import Image
-from goalreel.progress import without_loading_bars
 from goalreel.torch_support import quantization_config, threads_for
 
 if TYPE_CHECKING:
@@ -138,7 +137,7 @@ class HfChat(Chat):
             InputError: transformers cannot load the checkpoint with safetensors and without its own code.
         """
         device = device or ("cuda" if torch.cuda.is_available() else "cpu")
-        path = check_folder(Path(repo_or_dir).expanduser())
+        path = files.check_folder(Path(repo_or_dir).expanduser())
         on_gpu = device != "cpu" and torch.cuda.is_available()
         dtype = dtype or ("bfloat16" if on_gpu else "float32")
         flash = on_gpu and dtype in ("bfloat16", "float16") and is_flash_attn_2_available()
@@ -152,7 +151,7 @@ class HfChat(Chat):
         try:
             AutoConfig.from_pretrained(path, trust_remote_code=False)  # before the processor is to blame
             loaded_processor = _processor(path, processor)
-            with without_loading_bars(str(path), transformers_logging):
+            with progress.without_loading_bars(str(path), transformers_logging):
                 model, info = AutoModelForImageTextToText.from_pretrained(
                     path,
                     use_safetensors=True,
@@ -304,7 +303,7 @@ def _pieces(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int]) -> Iterato
 
 
 def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
-    source = checkpoint if other is None else check_folder(Path(other).expanduser())
+    source = checkpoint if other is None else files.check_folder(Path(other).expanduser())
     try:
         return AutoProcessor.from_pretrained(source, trust_remote_code=False)
     except (OSError, ValueError, RuntimeError, ImportError) as e:

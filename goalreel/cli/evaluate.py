@@ -8,11 +8,10 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli.errors import one_line_errors
-from goalreel.cli.extension import command_group
+from goalreel.cli import errors, extension
 from goalreel.cli.options import Json, RecordedSource
 
-app = command_group(
+app = extension.command_group(
     "eval", "Measure goalreel against people's corrections, and with goalreel-lab against ground truth."
 )
 _ROWS = {
@@ -39,7 +38,7 @@ def review(
     json_output: Json = False,
 ) -> None:
     """Compare the models' answers with people's corrections."""
-    with one_line_errors():
+    with errors.one_line_errors():
         from goalreel.annotator.review_scores import measure_reviews
         from goalreel.annotator.show import open_annotated
         from goalreel.annotator.statistics import flatten

@@ -6,12 +6,11 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli.errors import one_line_errors
-from goalreel.cli.extension import command_group
+from goalreel.cli import errors, extension
 from goalreel.cli.options import First, Json, Split
 from goalreel.tabletop.splits import seeds
 
-app = command_group("tabletop", "Simulate long-horizon tabletop episodes with ground truth.")
+app = extension.command_group("tabletop", "Simulate long-horizon tabletop episodes with ground truth.")
 SIZE = 128
 """Width and height of a picture in pixels, unless told otherwise: what the nano models see."""
 
@@ -34,7 +33,7 @@ def record(
     json_output: Json = False,
 ) -> None:
     """Record the scripted expert as a LeRobot v3.0 dataset."""
-    with one_line_errors("interrupted; nothing was written: run the same command again"):
+    with errors.one_line_errors("interrupted; nothing was written: run the same command again"):
         from goalreel.cli.console import progress_bars
         from goalreel.cli.corpus import show_result
         from goalreel.tabletop.record import check_request, quiet
@@ -63,7 +62,7 @@ def scene(
     json_output: Json = False,
 ) -> None:
     """Write the first picture of a simulated scene, and print its instruction."""
-    with one_line_errors():
+    with errors.one_line_errors():
         from goalreel.cli.console import print_results
         from goalreel.files import write_bytes
         from goalreel.image import Image

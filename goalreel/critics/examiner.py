@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel import files, loop
 from goalreel.claims import PERSON, Claim
 from goalreel.errors import UserError
-from goalreel.files import check_file, find
-from goalreel.loop import TASK
 from goalreel.settings import Frozen
 from goalreel.terms import ControlKind
 from goalreel.types import WORDS, Answer, Ask, Candidate, Critic, Plan, Request, Stage, Task, Verdict, Word
@@ -340,7 +339,7 @@ class Examiner:
             if isinstance(request, Task) and isinstance(answer, Plan):
                 memory = self._memory(request.id)
                 memory.plan, memory.accepted = answer, {}
-            if isinstance(request, Candidate) and TASK in request.instruction:
+            if isinstance(request, Candidate) and loop.TASK in request.instruction:
                 return  # a whole task's end
             if isinstance(request, Candidate) and isinstance(answer, Verdict) and not answer.pictures_only:
                 from goalreel.critics.controls import key_of  # OpenCV, which few commands need
@@ -494,8 +493,8 @@ def _examination(critic: str, answers: dict[str, tuple[str, str]]) -> Examinatio
 def _read(folder: Path) -> dict[str, dict[str, tuple[str, str]]]:
     """Critic -> key of a question -> kind and answer, from all logs in a folder."""
     found: dict[str, dict[str, tuple[str, str]]] = {}
-    for path in find(folder, "*.jsonl"):
-        with check_file(path).open(encoding="utf-8", errors="replace") as lines:
+    for path in files.find(folder, "*.jsonl"):
+        with files.check_file(path).open(encoding="utf-8", errors="replace") as lines:
             for line in lines:
                 try:
                     entry = json.loads(line)

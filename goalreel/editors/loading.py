@@ -16,10 +16,9 @@ from diffusers.quantizers.pipe_quant_config import PipelineQuantizationConfig
 from safetensors import SafetensorError
 from transformers.utils import logging as transformers_logging
 
+from goalreel import files, progress
 from goalreel.editors.catalogue import LORA_FILE, EditorKind, Entry, LoraWeights, like, stored
 from goalreel.errors import InputError, first_line
-from goalreel.files import check_folder, read_file
-from goalreel.progress import without_loading_bars
 from goalreel.torch_support import Quantize, quantization_config, require_package
 
 # Kontext and InstructPix2Pix pair images with prompts themselves, and FLUX.2-klein by its subclass
@@ -69,9 +68,9 @@ def model_index(source: str) -> dict[str, Any]:
     """Read `model_index.json` of a folder, or of a repository; InputError where there is none."""
     folder = Path(source)
     if folder.is_dir():
-        check_folder(folder)
+        files.check_folder(folder)
         try:
-            return dict(json.loads(read_file(folder / "model_index.json")))
+            return dict(json.loads(files.read_file(folder / "model_index.json")))
         except (OSError, ValueError, TypeError) as e:
             raise InputError(f"{source} is not a diffusers pipeline: no readable model_index.json") from e
     if source.count("/") != 1 or source.startswith((".", "/", "~")):
@@ -146,7 +145,7 @@ def load_pipeline(
         options["quantization_config"] = quantization(index, quantize, dtype)
     kind = pipeline_class(source, index, entry)
     try:
-        with without_loading_bars(source, diffusers.utils.logging, transformers_logging):
+        with progress.without_loading_bars(source, diffusers.utils.logging, transformers_logging):
             pipeline: Any = kind.from_pretrained(source, **options)
         for weights in every_lora:
             pipeline.load_lora_weights(weights.repository, weight_name=weights.weight, use_safetensors=True)

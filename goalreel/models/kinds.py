@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from goalreel.checkpoints import located
-from goalreel.details import WATCHED
+from goalreel import checkpoints, details
 from goalreel.http.endpoint import SERVER_KEYS
 from goalreel.models.names import (
     EditorOptions,
@@ -33,7 +32,7 @@ def _hf(spec: ModelSpec[HfOptions]) -> "Chat":
     from goalreel.chat.hf import HfChat
 
     spec.name.check_folders()
-    return HfChat.load(located(spec.name.target), **spec.options.loading)
+    return HfChat.load(checkpoints.located(spec.name.target), **spec.options.loading)
 
 
 @chats.kind("openai:MODEL@URL", OPENAI, HttpOptions, extra="api", remote=True)
@@ -111,7 +110,7 @@ def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
         context.watched,
         context.layout,
         examples=context.examples,
-        details=set(context.details).intersection(WATCHED),
+        details=set(context.details).intersection(details.WATCHED),
     )
 
 
@@ -145,7 +144,7 @@ def _difference(spec: ModelSpec[ModelOptions]) -> "Critic":
 def _works(name: ModelName) -> Collection[str]:
     from goalreel.editors.catalogue import works_of
 
-    return works_of(located(name.target) if name.kind else name.target, by_name=not name.kind)
+    return works_of(checkpoints.located(name.target) if name.kind else name.target, by_name=not name.kind)
 
 
 _LOCAL: dict[str, Any] = {"options": EditorOptions, "extra": "gpu", "shared": True, "works": _works}
@@ -155,7 +154,7 @@ _LOCAL: dict[str, Any] = {"options": EditorOptions, "extra": "gpu", "shared": Tr
 def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
     from goalreel.editors.diffusers import DiffusersEditor
 
-    return DiffusersEditor.load(located(spec.name.target), **spec.options.loading)
+    return DiffusersEditor.load(checkpoints.located(spec.name.target), **spec.options.loading)
 
 
 _ALL_WORKS = ("text-to-image", "edit", "references")

@@ -10,10 +10,9 @@ from typing import Any, Literal
 from goalreel.checkpoints import located
 from goalreel.editors.catalogue import catalogue
 from goalreel.files import check_file, read_file
-from goalreel.models.load import kinds_of, local_chat, planner_apart
+from goalreel.models import load, registry
 from goalreel.models.names import EditorOptions, HfOptions, ModelName
 from goalreel.models.presets import Preset
-from goalreel.models.registry import chats, find, read_options
 from goalreel.torch_support import BYTES, Quantize
 from goalreel.types import ROLES, Role
 
@@ -173,14 +172,14 @@ class PresetMemory:
 
 def memory_of(preset: Preset) -> PresetMemory:
     """Estimate the memory of a preset's models from their files, or from published sizes."""
-    role_kinds = kinds_of(preset)
-    planner = local_chat(preset.planner, "planner")
-    is_shared = planner is not None and planner == local_chat(preset.critic, "critic")
+    role_kinds = load.kinds_of(preset)
+    planner = load.local_chat(preset.planner, "planner")
+    is_shared = planner is not None and planner == load.local_chat(preset.critic, "critic")
     models: list[ModelMemory] = []
     for role in ROLES[:-1] if is_shared else ROLES:  # what has both roles is loaded once
         name = preset.model_name(role)
         models += [_model(role, part) for part in name.parts or (name,)]
-    return PresetMemory(tuple(models), planner_apart(preset, role_kinds))
+    return PresetMemory(tuple(models), load.planner_apart(preset, role_kinds))
 
 
 def gpu_gb() -> float | None:
@@ -206,15 +205,15 @@ def _peak(models: Sequence[ModelMemory], full: bool = False) -> float:
 
 
 def _model(role: Role, name: ModelName) -> ModelMemory:
-    if find(role, name).asks_chat:
+    if registry.find(role, name).asks_chat:
         name = name.inner
-    kind, unknown = find(role, name), ModelMemory(role, name.plain(), None, origin="unknown")
+    kind, unknown = registry.find(role, name), ModelMemory(role, name.plain(), None, origin="unknown")
     if kind.remote or not (kind.predicts or kind.shared):
         return replace(unknown, weights_gb=0.0, origin="a server" if kind.remote else "no GPU")
     if not kind.shared:
         return unknown
-    is_chat = kind.name in {chat.name for chat in chats}
-    options: HfOptions | EditorOptions = read_options(name, HfOptions if is_chat else EditorOptions)
+    is_chat = kind.name in {chat.name for chat in registry.chats}
+    options: HfOptions | EditorOptions = registry.read_options(name, HfOptions if is_chat else EditorOptions)
     if options.device == "cpu":
         return replace(unknown, weights_gb=0.0, origin="no GPU")
     if is_chat:

@@ -20,8 +20,7 @@ from goalreel import __version__
 from goalreel.errors import UserError
 from goalreel.http.access import is_authorized, is_foreign, is_too_long, limit_body
 from goalreel.http.server import BoundedServer
-from goalreel.serving import chat, images
-from goalreel.serving.errors import RETRY_SECONDS, add_handlers, error_response
+from goalreel.serving import chat, errors, images
 from goalreel.serving.service import Here, Service
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.serving.steering import Steering
@@ -50,10 +49,10 @@ class Gate:
             return
         if refusal := self._refusal(scope):
             status, message = refusal
-            headers = {"Retry-After": str(RETRY_SECONDS)} if status in (429, 503) else {}
+            headers = {"Retry-After": str(errors.RETRY_SECONDS)} if status in (429, 503) else {}
             if status == 401:
                 headers["WWW-Authenticate"] = "Bearer"
-            await error_response(status, message, headers)(scope, receive, send)
+            await errors.error_response(status, message, headers)(scope, receive, send)
             return
         await self._pass(scope, receive, send)
 
@@ -88,7 +87,7 @@ class Gate:
             nonlocal working
             if scope["method"] == "POST" and not working:
                 if self._is_full:
-                    raise HTTPException(429, TOO_MANY, {"Retry-After": str(RETRY_SECONDS)})
+                    raise HTTPException(429, TOO_MANY, {"Retry-After": str(errors.RETRY_SECONDS)})
                 working = True
                 self._service.under_way += 1
 
@@ -172,7 +171,7 @@ def create_app(
         redoc_url=None,
     )
     app.state.service, app.state.jobs, app.state.steering = service, jobs, Steering(service)
-    add_handlers(app)
+    errors.add_handlers(app)
     for part in (chat.router, images.router, *routers, router):
         app.include_router(part)
     app.add_middleware(Gate, service=service, admits=admits)

@@ -243,8 +243,7 @@ async def complete(request: Request, body: ChatBody, service: Here) -> dict[str,
         tokens=bool(body.logprobs),
         max_tokens=body.max_completion_tokens or body.max_tokens,
     )
-    reply = await ask_while_connected(request, batcher, question)
-    return answer(body, reply)
+    return answer(body, await ask_while_connected(request, batcher, question))
 
 
 async def _conversation(messages: list[ChatMessage], max_pixels: int) -> tuple[Message, ...]:

@@ -11,11 +11,9 @@ from goalreel.chat.dialects import OWN
 from goalreel.errors import BackendError, InputError, UserError, first_line
 from goalreel.extras import absent
 from goalreel.image import Image
-from goalreel.models import load
+from goalreel.models import load, model_set, registry
 from goalreel.models.load import build_chat, build_editor
-from goalreel.models.model_set import no_limit
 from goalreel.models.names import ModelName
-from goalreel.models.registry import is_remote
 from goalreel.serving.settings import Models
 from goalreel.types import Edit, Editor, Failure, Role
 
@@ -46,11 +44,11 @@ def build_models(
         planner_name=names["planner"].brief() if planner else "",
         critic_name=names["critic"].brief() if critic else "",
         editor_name=names["editor"].brief() if editor else "",
-        remote=frozenset(role for role, name in names.items() if is_remote(role, name)),
+        remote=frozenset(role for role, name in names.items() if registry.is_remote(role, name)),
         references=editor is not None and "references" in load.works_of(names["editor"]),
         planner_dialect=(load.dialect_of(planner, "planner") if planner else None) or OWN,
         critic_dialect=(load.dialect_of(critic, "critic") if critic else None) or OWN,
-        critic_steps=load.confirm_steps(critic) if critic else no_limit,
+        critic_steps=load.confirm_steps(critic) if critic else model_set.no_limit,
     )
 
 
@@ -76,7 +74,7 @@ def _loading_chat(chats: "dict[str, LoadingModel]", name: str, *, role: load.Cha
 
 
 def _loading_editor(name: str) -> Editor:
-    if is_remote("editor", ModelName.parse(name)):
+    if registry.is_remote("editor", ModelName.parse(name)):
         return build_editor(name)
     return LoadingModel("the editor", lambda: build_editor(name))
 

@@ -10,15 +10,13 @@ from typing import Annotated, Any
 from fastapi import Depends, Request
 from starlette.exceptions import HTTPException
 
+from goalreel import claims, drivers, middleware
 from goalreel.chat.conversation import Chat, ChatRequest, NoReply, TokenReply
-from goalreel.claims import UNKNOWN, makers
 from goalreel.critics.chat import ChatCritic
 from goalreel.critics.examiner import Examiner
-from goalreel.drivers import as_failure
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.loop import LoopArguments
-from goalreel.middleware import ask_model
 from goalreel.planners.chat import ChatPlanner
 from goalreel.serving.errors import CLIENT_GONE, UnknownModelError
 from goalreel.serving.queues import BatchBounds, Batcher
@@ -184,9 +182,9 @@ class ServedModels:
             for chat in (critic, QueuedChat(service.chat("critic"), client))  # which outlives the job
         )
         self._editor = service.editor() if draws else None
-        self.makers = makers(models.names().get)
+        self.makers = claims.makers(models.names().get)
         """The models' names in claims."""
-        self.examiner = service.examiner_of(self.makers.get("critic", UNKNOWN))
+        self.examiner = service.examiner_of(self.makers.get("critic", claims.UNKNOWN))
         self.loop: LoopArguments = {
             **loop.loop_arguments,
             "confirms": lambda steps: loop.confirms(steps, models.critic_steps),
@@ -206,13 +204,13 @@ class ServedModels:
                 self._examining.submit(self._examine, request, answer)
             return answer
         except BackendError as e:
-            return as_failure(stage_of(request), e)
+            return drivers.as_failure(stage_of(request), e)
 
     def _examine(self, request: Task | Candidate, answer: Answer) -> None:
         """Note an answer, and ask the control questions that are due. Every task of a server has one id."""
         name = {"id" if isinstance(request, Task) else "task_id": self._client}
         self.examiner.note(request.model_copy(update=name), answer)
-        self.examiner.ask_due(functools.partial(ask_model, self._examined))
+        self.examiner.ask_due(functools.partial(middleware.ask_model, self._examined))
 
     def cancel(self) -> None:
         """Take back what waits for an answer, and whatever comes later."""

@@ -12,9 +12,9 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel import loop, wording
 from goalreel.critics.difference import differing
 from goalreel.image import Image
-from goalreel.loop import whole_state
 from goalreel.streaming.board import ErrorCode, Frame, GoalReason, StepPanel
 from goalreel.streaming.live_task import LiveTask
 from goalreel.streaming.model_caller import ModelCaller
@@ -22,7 +22,6 @@ from goalreel.streaming.renderer import Renderer
 from goalreel.streaming.request import TaskEnded, end_from_failure
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Candidate, Failure, Verdict
-from goalreel.wording import reader_text
 
 MAX_QUESTIONS = 3
 """The critic must say no to the whole task this often before it counts: the arm may be in the way."""
@@ -349,13 +348,13 @@ class TaskFollower(Follower):
             step=len(board.steps),
             source=self._first_image,
             image=image,
-            instruction=whole_state(board.task, done),
+            instruction=loop.whole_state(board.task, done),
             prompt=board.task,
         )
 
     def _refusal(self, answer: Verdict | Failure) -> TaskEnded:
         if isinstance(answer, Verdict):
-            return _unconfirmed(reader_text(answer.reasoning), answer)
+            return _unconfirmed(wording.reader_text(answer.reasoning), answer)
         if self._settings.on_model_failure == "fail":
             return end_from_failure(answer)
         return _unconfirmed(f"it could not be asked: {answer.message}")
@@ -441,9 +440,7 @@ class Tracker:
         if cue is not None:
             waits = now - max(self._start, self._question_time or -math.inf)
             seems_done = cue or (seems_done and waits >= CUE_SECONDS)
-        if may_ask and seems_done:
-            return self._ask(now, final=False)
-        return "wait"
+        return self._ask(now, final=False) if may_ask and seems_done else "wait"
 
     def forget_question(self) -> None:
         """Forget the last question, which got no verdict: it is asked again about a view still at rest."""

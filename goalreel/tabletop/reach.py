@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.image import Image
+from goalreel.tabletop import expert, readback
 from goalreel.tabletop.env import HOME_TIP, STATE_NAMES, Tabletop
-from goalreel.tabletop.expert import OPEN, SPEED, TURN, carry
-from goalreel.tabletop.readback import read_after, read_back, read_turns
 from goalreel.tabletop.scene import (
     HALF,
     LEVEL,
@@ -54,10 +53,10 @@ class SceneReading:
     def read(cls, picture: Image, scene: TabletopScene, before: Self | None = None) -> Self:
         """Read a square picture of the scene's own camera; at most one block has moved since `before`."""
         if before is None:
-            layout = read_back(picture.pixels, scene)
+            layout = readback.read_back(picture.pixels, scene)
         else:
-            layout = read_after(picture.pixels, scene, before.layout, before.turns)
-        return cls(layout, read_turns(picture.pixels, layout, scene.camera))
+            layout = readback.read_after(picture.pixels, scene, before.layout, before.turns)
+        return cls(layout, readback.read_turns(picture.pixels, layout, scene.camera))
 
 
 @dataclass(frozen=True)
@@ -122,7 +121,7 @@ class Reacher:
             table.place(name, now.layout.get(name, ASIDE), now.turns.get(name, 0.0))
         table.settle(0.2)
         actions = []
-        for action, _ in carry(table, block, lambda: (place, turn)):
+        for action, _ in expert.carry(table, block, lambda: (place, turn)):
             actions.append(action)
             table.step(action)
         return actions
@@ -156,6 +155,6 @@ def still(state: NDArray[np.floating], state_before: NDArray[np.floating]) -> bo
 def homeward(state: NDArray[np.floating]) -> ArmAction:
     """Make one action (5,) towards home for an arm that is still, the hand open."""
     away = HOME_TIP - state[_TIP]
-    step = away * min(1.0, SPEED / float(np.linalg.norm(away)))
-    turn = np.clip(-state[_YAW], -TURN, TURN)
-    return np.array([*step, turn, OPEN], np.float32)
+    step = away * min(1.0, expert.SPEED / float(np.linalg.norm(away)))
+    turn = np.clip(-state[_YAW], -expert.TURN, expert.TURN)
+    return np.array([*step, turn, expert.OPEN], np.float32)

@@ -225,9 +225,7 @@ def grown(mask: PixelMask) -> PixelMask:
 def _largest(mask: PixelMask) -> PixelMask:
     """Keep the largest connected part."""
     count, labels, stats, _ = cv2.connectedComponentsWithStats(mask.astype(np.uint8), connectivity=8)
-    if count == 1:
-        return mask
-    return labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
+    return mask if count == 1 else labels == 1 + int(stats[1:, cv2.CC_STAT_AREA].argmax())
 
 
 TURNS = np.radians(np.arange(-45, 45, 3))

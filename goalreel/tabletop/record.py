@@ -25,11 +25,10 @@ from goalreel.datasets.writing.video import recording_encoder
 from goalreel.errors import InputError
 from goalreel.files import atomic_folder
 from goalreel.progress import OnCount
+from goalreel.tabletop import mjcf, splits
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ, STATE_NAMES, Tabletop
 from goalreel.tabletop.expert import PHASES, ControlStep, rollout
 from goalreel.tabletop.grammar import MAX_GOALS, TabletopEpisode, sample_episode
-from goalreel.tabletop.mjcf import CAMERAS
-from goalreel.tabletop.splits import split_of
 from goalreel.tabletop.truth import TrueEpisode, TrueSegment, Truth, write_truth
 
 MAX_SIZE = 1024
@@ -91,14 +90,14 @@ def check_request(seeds: Sequence[int], cameras: Sequence[str], size: int) -> No
     """Raise what `record` would, before anything is made."""
     if not seeds:
         raise InputError("no seeds: ask for at least one episode")
-    if unknown := [c for c in cameras if c not in CAMERAS]:
-        raise InputError(f"no camera {unknown[0]!r}: choose from {', '.join(CAMERAS)}")
+    if unknown := [c for c in cameras if c not in mjcf.CAMERAS]:
+        raise InputError(f"no camera {unknown[0]!r}: choose from {', '.join(mjcf.CAMERAS)}")
     if not cameras or len(set(cameras)) < len(cameras):
         raise InputError("name at least one camera, and each only once")
     if size % 2 or not 16 <= size <= MAX_SIZE:
         raise InputError(f"size must be even and within 16 .. {MAX_SIZE} for the video encoder, got {size}")
     for seed in seeds:
-        split_of(seed)
+        splits.split_of(seed)
 
 
 def _features(cameras: Sequence[str], size: int) -> dict[str, dict[str, Any]]:
@@ -157,7 +156,7 @@ def _truth(episode: TabletopEpisode, owners: list[int], held_after: list[bool], 
         segments.append(TrueSegment(**words, start=start, end=end, success=held, mission=mission))
     return TrueEpisode(
         seed=episode.seed,
-        split=split_of(episode.seed),
+        split=splits.split_of(episode.seed),
         instruction=episode.instruction,
         missions=tuple(m.kind for m in episode.missions),
         segments=tuple(segments),

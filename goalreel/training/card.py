@@ -9,8 +9,7 @@ from typing import Any
 import yaml
 
 import goalreel
-from goalreel.checkpoints import located
-from goalreel.files import file_digest, find
+from goalreel import checkpoints, files
 from goalreel.training.config import AgentConfig, GrpoConfig
 from goalreel.training.run import is_nano
 
@@ -46,7 +45,7 @@ class Card:
 
 def file_facts(path: Path) -> str:
     """Say what a card says about a file: its name with two folders, its size and its digest."""
-    return f"{'/'.join(path.parts[-3:])}, {path.stat().st_size:,} bytes, sha256 `{file_digest(path)}`"
+    return f"{'/'.join(path.parts[-3:])}, {path.stat().st_size:,} bytes, sha256 `{files.file_digest(path)}`"
 
 
 def went_on_from(weights: Path) -> dict[str, str]:
@@ -94,7 +93,7 @@ def agent_card(
     **more: Any,
 ) -> Card:
     """Make the card of a Planner or Critic; `more` are the card's other fields."""
-    nano, source = is_nano(config.model), Path(located(config.model))
+    nano, source = is_nano(config.model), Path(checkpoints.located(config.model))
     weights_before = source / "model.safetensors"
     return Card(
         title=f"goalreel {'nano ' if nano else ''}{config.role}{title_end}",
@@ -111,7 +110,7 @@ def agent_card(
 
 def grpo_card(config: GrpoConfig, group: int, *, rows: int, steps: int) -> Card:
     """Make the card of a Critic trained by reinforcement with so many replies a prompt."""
-    shards = [shard for folder in config.corpus for shard in find(folder / "data", "*.parquet")]
+    shards = [shard for folder in config.corpus for shard in files.find(folder / "data", "*.parquet")]
     return agent_card(
         config,
         {"steps": str(steps), "reward form": config.reward.form},

@@ -20,9 +20,8 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 from transformers import Trainer, TrainerCallback
 from transformers.integrations import TensorBoardCallback
 
-from goalreel.checkpoints import located
+from goalreel import checkpoints, files
 from goalreel.errors import InputError, first_line
-from goalreel.files import read_file, read_mapping
 from goalreel.settings import SettingError
 from goalreel.training.config import BOUNDS, AgentConfig
 from goalreel.training.loading import computes_bf16
@@ -108,7 +107,7 @@ os.register_at_fork(after_in_child=_leave)
 def is_nano(model: str) -> bool:
     """Tell whether a configuration's `model` is nano, a shipped one, or the result of runs back to one."""
     path = Path(model) / SETTINGS
-    if model == "nano" or located(model) != model:
+    if model == "nano" or checkpoints.located(model) != model:
         return True
     settings = _read(path) if path.is_file() else {}
     return "model" in settings and is_nano(str(settings["model"]))
@@ -116,7 +115,7 @@ def is_nano(model: str) -> bool:
 
 def _read(path: Path) -> dict[str, object]:
     form = "not the settings of a training run"
-    settings = read_mapping(path, form)
+    settings = files.read_mapping(path, form)
     if not {"model", "editor"} & settings.keys():
         raise InputError(f"{path}: {form}")
     return settings
@@ -171,7 +170,7 @@ def last_checkpoint(folder: Path) -> str | None:
     steps: list[int] = []
     for checkpoint in folder.glob("checkpoint-*"):
         with suppress(OSError, ValueError):
-            json.loads(read_file(checkpoint / "trainer_state.json"))  # which the Trainer writes last
+            json.loads(files.read_file(checkpoint / "trainer_state.json"))  # which the Trainer writes last
             steps.append(int(checkpoint.name.removeprefix("checkpoint-")))
     return str(folder / f"checkpoint-{max(steps)}") if steps else None
 

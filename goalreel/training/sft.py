@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from datasets import Dataset
 from trl import SFTConfig, SFTTrainer
 
-from goalreel.chat.dialects import write_trained_steps
-from goalreel.chat.plan import MAX_STEPS
+from goalreel.chat import dialects, plan
 from goalreel.checkpoints import located
 from goalreel.training.card import BASE, PURPOSE, TABLETOP, agent_card, write_card
 from goalreel.training.config import SftConfig
@@ -97,7 +96,7 @@ def train(config: SftConfig, out: Path, resume: bool) -> dict[str, float]:
         summary = f"{PURPOSE[config.role]} {trained}"
         limits = _LIMITS if is_nano(config.model) else BASE
         write_card(out, agent_card(config, numbers, corpora, summary=summary, limits=limits))
-        write_trained_steps(out, MAX_STEPS)  # the number in the questions of planner corpora
+        dialects.write_trained_steps(out, plan.MAX_STEPS)  # the number in the questions of planner corpora
     return numbers
 
 

@@ -15,8 +15,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.claims import PERSON, ROWS
-from goalreel.files import digest
+from goalreel import claims, files
 from goalreel.planners.examples.warp import RATE, Numbers, Scale, resample, warp
 from goalreel.types import Plan, Recording, Segment, Step
 
@@ -57,13 +56,13 @@ def numbers_of(recording: Recording) -> str:
     The id counts too where only the times are recorded.
     """
     numbers = [values.tobytes() for values in (recording.state, recording.action)]
-    return digest(recording.timestamps.tobytes(), *numbers, "" if any(numbers) else recording.id)
+    return files.digest(recording.timestamps.tobytes(), *numbers, "" if any(numbers) else recording.id)
 
 
 def digest_of(examples: Sequence[Example]) -> str | None:
     """A digest of these examples; None where there are none."""
     parts = (f"{e.numbers} {e.instruction} {e.fps} {e.plan.model_dump_json()}" for e in examples)
-    return digest(*parts)[:16] if examples else None
+    return files.digest(*parts)[:16] if examples else None
 
 
 type Shape = tuple[tuple[int, int], ...]
@@ -102,7 +101,7 @@ class Measurement:
     median_error_s: float | None = None
     alike: int = 0
     """Further instructions among the examples, which differ in a few words."""
-    by: str = PERSON
+    by: str = claims.PERSON
     """Maker of the labels, as in `goalreel.claims.Claim.by`; with commas between where there are several."""
 
     @property
@@ -117,7 +116,7 @@ class Measurement:
             return f"{text}: 1 labelled episode, so nothing is measured yet: label another one"
         if not self.boundaries:
             return f"{text}: {labelled} have no boundary to find again"
-        if self.by not in (PERSON, ROWS):
+        if self.by not in (claims.PERSON, claims.ROWS):
             labelled = f"the {self.examples} episodes that {self.by} labelled"
         again = f"{self.found} of {self.boundaries} boundaries were found again"
         within = "" if self.median_error_s is None else f", half of them within {self.median_error_s:.1f} s"

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from goalreel.planners.kinematic import wordings
 from goalreel.planners.kinematic import words as english
-from goalreel.planners.kinematic.wordings import LEAD, rewrite, without_source
 from goalreel.planners.kinematic.words import (
     VERBS,
     Means,
@@ -148,7 +148,7 @@ def split_handovers(instruction: str) -> tuple[str, list[Passing]]:
     """
     text = re.sub(rf"({_WITH_HAND.pattern}),(?: and)?(?: then)? ", r"\1 and ", " ".join(instruction.split()))
     first = _WITH_HAND.search(re.split(_JOIN, text, maxsplit=1)[0])
-    text, rest, start = rewrite(text), "", 0
+    text, rest, start = wordings.rewrite(text), "", 0
     passings: list[Passing] = []
     for match in _HANDOVER.finditer(text):
         is_over = (match["verb"] or "").lower() == "hand" and (match["over"] or match["back"])
@@ -186,10 +186,10 @@ def _split(instruction: str) -> list[tuple[str, bool]]:
     """
     parts: list[tuple[str, bool]] = []
     for strong in _STRONG.split(instruction):
-        core = LEAD.sub("", strong).strip(" .,!?:")
+        core = wordings.LEAD.sub("", strong).strip(" .,!?:")
         first = len(parts)
         for weak in _WEAK.split(core):
-            piece = LEAD.sub("", weak).strip()
+            piece = wordings.LEAD.sub("", weak).strip()
             if not piece:
                 continue
             if len(parts) == first or english.VERB_PATTERN.match(piece):
@@ -344,7 +344,7 @@ def read(instruction: str) -> list[Clause]:
     ['put the red block in the bowl', 'close the drawer']
     """
     clauses: list[Clause] = []
-    for text, unordered in _split(rewrite(" ".join(instruction.split()))):
+    for text, unordered in _split(wordings.rewrite(" ".join(instruction.split()))):
         if clauses and clauses[-1].kind in ("act", "put") and _LET_GO.fullmatch(text):
             continue  # no step of its own, after "press the button" and "put it in the box"
         clause = replace(_clause(text, clauses), unordered=unordered)
@@ -412,7 +412,7 @@ def _clause(text: str, clauses: list[Clause]) -> Clause:
     it = _find_antecedent(verb, clauses)
     said, text, direction = text, text[match.end() :], ""
     if verb.kind == "put":
-        text = without_source(_DOWN.sub("", text), verb.imperative.split()[0])
+        text = wordings.without_source(_DOWN.sub("", text), verb.imperative.split()[0])
     if verb.kind == "act" and (named := _DIRECTION.search(text)):
         direction = next(filter(None, named.group(1, 2, 3))).lower()
         text = f"{text[: named.start()]} {text[named.end() :]}".strip()

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.planners.kinematic import signals
+from goalreel.planners.kinematic import roles, signals
 from goalreel.planners.kinematic.layout import Layout, as_places, names_of, values_of
-from goalreel.planners.kinematic.roles import is_rate
 from goalreel.planners.kinematic.signals import ArmCommand, Curve, Cycle, moves, smooth, unwrap
 from goalreel.types import Recording
 
@@ -357,7 +356,7 @@ def _find_drives(recording: Recording, layout: Layout, arm_speed: Curve) -> list
         return []
     values, names = values_of(recording, layout.base_source), names_of(recording, layout.base_source)
     n, fps = len(values), recording.fps
-    rates = [is_rate(names[i]) if names else layout.base_source == "action" for i in layout.base]
+    rates = [roles.is_rate(names[i]) if names else layout.base_source == "action" for i in layout.base]
     speeds = [_base_speed(values[:, i], rate, fps) for i, rate in zip(layout.base, rates, strict=True)]
     drives = np.any([speed > _DRIVES * max(float(speed.max()), 1e-9) for speed in speeds], axis=0)
     drives &= arm_speed <= _ARM_STANDS * arm_speed.max()

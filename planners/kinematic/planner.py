@@ -3,15 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from goalreel.planners.kinematic import evidence
+from goalreel.planners.kinematic import description, evidence, robot, scene
 from goalreel.planners.kinematic import steps as cuts
 from goalreel.planners.kinematic.clauses import Clause, read, split_handovers, split_return, whole
 from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
-from goalreel.planners.kinematic.description import hand_phases
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
-from goalreel.planners.kinematic.robot import find_layout
-from goalreel.planners.kinematic.scene import time_hand
 from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.steps import ClauseSpan
 from goalreel.planners.recorded import read_each
@@ -52,12 +49,12 @@ class KinematicPlanner:
         instruction = task.instruction
         text = " ".join(instruction.split())
         request, _ = split_return(", then ".join((self.steps or {}).get(text, (instruction,))))
-        layout = find_layout(recording, self.layout)
+        layout = robot.find_layout(recording, self.layout)
         request, passings = split_handovers(request) if layout.other else (request, [])
         clauses = read(request)
         if not clauses:
             raise Unsegmentable("the instruction holds no words: give the episode a task")
-        motion = time_hand(read_arms(recording, layout), recording, self.camera)
+        motion = scene.time_hand(read_arms(recording, layout), recording, self.camera)
         hand = find_contacts(clauses, recording, motion, self.camera)
         idle = hand.explained and not hand.grasps and not _may_grasp(clauses, recording, layout)
         gripper = list(evidence.gripper_warnings(motion, layout, idle))
@@ -80,7 +77,7 @@ class KinematicPlanner:
             pieces += cuts.leave_and_retreat(pieces.pop())
         phases: list[MotionPhase] = []
         if warnings or late:
-            phases = [] if gripper else hand_phases(motion)
+            phases = [] if gripper else description.hand_phases(motion)
         elif self.with_phases:
             spans = [p for part in parts for p in cuts.cut_phases(part, hand.failed_grasps, motion)]
             spans = cuts.cut_handovers(spans, motion, acts)

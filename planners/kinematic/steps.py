@@ -239,9 +239,7 @@ def _done(clause: Clause, cycle: Cycle, k: int, times: int) -> Clause:
     if cycle.release is None and clause.kind != "pick":
         return _act("carry", name)
     is_pick = clause.kind == "pick" or clause.name.startswith("pick up ")
-    if k < times or (is_pick and cycle.release is not None):
-        return _act("put down", name)
-    return clause
+    return _act("put down", name) if k < times or (is_pick and cycle.release is not None) else clause
 
 
 def cut_at_release(parts: Sequence[ClauseSpan]) -> list[ClauseSpan]:

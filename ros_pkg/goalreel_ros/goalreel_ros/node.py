@@ -29,12 +29,10 @@ from goalreel.streaming.engine import Engine, OnPhase
 from goalreel.streaming.request import TaskEnded, TaskOutcome, TaskRequest, Ticket, excerpt
 from goalreel.streaming.settings import EngineSettings
 from goalreel_interfaces.msg import StoryboardProgress
-from goalreel_ros import convert, parameters
+from goalreel_ros import convert, diagnostics, parameters, pictures
 from goalreel_ros.cameras import CameraInputs, CameraSlot
-from goalreel_ros.diagnostics import diagnose
 from goalreel_ros.outputs import Outputs
 from goalreel_ros.parameters import NodeOptions
-from goalreel_ros.pictures import decode
 from goalreel_ros.qos import OVERRIDABLE, create_publisher
 from goalreel_ros.servers import Actions, Services
 
@@ -215,7 +213,7 @@ class NodeEntities:
         self._nodes = node.get_node_names_and_namespaces
         self._settings, self._options = settings, options
         clock = TaskClock(node)
-        self._slot: CameraSlot = FrameSlot(decode, clock, settings.max_image_side)
+        self._slot: CameraSlot = FrameSlot(pictures.decode, clock, settings.max_image_side)
         self.active = False
         """The node is active: it takes orders."""
         self._refusal = self._degraded = self._rivals = ""
@@ -289,7 +287,7 @@ class NodeEntities:
         self._rivals = says if count > 1 else ""
         if self._rivals not in ("", before):
             self._log.warning(self._rivals)
-        report = diagnose(self._name, at, camera, self.engine, self._refusal, self._rivals)
+        report = diagnostics.diagnose(self._name, at, camera, self.engine, self._refusal, self._rivals)
         self._diagnostics.publish(report)
 
     def _active_engine(self) -> Engine | None:

@@ -12,10 +12,9 @@ from rich.markup import escape
 from rich.panel import Panel
 from rich.text import Text
 
+from goalreel import storyboard_io, wording
 from goalreel.annotator.report.cards import claim_lines
-from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Storyboard as Planned
-from goalreel.wording import reader_text
 from goalreel_interfaces.msg import CriticVerdict, Storyboard, StoryboardProgress, StoryboardStep
 from goalreel_ros.client import GoalreelClient, GoalreelError
 from goalreel_ros.convert import IMAGES, STATES, STATUSES, from_claims
@@ -33,7 +32,7 @@ def panel(step: StoryboardStep) -> Panel:
     if step.attempts:
         lines[1] += f", attempt {step.attempts} of {step.max_attempts}"
     if step.critic.verdict != CriticVerdict.NOT_EVALUATED:
-        lines.append(f"critic: {reader_text(step.critic.reasoning)}")
+        lines.append(f"critic: {wording.reader_text(step.critic.reasoning)}")
     if step.claims:
         lines += claim_lines(from_claims(step.claims))
     doubts = dict.fromkeys(doubt for claim in step.claims for doubt in claim.doubts)
@@ -71,7 +70,7 @@ def run(
     with GoalreelClient(server=server) as client:
         try:
             # Path.is_dir would raise where the text is too long for a name.
-            saved = load_storyboard(task) if os.path.isdir(task) else None  # noqa: PTH112
+            saved = storyboard_io.load_storyboard(task) if os.path.isdir(task) else None  # noqa: PTH112
             task = task if saved is None else saved.task.instruction
             client.wait_until_active(wait)
             shown = lambda: picture(client.storyboard(), task, client.progress())  # noqa: E731

@@ -27,9 +27,8 @@ from goalreel.annotator.report.sheet import INK, MUTED, Cell, Line, lay_out
 from goalreel.cli.errors import one_line_errors
 from goalreel.image import Image
 from goalreel.streaming.board import ErrorCode
+from goalreel_ros import pictures, qos
 from goalreel_ros.client import GoalreelClient, GoalreelError
-from goalreel_ros.pictures import decode
-from goalreel_ros.qos import LATCHED
 
 START = 300.0
 """Seconds for the processes to be there."""
@@ -71,7 +70,7 @@ class TableWatcher(Node):
         self.truth: dict[str, Any] = {}
         self.frames: list[RawImage] = []
         self.create_subscription(RawImage, "image", self.frames.append, qos_profile_sensor_data)
-        self.create_subscription(String, "tabletop/truth", self._on_truth, LATCHED)
+        self.create_subscription(String, "tabletop/truth", self._on_truth, qos.LATCHED)
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self)
 
@@ -137,9 +136,9 @@ def _film(client: GoalreelClient, watcher: TableWatcher) -> tuple[list[FilmFrame
         goal, progress = client.subgoal(), client.progress()
         caption, picture = progress.message if progress is not None else "", None
         if goal is not None and client.goal_image is not None:
-            caption, picture = f"goal {goal.index + 1}: {goal.name}", decode(goal.goal_image)
+            caption, picture = f"goal {goal.index + 1}: {goal.name}", pictures.decode(goal.goal_image)
         while watcher.frames:
-            frames.append((decode(watcher.frames.pop(0)), caption, picture))
+            frames.append((pictures.decode(watcher.frames.pop(0)), caption, picture))
     try:
         task.result()
     except GoalreelError as e:

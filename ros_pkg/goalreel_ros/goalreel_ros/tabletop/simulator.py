@@ -29,9 +29,7 @@ from goalreel.serving.app import create_app
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.settings import Settings, setting
 from goalreel.tabletop.env import ACTION_NAMES, CONTROL_HZ
-from goalreel_ros.parameters import declare_options
-from goalreel_ros.pictures import raw
-from goalreel_ros.qos import LATCHED
+from goalreel_ros import parameters, pictures, qos
 from goalreel_ros.spin import run
 from goalreel_ros.tabletop.exact import CAMERA, CriticChat, PlannerChat, SimulatorEditor, World
 
@@ -81,7 +79,7 @@ class SimulatorNode(Node):
     def __init__(self) -> None:
         self._undo = ExitStack()
         super().__init__("tabletop")
-        self._options = declare_options(self, SimulatorOptions)
+        self._options = parameters.declare_options(self, SimulatorOptions)
         self._world = World(self._options.seed, self._options.size)
         self._undo.callback(self._world.close)
         models = Models(
@@ -100,7 +98,7 @@ class SimulatorNode(Node):
         self._truth = ""
         self._image = self.create_publisher(RawImage, "image", qos_profile_sensor_data)
         self._state = self.create_publisher(Float64MultiArray, "state", 1)
-        self._truth_publisher = self.create_publisher(String, "~/truth", LATCHED)
+        self._truth_publisher = self.create_publisher(String, "~/truth", qos.LATCHED)
         self.create_subscription(Float64MultiArray, "action", self._on_action, QUEUE)
         self.create_timer(1 / (CONTROL_HZ * self._options.rate), self._tick)
         instruction = self._world.episode.instruction
@@ -129,7 +127,7 @@ class SimulatorNode(Node):
 
     def _publish(self, picture: Image) -> None:
         header = Header(stamp=self.get_clock().now().to_msg(), frame_id=FRAME)
-        self._image.publish(raw(picture, header))
+        self._image.publish(pictures.raw(picture, header))
         now, episode = self._world.now(), self._world.episode
         goals = [{"text": goal.text, "holds": now.holds(goal)} for goal in episode.goals]
         facts = {"instruction": episode.instruction, "goals": goals, "arm_home": now.arm_home}
