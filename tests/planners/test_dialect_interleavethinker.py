@@ -2,17 +2,16 @@
 
 import logging
 
-import numpy as np
 import pytest
 from support import told
 from support.scripted import ScriptedChat
+from support.told import picture
 
 from goalreel.chat.conversation import Conversation
 from goalreel.chat.dialects import OWN, Dialect, dialect, interleavethinker
 from goalreel.chat.dialects.interleavethinker import MAX_BYTES, string_constants
 from goalreel.critics.chat import ChatCritic
 from goalreel.errors import InputError
-from goalreel.image import Image
 from goalreel.planners.chat import ChatPlanner
 from goalreel.types import Candidate, DoneStep, Plan, ReplanContext, Task, Verdict
 
@@ -46,10 +45,6 @@ def clone(tmp_path):
     (tmp_path / "UEval").mkdir()
     (tmp_path / "UEval/system.py").write_text(CLONE)
     return tmp_path
-
-
-def picture(width: int) -> Image:
-    return Image(np.zeros((6, width, 3), np.uint8))
 
 
 def parts(conversation: Conversation) -> list:
@@ -126,7 +121,7 @@ def test_a_picture_made_from_nothing_comes_after_a_white_one(clone):
     chat = ScriptedChat([YES])
     ChatCritic(chat, dialect=interleavethinker(clone)).judge([candidate(source=None)])
     white, made, _ = chat.calls[0][0][0].parts
-    assert white == Image(np.full((1024, 1024, 3), 255, np.uint8))
+    assert white == picture(1024, 1024, 255)
     assert made == picture(9)
 
 

@@ -5,10 +5,10 @@ import logging
 import shutil
 from itertools import product
 
-import numpy as np
 import pytest
 from support.places import DATA
 from support.scripted import ScriptedChat, words
+from support.told import picture
 
 from goalreel.chat.conversation import Conversation
 from goalreel.chat.dialects import default_dialect, number_of, write_trained_steps
@@ -30,10 +30,6 @@ from goalreel.types import (
     Task,
     Verdict,
 )
-
-
-def picture(width: int) -> Image:
-    return Image(np.zeros((6, width, 3), np.uint8))
 
 
 def told(conversations: list[Conversation]) -> list:

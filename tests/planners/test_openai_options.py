@@ -6,7 +6,7 @@ import pytest
 from support.arms import sentences
 from support.chat_server import error, said
 
-from goalreel.chat.conversation import Message, NoReply, fold_system, refuses_system
+from goalreel.chat.conversation import Message, fold_system, refuses_system
 from goalreel.chat.openai import OpenAIChat
 from goalreel.errors import BackendError, InputError
 from goalreel.models.load import build_chat
@@ -73,7 +73,6 @@ def test_an_extra_field_that_a_server_refuses_is_said_in_its_words_at_once(serve
     server = serve(refusing("Unrecognized request argument supplied: think", "think"))
     chat = OpenAIChat("m", server.url, extra={"think": False})
     (reply,) = chat.complete([TALK], schema={"type": "object"})
-    assert isinstance(reply, NoReply)
     assert "think" in reply.reason
     assert len(server.requests) == 1
 

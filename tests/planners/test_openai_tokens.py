@@ -2,23 +2,20 @@
 
 import pytest
 from support.chat_server import ChatServer, Request, error, logprobs, said
+from support.conversations import user
 from support.scripted import spelled
 
-from goalreel.chat.conversation import ChatRequest, Message, TokenReply
+from goalreel.chat.conversation import ChatRequest, TokenReply
 from goalreel.chat.openai import OpenAIChat
 
 REPLY = spelled("{'a': ", {"True": 0.5, "False": 0.25}, "}")
 SCHEMA = {"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"]}
 
 
-def ask(*texts: str):
-    return [(Message("user", (text,)),) for text in texts]
-
-
 def tokens(answer, texts=("x",), schema=None):
     with ChatServer(answer) as server:
         chat = OpenAIChat("m", server.url, concurrency=1, retries=0)
-        return chat.answer([ChatRequest(c, schema, tokens=True) for c in ask(*texts)]), server.requests
+        return chat.answer([ChatRequest(c, schema, tokens=True) for c in map(user, texts)]), server.requests
 
 
 def told(request: Request):

@@ -46,7 +46,6 @@ def test_a_verdict_is_read_as_it_was_meant(name):
 def test_what_cannot_be_used_is_said(name):
     assert "-bad-" in name
     problem = (parse_plan if name.startswith("plan") else parse_verdict)(REPLIES[name])
-    assert isinstance(problem, Problem), problem
     assert WHY[name] in problem.message
 
 
@@ -192,7 +191,6 @@ def test_a_plan_has_a_limit_that_can_be_set(limit):
     steps = [{**STEP, "step_number": n + 1} for n in range(limit + 1)]
     assert len(parse_plan(plan_reply(steps[:-1]), max_steps=limit).steps) == limit
     result = parse_plan(plan_reply(steps), max_steps=limit)
-    assert isinstance(result, Problem)
     assert f"at most {limit}" in result.message
     assert plan_schema(limit)["properties"]["execution_plan"]["maxItems"] == limit
 

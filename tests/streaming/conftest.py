@@ -1,10 +1,9 @@
 """Fixtures of the engine's tests."""
 
 from collections.abc import Callable, Iterator
-from typing import Literal
 
 import pytest
-from support.streaming_world import Listening, World, make, result
+from support.streaming_world import MOVE, Listening, World, make, result
 from support.wait import until
 
 from goalreel.streaming.engine import Engine
@@ -27,24 +26,29 @@ def start() -> Iterator[Callable[..., tuple[Engine, Listening]]]:
 
 
 @pytest.fixture
-def begin(start) -> Callable[..., tuple[Engine, Listening, Ticket]]:
-    """As `start`, with a task whose first goal the policy has been given."""
+def submit(start) -> Callable[..., tuple[Engine, Listening, Ticket]]:
+    """As `start`, with a task: "move it", if it is to be no other."""
+
+    def _submit(world: World, request: TaskRequest = MOVE, **settings: object):
+        engine, heard = start(world, **settings)
+        return engine, heard, engine.submit(request)
+
+    return _submit
+
+
+@pytest.fixture
+def begin(submit) -> Callable[..., tuple[Engine, Listening, Ticket]]:
+    """As `submit`, and the policy has been given the first goal."""
 
     def _begin(world: World, **settings: object) -> tuple[Engine, Listening, Ticket]:
-        engine, heard = start(world, **settings)
-        ticket = engine.submit(TaskRequest("move it"))
-        until(lambda: heard.told == [0])
-        return engine, heard, ticket
+        begun = submit(world, **settings)
+        until(lambda: begun[1].told == [0])
+        return begun
 
     return _begin
 
 
 @pytest.fixture
-def finish(start) -> Callable[..., TaskOutcome]:
-    """As `start`, with a task carried out or, as "generate", only planned and drawn; gives its outcome."""
-
-    def _finish(world: World, kind: Literal["execute", "generate"], **settings: object) -> TaskOutcome:
-        engine, _ = start(world, **settings)
-        return result(engine.submit(TaskRequest("move it", kind)))
-
-    return _finish
+def finish(submit) -> Callable[..., TaskOutcome]:
+    """As `submit`; gives the task's outcome."""
+    return lambda *given, **settings: result(submit(*given, **settings)[2])

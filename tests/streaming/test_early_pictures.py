@@ -2,15 +2,13 @@
 
 import threading
 
-from support.streaming_world import World, picture, result
+from support.streaming_world import GENERATE, MOVE, World, picture, result
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
-from goalreel.streaming.request import TaskRequest
 from goalreel.types import Candidate, Edit
 
 REMOTE = ("edit", "judge")
-GENERATE = TaskRequest("move it", kind="generate")
 
 
 def prompts(world: World) -> list[str]:
@@ -22,11 +20,10 @@ def prompts(world: World) -> list[str]:
     ]
 
 
-def test_it_is_drawn_from_the_candidate_and_shown_once_that_is_accepted(start):
+def test_it_is_drawn_from_the_candidate_and_shown_once_that_is_accepted(submit):
     world = World()
     world.hold["judge"] = threading.Event()
-    engine, _ = start(world, remote=REMOTE)
-    ticket = engine.submit(GENERATE)
+    engine, _, ticket = submit(world, GENERATE, remote=REMOTE)
     until(lambda: "move to 2" in prompts(world))
     (early,) = (edit for kind, edit in world.calls if kind == "edit" and edit.step == 1)
     assert early.image == picture(1), "the picture that the critic is looking at"
@@ -39,12 +36,11 @@ def test_it_is_drawn_from_the_candidate_and_shown_once_that_is_accepted(start):
     )
 
 
-def test_it_is_thrown_away_where_the_critic_rejects_its_source(start):
+def test_it_is_thrown_away_where_the_critic_rejects_its_source(submit):
     world = World(steps=2)
     world.refuse = {"move to 1"}
     world.hold["judge"] = threading.Event()
-    engine, _ = start(world, remote=REMOTE)
-    ticket = engine.submit(GENERATE)
+    _, _, ticket = submit(world, GENERATE, remote=REMOTE)
     until(lambda: "move to 2" in prompts(world))
     world.hold["judge"].set()
     outcome = result(ticket)
@@ -53,11 +49,10 @@ def test_it_is_thrown_away_where_the_critic_rejects_its_source(start):
     assert asked == ["move to 1", "move to 2", "move to 1 exactly", "move to 2"], "one a step at most"
 
 
-def test_a_task_that_is_cancelled_meanwhile_asks_for_nothing_more(start):
+def test_a_task_that_is_cancelled_meanwhile_asks_for_nothing_more(submit):
     world = World()
     world.hold["judge"] = threading.Event()
-    engine, _ = start(world, remote=REMOTE)
-    ticket = engine.submit(GENERATE)
+    _, _, ticket = submit(world, GENERATE, remote=REMOTE)
     until(lambda: {"(move to 1)", "move to 2"} <= set(prompts(world)))
     before = len(world.calls)
     ticket.cancel()
@@ -72,7 +67,7 @@ def test_the_first_goal_waits_for_as_many_more_as_are_asked_for(start):
     world.refuse = {"move to 3"}
     world.hold["judge"] = threading.Event()
     engine, heard = start(world, goals_ahead=1, remote=REMOTE)
-    engine.submit(TaskRequest("move it"))
+    engine.submit(MOVE)
     until(lambda: "(move to 1)" in prompts(world))
     assert not heard.told
     world.hold["judge"].set()

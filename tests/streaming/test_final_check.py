@@ -3,7 +3,7 @@
 import threading
 
 import pytest
-from support.streaming_world import World, picture, play, result
+from support.streaming_world import GENERATE, World, picture, play, result
 from support.wait import until
 
 from goalreel.critics.difference import DifferenceCritic
@@ -113,7 +113,7 @@ def test_a_task_of_more_steps_than_the_critic_can_judge_is_never_called_done(sta
 def test_a_storyboard_made_before_is_judged_from_the_scene_that_it_began_in(start):
     world = World(1)
     engine, heard = start(world)
-    made = result(engine.submit(TaskRequest("move it", "generate")))
+    made = result(engine.submit(GENERATE))
     world.scene = picture(4)
     ticket = engine.submit(TaskRequest("", storyboard_id=made.board.id))
     until(lambda: heard.told == [0])

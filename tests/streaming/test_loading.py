@@ -6,14 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
-from support.streaming_world import QUICK, Listening, World, result
+from support.streaming_world import GENERATE, MOVE, QUICK, Listening, World, result
 from support.wait import until
 
 from goalreel.errors import BackendError, InputError, UserError
 from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.streaming.board import ErrorCode
 from goalreel.streaming.engine import Engine
-from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.settings import EngineSettings
 
 
@@ -82,7 +81,7 @@ def test_each_model_is_named_while_it_loads_with_a_task_waiting_or_none(slow, en
     slow.gates["planner"].set()
     until(lambda: said(engine).startswith("loading the editor"))
     assert engine.loading[1].startswith("loading the editor")
-    ticket = engine.submit(TaskRequest("move it", "generate"))
+    ticket = engine.submit(GENERATE)
     until(lambda: engine.board.task == "move it" and said(engine).startswith("loading the editor"))
     slow.gates["editor"].set()
     until(lambda: said(engine).startswith("loading the critic"))
@@ -98,7 +97,7 @@ def test_one_that_cannot_be_loaded_ends_the_loading_and_every_task_with_its_reas
     with pytest.raises(BackendError, match=r"the editor \(server:.*\) cannot be loaded: no space") as said:
         engine.finish_loading(engine.begin_loading())
     engine.start()
-    outcome = result(engine.submit(TaskRequest("move it")))
+    outcome = result(engine.submit(MOVE))
     assert (outcome.error, outcome.message) == (ErrorCode.MODELS_NOT_LOADED, str(said.value))
     assert engine.loading == ("failed", "no space for the weights")
 
@@ -147,9 +146,9 @@ def test_a_wrong_model_is_said_though_another_server_never_answers(slow, engine)
 def test_it_takes_no_task_before_it_is_started_and_keeps_its_models_after_one(slow, engine):
     slow.open()
     assert engine.finish_loading(engine.begin_loading())
-    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
+    assert result(engine.submit(GENERATE)).error is ErrorCode.NOT_ACTIVE
     engine.start()
-    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
+    assert result(engine.submit(GENERATE)).error is ErrorCode.NONE
     engine.end_task()
     assert engine.loading[0] == "ready"
-    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NOT_ACTIVE
+    assert result(engine.submit(GENERATE)).error is ErrorCode.NOT_ACTIVE

@@ -7,7 +7,7 @@ from concurrent.futures import wait
 import pytest
 from support.chat_server import ChatServer, Reply, said
 from support.examined import examination
-from support.streaming_world import World, picture, result
+from support.streaming_world import GENERATE, MOVE, World, picture, result
 from support.wait import until
 
 from goalreel.chat.openai import OpenAIChat
@@ -34,7 +34,7 @@ REPLIES = {
 
 @pytest.mark.parametrize("reply", REPLIES.values(), ids=REPLIES)
 @pytest.mark.parametrize("role", ["planner", "critic"])
-def test_what_a_server_says_that_is_no_answer_never_looks_like_a_good_plan(start, role, reply):
+def test_what_a_server_says_that_is_no_answer_never_looks_like_a_good_plan(submit, role, reply):
     with ChatServer(lambda _: reply) as server:
         world = World(1)
         chat = OpenAIChat("m", server.url, retries=0)
@@ -42,8 +42,7 @@ def test_what_a_server_says_that_is_no_answer_never_looks_like_a_good_plan(start
             world.plan = ChatPlanner(chat).plan
         else:
             world.judge = ChatCritic(chat).judge
-        engine, heard = start(world)
-        ticket = engine.submit(TaskRequest("at 1", "generate"))
+        _, heard, ticket = submit(world, TaskRequest("at 1", "generate"))
         outcome = result(ticket)
         board = outcome.board
         if board.steps:
@@ -60,10 +59,10 @@ def test_a_new_task_asks_a_model_anew_however_short_ago_it_failed(start, stage):
     world = World(1)
     world.fails[stage] = "server gone"
     engine, _ = start(world)
-    assert result(engine.submit(TaskRequest("move it", "generate"))).board.degraded
+    assert result(engine.submit(GENERATE)).board.degraded
     world.plans = [world.plan_of([0])]
     del world.fails[stage]
-    outcome = result(engine.submit(TaskRequest("move it", "generate")))
+    outcome = result(engine.submit(GENERATE))
     assert (outcome.error, outcome.board.degraded) == (ErrorCode.NONE, "")
     assert sum(kind == stage for kind, _ in world.calls) == 2
 
@@ -100,10 +99,10 @@ def test_calls_that_nobody_waits_for_are_bounded(start):
     hold = world.hold["plan"] = threading.Event()
     engine, _ = start(world, remote=["plan"])
     for number in range(MAX_ABANDONED):
-        ticket = engine.submit(TaskRequest("move it", "generate"))
+        ticket = engine.submit(GENERATE)
         until(lambda n=number: world.busy == n + 1)
         ticket.cancel()
-    outcome = result(engine.submit(TaskRequest("move it", "generate")))
+    outcome = result(engine.submit(GENERATE))
     assert (
         outcome.message
         == "the planner failed: 4 calls that took too long are still running: restart the model or its server"
@@ -111,7 +110,7 @@ def test_calls_that_nobody_waits_for_are_bounded(start):
     hold.set()
     until(lambda: not world.busy)
     world.plans = [world.plan_of([0])]
-    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
+    assert result(engine.submit(GENERATE)).error is ErrorCode.NONE
 
 
 def test_a_critic_that_fails_while_the_robot_acts_is_no_secret_until_it_answers_again(begin):
@@ -162,10 +161,9 @@ DOUBTS = {
 
 
 @pytest.mark.parametrize("kind", DOUBTS)
-def test_a_goal_that_is_not_verified_is_held_back_where_only_verified_ones_may_pass(start, kind, examined):
+def test_a_goal_that_is_not_verified_is_held_back_where_only_verified_ones_may_pass(submit, kind, examined):
     world = doubtful(World(2), kind)
-    engine, heard = start(world, require_verified=True, max_attempts=1, examination=examined)
-    ticket = engine.submit(TaskRequest("move it"))
+    engine, heard, ticket = submit(world, require_verified=True, max_attempts=1, examination=examined)
     until(lambda: "not verified" in engine.progress().message)
     assert f"(require_verified): {DOUBTS[kind]}; set_active_step goes on" in engine.progress().message
     assert (heard.goals[-1].reason, heard.goals[-1].panel.index, heard.told) == ("holding", 0, [])
@@ -192,18 +190,17 @@ def test_what_is_held_back_is_planned_anew_and_ends_the_task_after_the_last_plan
     world = doubtful(World(1), "in words")
     engine, heard = start(world, require_verified=True, stall_timeout=0.1, examination=examined)
     world.plans[1:] = [world.plan_of([0])]
-    ticket = engine.submit(TaskRequest("move it"))
+    ticket = engine.submit(MOVE)
     until(lambda: heard.told == [0])
     assert heard.goals[-1].panel.image_status == "accepted"
     ticket.cancel()
 
 
-def test_a_plan_that_is_kept_for_want_of_a_better_one_is_degraded_still(start):
+def test_a_plan_that_is_kept_for_want_of_a_better_one_is_degraded_still(submit):
     """Nobody planned the task in words, which stands in for a plan."""
     world = World(1)
     world.fails["plan"] = "server gone"
-    engine, heard = start(world, stall_timeout=0.2)
-    ticket = engine.submit(TaskRequest("at 7", max_replans=1))
+    _, heard, ticket = submit(world, TaskRequest("at 7", max_replans=1), stall_timeout=0.2)
     assert result(ticket).error is ErrorCode.REPLANS_EXHAUSTED
     assert [g.panel.image_status for g in heard.goals if g.active] == ["unjudged"] * 2
     assert all(g.board.degraded for g in heard.goals if g.active)
@@ -220,13 +217,12 @@ def test_nobody_confirms_a_task_whose_critic_is_gone(begin):
     assert (outcome.error, outcome.message) == (ErrorCode.UNCONFIRMED, "the critic failed: server gone")
 
 
-def test_what_a_critic_accepts_that_nobody_has_examined_is_not_verified(start, examined, tmp_path):
+def test_what_a_critic_accepts_that_nobody_has_examined_is_not_verified(submit, examined, tmp_path):
     for folder, why in (
         (str(tmp_path / "nothing"), "nobody has examined it"),
         (examination(tmp_path / "blind", "yes"), "said yes to each of 30 things that are false"),
     ):
-        engine, heard = start(World(1), require_verified=True, examination=folder)
-        ticket = engine.submit(TaskRequest("move it"))
+        engine, heard, ticket = submit(World(1), require_verified=True, examination=folder)
         until(lambda engine=engine: "not verified" in engine.progress().message)
         assert why in engine.progress().message
         assert heard.told == []
@@ -247,12 +243,11 @@ def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_
     ticket.cancel()
 
 
-def test_between_tasks_the_critic_answers_control_questions(start, tmp_path):
+def test_between_tasks_the_critic_answers_control_questions(start, tmp_path, submit):
     """None is asked while the robot works; the answers outlive the node."""
     folder, world = tmp_path / "examination", World(3)
     settings = {"controls": 5.0, "examination": str(folder)}
-    engine, _ = start(world, **settings)
-    ticket = engine.submit(TaskRequest("move it"))
+    engine, _, ticket = submit(world, **settings)
     until(lambda: engine.board.steps and all(p.image_status == "accepted" for p in engine.board.steps))
     asked = [c.image for kind, c in world.calls if kind == "judge"]
     assert asked == [picture(1), picture(2), picture(3)], "its own pictures alone"

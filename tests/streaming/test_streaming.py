@@ -6,7 +6,7 @@ import threading
 from uuid import uuid4
 
 import pytest
-from support.streaming_world import World, picture, play, result
+from support.streaming_world import GENERATE, MOVE, World, picture, play, result
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode
@@ -14,10 +14,9 @@ from goalreel.streaming.request import TaskRequest
 from goalreel.types import Failure
 
 
-def test_a_task_from_instruction_to_success(start):
+def test_a_task_from_instruction_to_success(submit):
     world = World()
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
+    engine, heard, ticket = submit(world)
     play(world, heard)
     outcome = result(ticket)
     assert (outcome.error, outcome.message) == (ErrorCode.NONE, "")
@@ -36,7 +35,7 @@ def test_rejected_pictures_are_shown_or_end_the_task_by_setting(finish):
     for choice, state in (("publish", "ready"), ("fail", "failed")):
         world = World(1)
         world.refuse = {"move to 1", "move to 1 exactly"}
-        outcome = finish(world, "generate", on_rejected=choice, keep="last", max_attempts=2)
+        outcome = finish(world, GENERATE, on_rejected=choice, keep="last", max_attempts=2)
         assert outcome.board.state == state
         assert (outcome.error is ErrorCode.ATTEMPTS_EXHAUSTED) == (choice == "fail")
         assert outcome.board.steps[0].attempts == 2
@@ -46,10 +45,9 @@ def test_rejected_pictures_are_shown_or_end_the_task_by_setting(finish):
     assert "rejected all 2 pictures of 'step 0'. not quite" in outcome.message
 
 
-def test_a_scene_unlike_the_prediction_is_imagined_again(start):
+def test_a_scene_unlike_the_prediction_is_imagined_again(submit):
     world = World(2)
-    engine, heard = start(world, rerender=0.02, gate=0.0)
-    ticket = engine.submit(TaskRequest("move it"))
+    engine, heard, ticket = submit(world, rerender=0.02, gate=0.0)
     until(lambda: len([k for k, _ in world.calls if k == "edit"]) == 2)
     until(lambda: heard.told == [0])
     world.scene = picture(1, extra=4)  # reached, but something else lies on the table
@@ -61,11 +59,11 @@ def test_a_scene_unlike_the_prediction_is_imagined_again(start):
     result(ticket)
 
 
-def test_no_progress_is_re_planned_and_then_ends_for_that_alone_where_time_has_no_limit(start):
+def test_no_progress_is_re_planned_and_then_ends_for_that_alone_where_time_has_no_limit(finish):
     world = World(2)
     world.plans += [World.plan_of([5]), World.plan_of([6])]
-    engine, _ = start(world, stall_timeout=0.15, max_replans=5, task_timeout=0.01)
-    outcome = result(engine.submit(TaskRequest("move it", max_replans=2, timeout=-1.0)))
+    request = TaskRequest("move it", max_replans=2, timeout=-1.0)
+    outcome = finish(world, request, stall_timeout=0.15, max_replans=5, task_timeout=0.01)
     assert outcome.error is ErrorCode.REPLANS_EXHAUSTED
     assert outcome.message == "no progress for 0.15 s, and the limit of 2 re-plans is reached"
     assert (outcome.replans, outcome.board.revision) == (2, 2)
@@ -89,11 +87,10 @@ def test_a_new_plan_keeps_what_was_done(begin):
     assert result(ticket).board.state == "succeeded"
 
 
-def test_a_pause_in_planning_holds_the_plan_until_it_is_resumed_with_or_without_a_camera(start):
+def test_a_pause_in_planning_holds_the_plan_until_it_is_resumed_with_or_without_a_camera(submit):
     world = World(1)
     world.hold["plan"] = threading.Event()
-    engine, heard = start(world, image_timeout=0.0)
-    ticket = engine.submit(TaskRequest("move it"))
+    engine, heard, ticket = submit(world, image_timeout=0.0)
     until(lambda: world.busy)
     engine.command("pause")
     until(lambda: heard.goals[-1].reason == "paused")
@@ -135,9 +132,7 @@ def test_a_planner_that_comes_back_ends_what_is_degraded(start):
     world = World(2)
     world.fails["plan"] = "server gone"
     engine, heard = start(world)
-    ticket = engine.submit(
-        TaskRequest("at 2")  # in words that this critic knows
-    )
+    ticket = engine.submit(TaskRequest("at 2"))  # in words that this critic knows
     lost = "the planner failed: server gone"
     for number in (1, 2):
         until(lambda n=number: heard.told == [0] * n)
@@ -174,7 +169,7 @@ def test_a_dead_editor_leaves_words(finish, begin):
     assert sum(kind == "edit" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
     world = World(2)
     world.fails["edit"] = "server gone"
-    generated = finish(world, "generate")
+    generated = finish(world, GENERATE)
     assert generated.error is ErrorCode.UNCONFIRMED, "its pictures are what was asked for"
 
 
@@ -190,7 +185,7 @@ def test_orders_about_a_plan_that_is_being_made_are_refused(start):
         return {text for _, text in answers}
 
     world.hold["plan"] = threading.Event()
-    ticket = engine.submit(TaskRequest("move it"))
+    ticket = engine.submit(MOVE)
     until(lambda: engine.board.state == "planning")
     assert refused_until_planned((0, "completed")) == {"no step is being executed at present"}
     until(lambda: heard.told == [0])
@@ -204,10 +199,9 @@ def test_orders_about_a_plan_that_is_being_made_are_refused(start):
     ticket.cancel()
 
 
-def test_a_verdict_on_a_frame_from_before_a_pause_counts_for_nothing(start):
+def test_a_verdict_on_a_frame_from_before_a_pause_counts_for_nothing(submit):
     world = World(2)
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
+    engine, heard, ticket = submit(world)
     until(lambda: heard.told == [0] and engine.board.steps[1].picture_is_final)
     world.hold["judge"] = threading.Event()
     world.scene = picture(1)
@@ -266,7 +260,7 @@ def test_an_inactive_goal_says_why(start):
         until(lambda: tuple(g.reason for g in heard.goals[-len(reasons) :]) == reasons)
 
     until_told("no_task")
-    engine.submit(TaskRequest("move it"))
+    engine.submit(MOVE)
     until_told("no_task", "planning", "blind")
     world.scene, world.age = picture(0), 9.0
     until_told("blind", "stale")
@@ -315,19 +309,18 @@ def test_requests_that_make_no_sense(start):
         TaskRequest("", storyboard_id=uuid4()),
     ):
         assert result(engine.submit(request)).error is ErrorCode.INVALID_REQUEST
-    made = result(engine.submit(TaskRequest("move it", "generate")))
+    made = result(engine.submit(GENERATE))
     other = engine.submit(TaskRequest("something else", storyboard_id=made.board.id))
     assert "for another task: 'move it'" in result(other).message
     for command in ("pause", "resume", "replan", "cancel"):
         assert engine.command(command)[0] is ErrorCode.NO_TASK
 
 
-def test_stop_ends_everything_at_once_and_start_begins_anew(start):
+def test_stop_ends_everything_at_once_and_start_begins_anew(submit):
     others = set(threading.enumerate())  # of engines of other tests, whose models may hang
     world = World(1)
     world.hold["plan"] = threading.Event()
-    engine, _ = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
+    engine, _, ticket = submit(world)
     until(lambda: world.busy)
     engine.stop()
     assert world.busy, "it does not wait for the model"
@@ -338,15 +331,14 @@ def test_stop_ends_everything_at_once_and_start_begins_anew(start):
     until(lambda: not world.busy)
     world.plans = [World.plan_of([0])]
     engine.start()
-    assert result(engine.submit(TaskRequest("move it", "generate"))).error is ErrorCode.NONE
+    assert result(engine.submit(GENERATE)).error is ErrorCode.NONE
 
 
-def test_what_is_waited_for_is_said_with_its_retries_until_the_answer_is_here(start):
+def test_what_is_waited_for_is_said_with_its_retries_until_the_answer_is_here(submit):
     world = World(1)
     world.retry = 2
     world.hold["edit"] = threading.Event()
-    engine, _ = start(world)
-    ticket = engine.submit(TaskRequest("move it", "generate"))
+    engine, _, ticket = submit(world, GENERATE)
     try:
         said = until(lambda: (m := engine.progress().message) and "waiting for the" in m and m)
         assert re.search(r"; waiting for the editor \(.*\) for \d+ s, retry 2$", said)
@@ -363,7 +355,7 @@ def test_what_is_waited_for_is_said_with_its_retries_until_the_answer_is_here(st
 def test_a_storyboard_that_was_looked_at_is_executed_as_it_is(start):
     world = World()
     engine, heard = start(world)
-    made = result(engine.submit(TaskRequest("move it", "generate"))).board
+    made = result(engine.submit(GENERATE)).board
     calls = len(world.calls)
     ticket = engine.submit(TaskRequest("", storyboard_id=made.id))
     play(world, heard)
@@ -397,5 +389,5 @@ def test_a_paused_task_can_jump_without_a_camera(begin):
 def test_a_dead_model_ends_the_task_where_that_is_asked_for(finish, stage, reason, code):
     world = World(1)
     world.fails[stage] = f"{reason}\nwith a trace"
-    outcome = finish(world, "execute", on_model_failure="fail")
+    outcome = finish(world, MOVE, on_model_failure="fail")
     assert (outcome.error, outcome.message) == (code, reason)

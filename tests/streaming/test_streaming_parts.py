@@ -123,17 +123,13 @@ def test_writing_never_waits_for_a_slow_reader():
 # -- the visual test
 
 
-def test_closeness_goes_from_start_to_goal():
+def test_closeness_goes_from_start_to_goal_and_stands_a_change_of_light_size_and_noise():
     measure = Closeness(picture(0), picture(3))
     assert measure.measure(picture(0)) == 0
     assert measure.measure(picture(3)) == 1
     assert measure.measure(picture(3, extra=1)) < 1
     assert measure.measure(picture(5, extra=1)) < 0
     assert math.isnan(Closeness(picture(0), picture(0)).measure(picture(2)))
-
-
-def test_closeness_stands_a_change_of_light_size_and_noise():
-    measure = Closeness(picture(0), picture(3))
     rng = np.random.default_rng(0)
     brighter = np.clip(picture(3).pixels.astype(int) + 12 + rng.integers(-6, 7, (48, 96, 3)), 0, 255)
     assert measure.measure(Image(brighter.astype(np.uint8))) > 0.95

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from support.streaming_world import World, picture, play, result
+from support.streaming_world import GENERATE, World, picture, play, result
 from support.wait import until
 
 from goalreel.image import Image
@@ -31,7 +31,7 @@ def worded() -> World:
 def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
     engine, heard = start(worded, on_rejected="fail")
     phases = []
-    board = result(engine.submit(TaskRequest("move it", "generate"), phases.append)).board
+    board = result(engine.submit(GENERATE, phases.append)).board
     assert board.state == "ready"
     assert [(p.image_status, p.attempts) for p in board.steps] == [
         ("accepted", 1),
@@ -47,9 +47,8 @@ def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
     assert (untouched.picture_is_final, untouched.shown().status) == (False, "skipped")
 
 
-def test_the_critic_says_when_a_step_in_words_is_done(worded, start):
-    engine, heard = start(worded, rerender=1.0)
-    ticket = engine.submit(TaskRequest("move it"))
+def test_the_critic_says_when_a_step_in_words_is_done(worded, submit):
+    _, heard, ticket = submit(worded, rerender=1.0)
     play(worded, heard)
     assert result(ticket).board.state == "succeeded"
     assert heard.told == [0, 1, 2]
@@ -59,9 +58,8 @@ def test_the_critic_says_when_a_step_in_words_is_done(worded, start):
     assert {(c.prompt, c.first_prompt) for c in asked} == {("at 2", None)}
 
 
-def test_after_words_the_next_goal_is_imagined_from_the_scene_that_they_led_to(worded, start):
-    engine, heard = start(worded)
-    ticket = engine.submit(TaskRequest("move it"))
+def test_after_words_the_next_goal_is_imagined_from_the_scene_that_they_led_to(worded, submit):
+    engine, heard, ticket = submit(worded)
     until(lambda: len(edits(worded)) == 2)
     until(lambda: heard.told == [0])
     worded.scene = picture(1)
@@ -74,9 +72,8 @@ def test_after_words_the_next_goal_is_imagined_from_the_scene_that_they_led_to(w
     result(ticket)
 
 
-def test_where_all_is_in_words_only_what_lost_its_picture_is_unjudged(worded, start):
-    engine, _ = start(worded)
-    board = result(engine.submit(TaskRequest("move it", "generate", text_only=True))).board
+def test_where_all_is_in_words_only_what_lost_its_picture_is_unjudged(worded, finish):
+    board = finish(worded, TaskRequest("move it", "generate", text_only=True)).board
     assert [p.image_status for p in board.steps] == ["unjudged", "text", "unjudged"]
     assert not edits(worded)
 
@@ -100,10 +97,9 @@ class Large(World):
         return super().judge(list(halved))
 
 
-def test_goals_have_the_cameras_size_and_the_next_picture_starts_from_the_editors_own(start):
+def test_goals_have_the_cameras_size_and_the_next_picture_starts_from_the_editors_own(submit):
     world = Large()
-    engine, heard = start(world)
-    ticket = engine.submit(TaskRequest("move it"))
+    _, heard, ticket = submit(world)
     play(world, heard)
     board = result(ticket).board
     assert board.state == "succeeded"
@@ -147,11 +143,10 @@ def given(asked: object) -> list[Image]:
     return [image for image in found if image is not None]
 
 
-def test_models_are_given_a_large_frame_at_their_size_and_goals_keep_the_cameras(start):
+def test_models_are_given_a_large_frame_at_their_size_and_goals_keep_the_cameras(submit):
     world = Huge()
     world.slot.put(30, stamp=1, frame_id="camera")
-    engine, heard = start(world, max_image_age=60.0, image_timeout=60.0)
-    ticket = engine.submit(TaskRequest("move it"))
+    engine, heard, ticket = submit(world, max_image_age=60.0, image_timeout=60.0)
     until(lambda: heard.told)
     engine.command("replan")
     until(lambda: any(kind == "replan" for kind, _ in world.calls) and len(heard.told) > 1)

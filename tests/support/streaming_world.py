@@ -14,9 +14,12 @@ from goalreel.loop import states_in
 from goalreel.models.model_set import ModelSet, no_limit
 from goalreel.streaming.board import Board, Frame, Goal
 from goalreel.streaming.engine import Engine
+from goalreel.streaming.request import TaskRequest
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Failure, Plan, Step, Verdict
 from support.wait import until
+
+MOVE, GENERATE = TaskRequest("move it"), TaskRequest("move it", "generate")
 
 
 def picture(square: int, extra: int = 0) -> Image:

@@ -16,6 +16,10 @@ def shade() -> Image:
     return Image(np.full((8, 10, 3), (number % 256, number // 256, 7), np.uint8))
 
 
+def picture(width: int = 8, height: int = 6, value: int = 0) -> Image:
+    return Image(np.full((height, width, 3), value, np.uint8))
+
+
 def attempt(prompt: str, success: bool, scores: tuple[float, float] | None = None) -> Attempt:
     semantics, quality = scores or (None, None)
     verdict = Verdict(
