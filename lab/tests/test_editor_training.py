@@ -207,16 +207,14 @@ def test_rare_kinds_are_drawn_more_often_when_balanced(rows, balance, share):
 )
 def test_a_bad_configuration_is_one_clear_line(tmp_path, text, message):
     (tmp_path / "bad.yaml").write_text(text)
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=rf"\A.*{message}.*\Z"):
         read_config(str(tmp_path / "bad.yaml"), EditorConfig)
-    assert "\n" not in str(caught.value)
 
 
 def test_bad_data_is_one_clear_line(rows, tmp_path, trained):
     def refused(settings: EditorConfig, data, message: str) -> None:
-        with pytest.raises(ValueError, match=message) as caught:
+        with pytest.raises(ValueError, match=rf"\A.*{message}.*\Z"):
             trainer.train(settings, tmp_path / "out", rows=data)
-        assert "\n" not in str(caught.value)
 
     refused(config(), None, "names no data")
     refused(config(data=tmp_path / "none"), None, "is not a corpus")

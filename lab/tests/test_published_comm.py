@@ -173,6 +173,5 @@ class Code:
     [*BAD, ([Code()], "not a file of plain data"), (None, "no test_data.pth: download it from https")],
 )
 def test_data_of_another_shape_is_one_line(tmp_path, clone, rows, message):
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=rf"\A.*{message}.*\Z"):
         Comm(clone).samples(tmp_path if rows is None else comm_data(tmp_path, rows))
-    assert "\n" not in str(caught.value)

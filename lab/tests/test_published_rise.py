@@ -144,6 +144,5 @@ def test_data_of_another_shape_is_one_line(tmp_path, rows, message):
     with pytest.raises(InputError, match="two rows of one index"):
         Rise().samples(rise_data(tmp_path, [RISE_ROWS[0]] * 2))
     (tmp_path / "datav2_total_w_subtask.json").write_text(rows if isinstance(rows, str) else json.dumps(rows))
-    with pytest.raises(InputError, match=message) as caught:
+    with pytest.raises(InputError, match=rf"\A.*{message}.*\Z"):
         Rise().samples(tmp_path)
-    assert "\n" not in str(caught.value)

@@ -1,5 +1,6 @@
 """Models by name: the parser, the options a name carries, names that are none, and which are loaded once."""
 
+import re
 import traceback
 from dataclasses import replace
 
@@ -194,12 +195,12 @@ def test_models_that_read_recordings_say_so():
 @pytest.mark.parametrize("editor", ["hindsight", "flux2-klein-4b+hindsight"])
 def test_an_editor_of_segments_wants_a_planner_that_reads_them_off(editor):
     preset = presets.load("hindsight", editor=editor, planner="openai:m@http://h/v1")
-    with pytest.raises(InputError) as caught:
+    said = (
+        r"\A--editor hindsight takes pictures from segments[\s\S]*--planner openai:m@http://h/v1 gives none: "
+        r"use --planner kinematic or [\s\S]*or an --editor that renders\Z"
+    )
+    with pytest.raises(InputError, match=said):
         load(preset, recordings=RecordingContext({}, "front"), roles=())
-    said = "--planner openai:m@http://h/v1 gives none: use --planner kinematic or "
-    assert said in str(caught.value)
-    assert str(caught.value).endswith("or an --editor that renders")
-    assert str(caught.value).startswith("--editor hindsight takes pictures from segments")
     load(preset.but(planner="kinematic"), recordings=RecordingContext({}, "front"), roles=())
 
 
@@ -224,9 +225,8 @@ def test_an_editor_of_one_picture_says_so_before_any_work(editor, several):
     if several:
         assert load(preset, roles=()).provenance.settings()["references"] == "first"
         return
-    with pytest.raises(InputError, match=r"--references first: .* takes one picture an edit") as caught:
+    with pytest.raises(InputError, match=r"\A[^\n]*--references first: .* takes one picture an edit[^\n]*\Z"):
         load(preset, roles=())
-    assert "\n" not in str(caught.value)
     load(preset.model_copy(update={"references": "none"}), roles=())
 
 
@@ -260,9 +260,8 @@ def test_a_planner_that_watches_asks_a_chat_model(tmp_path):
 )
 def test_what_cannot_watch_is_one_line(name, said):
     preset = presets.load("watch", planner=name, critic="difference")
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=re.escape(said)):
         load(preset, recordings=RecordingContext({}, "front"), roles=())
-    assert said in str(caught.value)
 
 
 @pytest.mark.parametrize(

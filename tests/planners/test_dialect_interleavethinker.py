@@ -1,6 +1,7 @@
 """The published shape, with prompts out of a made-up clone: nothing of it is run, every mark is filled."""
 
 import logging
+import re
 
 import pytest
 from support import told
@@ -201,10 +202,8 @@ def test_our_words_tell_the_limit_of_steps(monkeypatch):
 def test_a_clone_that_lacks_something_says_what(clone, old, new, said):
     assert old in CLONE
     (clone / "UEval/system.py").write_text(CLONE.replace(old, new))
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"\A.*{re.escape(said)}.*\Z"):
         interleavethinker(clone)
-    assert said in str(caught.value)
-    assert "\n" not in str(caught.value)
 
 
 # Texts are read out of Python source as data: what would stop or harm the reader when run does nothing.

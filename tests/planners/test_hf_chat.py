@@ -221,9 +221,8 @@ def test_no_such_checkpoint(tmp_path):
         HfChat.load(tmp_path / "nothing")
     (tmp_path / "empty").mkdir()
     for name in (tmp_path / "empty", "goalreel-tests/no-such-model"):
-        with pytest.raises(InputError, match=r"cannot load .* as an image-text-to-text model") as caught:
+        with pytest.raises(InputError, match=r"\A.*cannot load .* as an image-text-to-text model.*\Z"):
             HfChat.load(name)
-        assert "\n" not in str(caught.value)
 
 
 def test_broken_weights(changed):
@@ -263,9 +262,8 @@ def test_a_checkpoint_without_a_processor_takes_anothers(qwen, checkpoints, tmp_
     bare.mkdir()
     for name in ("config.json", "generation_config.json", "model.safetensors"):
         shutil.copy(qwen / name, bare)
-    with pytest.raises(InputError, match=r"cannot load the processor of .*\?processor=OWNER/NAME") as caught:
+    with pytest.raises(InputError, match=r"\A.*cannot load the processor of .*\?processor=OWNER/NAME.*\Z"):
         HfChat.load(bare, device="cpu")
-    assert "\n" not in str(caught.value)
     chat = HfChat.load(bare, device="cpu", max_new_tokens=24, processor=str(qwen))
     whole = HfChat.load(qwen, device="cpu", max_new_tokens=24)
     assert chat.complete(CONVERSATIONS) == whole.complete(CONVERSATIONS)

@@ -129,6 +129,12 @@ def vae_kl(latent_channels: int = 16) -> diffusers.AutoencoderKL:
     )
 
 
+def blocks(layers: int, heads: int) -> dict[str, int]:
+    """The size of a denoiser that has blocks of two kinds."""
+    depth = {"num_layers": layers, "num_single_layers": layers}
+    return depth | {"num_attention_heads": heads, "attention_head_dim": 16}
+
+
 def flow(**options: object) -> diffusers.FlowMatchEulerDiscreteScheduler:
     return diffusers.FlowMatchEulerDiscreteScheduler(use_dynamic_shifting=True, **options)
 
@@ -153,10 +159,7 @@ def flux2_klein(layers: int, heads: int) -> diffusers.DiffusionPipeline:
     )
     transformer = diffusers.Flux2Transformer2DModel(
         in_channels=16,
-        num_layers=layers,
-        num_single_layers=layers,
-        attention_head_dim=16,
-        num_attention_heads=heads,
+        **blocks(layers, heads),
         joint_attention_dim=48,
         timestep_guidance_channels=16,
         axes_dims_rope=(4, 4, 4, 4),
@@ -176,10 +179,7 @@ def flux(pipeline: str, layers: int, heads: int, *, in_channels: int = 64) -> di
     transformer = diffusers.FluxTransformer2DModel(
         in_channels=in_channels,
         out_channels=64,
-        num_layers=layers,
-        num_single_layers=layers,
-        attention_head_dim=16,
-        num_attention_heads=heads,
+        **blocks(layers, heads),
         joint_attention_dim=HIDDEN,
         pooled_projection_dim=HIDDEN,
         guidance_embeds=True,
@@ -222,10 +222,7 @@ def longcat(layers: int, heads: int) -> diffusers.DiffusionPipeline:
         tokenizer=qwen_tokenizer(),
         text_processor=qwen_processor(),
         transformer=diffusers.LongCatImageTransformer2DModel(
-            num_layers=layers,
-            num_single_layers=layers,
-            attention_head_dim=16,
-            num_attention_heads=heads,
+            **blocks(layers, heads),
             joint_attention_dim=HIDDEN,
             pooled_projection_dim=HIDDEN,
             axes_dims_rope=[4, 6, 6],
