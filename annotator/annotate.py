@@ -12,7 +12,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from goalreel import __version__, claims
+from goalreel import __version__, claims, terms
 from goalreel.annotator import examples, existing_words, watched
 from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
 from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
@@ -26,15 +26,13 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing import files, pipeline, plan
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import copy, files_below
+from goalreel.models import presets, registry
 from goalreel.models.journal import Journal
 from goalreel.models.load import as_folder, choose_models, type_name
 from goalreel.models.model_set import ModelSet
-from goalreel.models.presets import Preset
-from goalreel.models.registry import RecordingContext
 from goalreel.planners.examples.carry import Measurement
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
-from goalreel.terms import LabelForm
 from goalreel.types import Critic, Editor, Planner, Role, Status
 
 
@@ -56,7 +54,7 @@ def annotate(
     options: Options | None = None,
     run: RunOptions | None = None,
     *,
-    preset: str | Preset | None = None,
+    preset: str | presets.Preset | None = None,
     planner: Planner | str | None = None,
     editor: Editor | str | None = None,
     critic: Critic | str | None = None,
@@ -129,7 +127,7 @@ def _annotate(
     models: ModelSet,
     options: Options,
     run: RunOptions,
-    recorded: RecordingContext,
+    recorded: registry.RecordingContext,
     progress: OnProgress,
 ) -> Summary:
     selected, shard = source.select(run.episodes), run.shard
@@ -214,7 +212,7 @@ def _write(
 
 def _check(
     source: Source, out: Path, selected: Sequence[int], models: ModelSet, options: Options
-) -> dict[LabelForm, int]:
+) -> dict[terms.LabelForm, int]:
     """Check that `source` is whole and can be annotated so, and find its labels (`check_labels`)."""
     files.check_apart(source.root, out)
     if not options.follow_links:

@@ -21,9 +21,8 @@ from goalreel.datasets.hub import local_folder
 from goalreel.datasets.labels import find_labels
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
+from goalreel.planners.examples import carry, hand_cues
 from goalreel.planners.examples.audit import FAULTS, Fault, suspicions
-from goalreel.planners.examples.carry import Example
-from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.kinematic.layout import Finding, Layout
 from goalreel.planners.kinematic.planner import KinematicPlanner
 from goalreel.planners.kinematic.robot import SAMPLE, Robot
@@ -282,7 +281,7 @@ def _start_closed(recordings: Sequence[Episode], robot: Robot) -> list[bool]:
 def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
     """Compare the sub-task labels of the selected episodes with each other, their words and their motion."""
     labelled = {i for indices in find_labels(source, selected).values() for i in indices}
-    examples: dict[int, Example] = {}
+    examples: dict[int, carry.Example] = {}
     unread: list[str] = []
     for index in selected:
         try:
@@ -295,7 +294,7 @@ def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
         unread.append("no episode has sub-task labels: there is nothing to audit")
     findings: list[LabelFinding] = []
     indices = [*examples]
-    for found in suspicions([*examples.values()], cues_of(layout)):
+    for found in suspicions([*examples.values()], hand_cues.cues_of(layout)):
         index = indices[found.episode]
         example = examples[index]
         segment = example.segments[found.step]

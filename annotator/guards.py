@@ -20,10 +20,8 @@ from goalreel.drivers import Limits, as_failure, run
 from goalreel.errors import BackendError, UserError
 from goalreel.loop import OnRejected
 from goalreel.middleware import Middleware, use_known_answers
+from goalreel.models import model_set, names, presets
 from goalreel.models.journal import Journal
-from goalreel.models.model_set import ModelSet
-from goalreel.models.names import ModelName
-from goalreel.models.presets import Preset
 from goalreel.types import (
     ANSWER_TYPES,
     ROLE_OF_STAGE,
@@ -58,12 +56,12 @@ class ModelUnavailableError(UserError):
     """A model answers no request: whatever else it were asked would be lost too."""
 
 
-def rule_roles(models: ModelSet) -> frozenset[Role]:
+def rule_roles(models: model_set.ModelSet) -> frozenset[Role]:
     """Return the roles of fixed rules, which are always available; models without a name may be anything."""
     return frozenset() if models.names is None else models.names.uncached
 
 
-def watches(models: ModelSet) -> bool:
+def watches(models: model_set.ModelSet) -> bool:
     """True if the planner is a chat model that watches recordings."""
     return models.names is not None and models.names.preset.model_name("planner").kind == "watch"
 
@@ -277,7 +275,7 @@ class GuardedModels:
 
     def __init__(
         self,
-        models: ModelSet,
+        models: model_set.ModelSet,
         journal: Journal,
         limits: Limits,
         on_rejected: OnRejected,
@@ -346,7 +344,7 @@ class GuardedModels:
         return attributed(_without_addresses(board, provenance.preset), makers(provenance.identities().get))
 
 
-def _without_addresses(board: Storyboard, preset: Preset) -> Storyboard:
+def _without_addresses(board: Storyboard, preset: presets.Preset) -> Storyboard:
     """A storyboard whose failures name no URL, no IP address and no host of the models of `preset`."""
     hosts = [host for role in ROLES for host in _hosts(preset.model_name(role))]
 
@@ -370,7 +368,7 @@ def _without_addresses(board: Storyboard, preset: Preset) -> Storyboard:
     return board.model_copy(update={"steps": steps, "end": end})
 
 
-def _hosts(name: ModelName) -> list[str]:
+def _hosts(name: names.ModelName) -> list[str]:
     if name.parts:
         return [host for part in name.parts for host in _hosts(part)]
     address = _URL.search(name.target)

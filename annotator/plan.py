@@ -17,8 +17,7 @@ from typing import Any
 
 from goalreel import claims, files, storyboard_io, terms
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
-from goalreel.annotator.report.cards import EpisodeView
-from goalreel.annotator.report.write import write_report
+from goalreel.annotator.report import cards, write
 from goalreel.chat.conversation import MARK
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.critics.examiner import Examination, read_examination
@@ -27,10 +26,9 @@ from goalreel.errors import InputError
 from goalreel.image import Image, PictureLike
 from goalreel.loop import OnRejected
 from goalreel.middleware import Middleware, use_known_answers
+from goalreel.models import load, presets
 from goalreel.models.journal import Journal
-from goalreel.models.load import as_folder, check_first, choose_models
 from goalreel.models.model_set import ModelSet
-from goalreel.models.presets import Preset
 from goalreel.types import ROLES, Critic, DoneStep, Editor, Planner, Role, Storyboard, Task
 
 log = logging.getLogger(__name__)
@@ -139,9 +137,9 @@ def write_plan(
     """Write a storyboard into a folder, with its page and films; `models` (role -> name) are on the page."""
     storyboard_io.save_storyboard(board, out)
     instruction = board.task.instruction
-    view = EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)
+    view = cards.EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)
     about = dict(models) | ({} if examination is None else {"examination": examination.line})
-    write_report([view], out, title=instruction, summary={}, about=about, films=True)
+    write.write_report([view], out, title=instruction, summary={}, about=about, films=True)
 
 
 def _plan(
@@ -152,7 +150,7 @@ def _plan(
     examiner: Middleware = lambda ask: ask,
     journal: Journal | None = None,
 ) -> Storyboard:
-    check_first(models, [task.image is not None])
+    load.check_first(models, [task.image is not None])
     models.prepare(roles=("planner",) if models.plans_first else ROLES)
     guarded = models.with_middleware(examiner, CircuitBreaker(rule_roles(models)))
     guarded = guarded if journal is None else guarded.with_journal(journal)
@@ -180,7 +178,7 @@ def plan(
     seed: int = 0,
     on_rejected: OnRejected = "continue",
     observe: Observer | None = None,
-    preset: str | Preset | None = None,
+    preset: str | presets.Preset | None = None,
     planner: Planner | str | None = None,
     editor: Editor | str | None = None,
     critic: Critic | str | None = None,
@@ -222,6 +220,6 @@ def plan(
     scene = None if image is None else Image.of(image)
     task = make_task(instruction, scene, images=[Image.of(i) for i in images], done=done, seed=seed)
     named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
-    model_set = choose_models(models, preset, named, "nano")
-    folder = None if out is None else as_folder(out, "out")
+    model_set = load.choose_models(models, preset, named, "nano")
+    folder = None if out is None else load.as_folder(out, "out")
     return plan_task(task, folder, model_set, on_rejected=on_rejected, observe=observe)

@@ -15,22 +15,18 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from goalreel import files, storyboard_io
+from goalreel import drivers, files, loop, storyboard_io
 from goalreel.annotator.corpus.make import check_settings
 from goalreel.annotator.guards import GuardedModels, ModelUnavailableError
 from goalreel.annotator.plan import make_task
-from goalreel.annotator.report.cards import EpisodeView
-from goalreel.annotator.report.write import write_report
+from goalreel.annotator.report import cards, write
 from goalreel.claims import ClaimTotals, add_counts, count
 from goalreel.critics.examiner import FOLDER, Examination, read_examination
-from goalreel.drivers import Limits
 from goalreel.errors import InputError, UserError
 from goalreel.image import Image
-from goalreel.loop import OnRejected
+from goalreel.models import model_set, presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import check_first, load
-from goalreel.models.model_set import ModelSet
-from goalreel.models.presets import Preset
 from goalreel.progress import OnProgress
 from goalreel.types import ROLES, Failure, Status, Task
 
@@ -114,10 +110,10 @@ class PlanConfig:
     """Which rows are planned, and by which models."""
 
     rows: Sequence[PromptRow]
-    preset: Preset
+    preset: presets.Preset
     seed: int = 0
-    on_rejected: OnRejected = "continue"
-    limits: Limits = field(default_factory=Limits)
+    on_rejected: loop.OnRejected = "continue"
+    limits: drivers.Limits = field(default_factory=drivers.Limits)
     bad_lines: Mapping[int, str] = field(default_factory=dict)
     """Those that were left out, for the report."""
 
@@ -175,7 +171,7 @@ def _folder(out: Path, row: PromptRow) -> Path:
     return out / "storyboards" / row.id
 
 
-def _settings(config: PlanConfig, models: ModelSet) -> dict[str, Any]:
+def _settings(config: PlanConfig, models: model_set.ModelSet) -> dict[str, Any]:
     """All that decides the storyboards, if the editor can begin with the rows."""
     check_first(models, (row.picture is not None for row in config.rows))
     rows = (json.dumps([row.id, row.prompt, str(row.values.get("image"))]) for row in config.rows)
@@ -190,7 +186,7 @@ def _settings(config: PlanConfig, models: ModelSet) -> dict[str, Any]:
 def _plan(
     todo: Mapping[str, PromptRow],
     config: PlanConfig,
-    models: ModelSet,
+    models: model_set.ModelSet,
     out: Path,
     summary: PlanSummary,
     progress: OnProgress,
@@ -233,7 +229,7 @@ def _plan(
 def _report(
     config: PlanConfig, out: Path, summary: PlanSummary, examination: Examination | None, progress: OnProgress
 ) -> None:
-    def views() -> Iterator[EpisodeView]:
+    def views() -> Iterator[cards.EpisodeView]:
         for done, row in enumerate(config.rows):
             if (_folder(out, row) / "storyboard.json").is_file():
                 board = storyboard_io.load_storyboard(_folder(out, row))
@@ -242,10 +238,10 @@ def _report(
                 summary.ends_in_doubt += bool(board.end_doubt)
                 add_counts(summary.claims, count(board.steps))
                 summary.doubtful += sum(step.in_doubt for step in board.steps)
-                yield EpisodeView(row.number, row.id, row.prompt, board, examination=examination)
+                yield cards.EpisodeView(row.number, row.id, row.prompt, board, examination=examination)
             progress("report", done + 1, len(config.rows))
 
     counts = {"rows": str(len(config.rows)), "failed": str(len(summary.failures))}
     about = {} if examination is None else {"examination": examination.line}
-    write_report(views(), out, title="Storyboards of prompts", summary=counts, about=about)
+    write.write_report(views(), out, title="Storyboards of prompts", summary=counts, about=about)
     files.write_bytes(out / "report.json", (json.dumps(vars(summary), indent=1) + "\n").encode())

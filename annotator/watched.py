@@ -8,8 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from goalreel import claims, files
-from goalreel.annotator import examples, job
-from goalreel.annotator.guards import GuardedModels, watches
+from goalreel.annotator import examples, guards, job
 from goalreel.annotator.options import Options, RunOptions
 from goalreel.datasets.parquet import read_table
 from goalreel.datasets.records import FOLDER, LOCAL, Records, check_own
@@ -28,7 +27,7 @@ TABLE = FOLDER / "watched.parquet"
 
 def check_watching(models: ModelSet, options: Options, run: RunOptions) -> None:
     """Refuse a run in which no model can label `run.to_watch` episodes of each instruction."""
-    if not watches(models):
+    if not guards.watches(models):
         raise InputError(f"--examples {run.to_watch}: no model watches: add --preset watch, or name LABELLED")
     if run.shard:
         raise InputError(f"--examples {run.to_watch} watches in one process: leave out --shard")
@@ -49,7 +48,7 @@ def watch_examples(
     with files.exclusive(out / LOCAL, out):
         rows: list[dict[str, Any]] = read_table(table).to_pylist() if table.is_file() else []
         journal = Journal(Records(out / FOLDER, source="").answers, source.fingerprint().recording)
-        guarded = GuardedModels(models, journal, run.limits, options.on_rejected, run.to_watch)
+        guarded = guards.GuardedModels(models, journal, run.limits, options.on_rejected, run.to_watch)
         tried = {row["episode"] for row in rows}
         selected = {text for text, _ in examples.by_instruction(source, source.select(run.episodes))}
         groups = {text: e for text, e in examples.by_instruction(source, source.indices) if text in selected}

@@ -36,9 +36,8 @@ from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.records import FOLDER
 from goalreel.errors import BackendError, InputError, UserError
 from goalreel.files import digest, file_digest, find, read_file, write_bytes
+from goalreel.models import names, scorers
 from goalreel.models.journal import Journal
-from goalreel.models.names import ModelName
-from goalreel.models.scorers import build_scorer, find_scorer
 from goalreel.progress import OnCount
 from goalreel.storyboard_io import load_storyboard
 from goalreel.types import Candidate, Failure, PictureScores, Scorer, Storyboard
@@ -137,9 +136,9 @@ def scorer_of(name: str) -> NamedScorer:
     """Make the scorer `critic`, or one that `models.scorers` knows."""
     if name == CRITIC:
         return NamedScorer(name, None)
-    if (kind := find_scorer(name)) is not None:
+    if (kind := scorers.find_scorer(name)) is not None:
         return NamedScorer(name, kind.build(), kind.success_of)
-    return NamedScorer(ModelName.parse(name).public(), build_scorer(name))
+    return NamedScorer(names.ModelName.parse(name).public(), scorers.build_scorer(name))
 
 
 def score_boards(

@@ -17,8 +17,7 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from goalreel.annotator.review.acts import Act, Acts
 from goalreel.annotator.review.queue import ListQuery
 from goalreel.annotator.review.session import Json, ReviewSession
-from goalreel.annotator.web import mount_page
-from goalreel.annotator.web.auth import Access, PageMiddleware
+from goalreel.annotator.web import auth, mount_page
 from goalreel.boards.log import ConflictError
 from goalreel.boards.step import Who
 from goalreel.datasets.corrections import events
@@ -34,7 +33,7 @@ WIDEST = 1920
 router = APIRouter()
 
 
-def create_review(session: ReviewSession, access: Access) -> FastAPI:
+def create_review(session: ReviewSession, access: auth.Access) -> FastAPI:
     """Build the application."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
     app.state.session, app.state.acts = session, Acts(session)
@@ -44,7 +43,7 @@ def create_review(session: ReviewSession, access: Access) -> FastAPI:
     app.exception_handler(RequestValidationError)(_invalid)
     app.exception_handler(UserError)(_failed)
     app.exception_handler(OSError)(_failed)
-    app.add_middleware(PageMiddleware, access=access, guards=True)
+    app.add_middleware(auth.PageMiddleware, access=access, guards=True)
     return app
 
 

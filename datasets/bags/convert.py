@@ -12,10 +12,9 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from goalreel import __version__
-from goalreel.datasets.bags import TopicRequest, require_bags, streamed
+from goalreel import __version__, subgoal_camera
+from goalreel.datasets.bags import TopicRequest, require_bags, streamed, topics
 from goalreel.datasets.bags.excerpts import Cut, cut
-from goalreel.datasets.bags.topics import Bag, picture
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import content_digest
@@ -25,7 +24,6 @@ from goalreel.errors import DatasetError, InputError
 from goalreel.files import digest, disk, exclusive, find, read_json
 from goalreel.image import Image
 from goalreel.progress import OnCount
-from goalreel.subgoal_camera import DEFAULT_FORM, SubGoalForm
 from goalreel.types import Storyboard, Task
 
 if TYPE_CHECKING:
@@ -45,7 +43,7 @@ def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
     """
     cuts: dict[Path, Cut] = {}
     for each in require_bags(path):
-        with Bag.open(each) as bag:
+        with topics.Bag.open(each) as bag:
             cuts[each] = cut(bag, request)
         origin, first = next(iter(cuts.items()))
         cuts[each] = cuts[each].in_order_of(first)
@@ -199,7 +197,7 @@ def _pictures(path: Path, each: Cut) -> Iterator[dict[str, Image]]:
     decoders = {name: _Decoder(f"{path}: {topic}", used[name]) for name, topic in cameras.items()}
     of = {topic: name for name, topic in cameras.items()}
     counts, decoded, at = Counter[str](), dict[tuple[str, int], Image](), 0
-    with Bag.open(path) as bag:
+    with topics.Bag.open(path) as bag:
         for topic, _, message in bag.messages(cameras.values()):
             name, place = of[topic], counts[topic]
             counts[topic] += 1
@@ -234,7 +232,7 @@ class _Decoder:
         Raises DatasetError where more than a tenth are broken.
         """
         try:
-            image = picture(message)
+            image = topics.picture(message)
             if self._last is not None and image.size != self._last.size:
                 sizes = " and of ".join(f"{w}x{h}" for w, h in (self._last.size, image.size))
                 raise InputError(f"pictures of {sizes}: cut the bag where the camera changed")
@@ -268,7 +266,7 @@ def write_goals(
     request: TopicRequest,
     *,
     use_rejected: bool = False,
-    form: SubGoalForm = DEFAULT_FORM,
+    form: subgoal_camera.SubGoalForm = subgoal_camera.DEFAULT_FORM,
     progress: OnCount = lambda done, total: None,
 ) -> list[Storyboard]:
     """Make `out` from the dataset `recorded`, which `convert` made from the same `cuts`. Resumes.

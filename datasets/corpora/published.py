@@ -21,8 +21,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from goalreel.chat.conversation import MARK, shrink
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import parse_plan
+from goalreel.datasets.corpora import critic_rows
 from goalreel.datasets.corpora import rows as corpora
-from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow
 from goalreel.datasets.corpora.rows import Corpus, RowKind, TalkRow, decode_lesson
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import file_digest, find, read_file, read_json, write_bytes
@@ -137,14 +137,14 @@ class _Evaluation(BaseModel):
     quality: Annotated[float, Field(ge=0, le=10)]
 
 
-def _critique(row: Fields, task_id: str, images: Path) -> CritiqueRow:
+def _critique(row: Fields, task_id: str, images: Path) -> critic_rows.CritiqueRow:
     try:
         marks = _Evaluation.model_validate(row.get("evaluation"))
     except ValidationError as e:
         raise RowFaultError("no evaluation with success, semantics and quality (0 to 10)") from e
     first, present = _text(row, "origin_prompt"), row.get("rewritten_prompt")
     source = _picture(row.get("origin_image_path"), images)
-    return CritiqueRow(
+    return critic_rows.CritiqueRow(
         task_id=task_id,
         step=0,
         attempt=0,
@@ -204,7 +204,7 @@ def _picture(name: object, folder: Path) -> Image:
 
 
 _KINDS: Mapping[PublishedKind, tuple[Callable[[Fields, str, Path], Any], RowKind[Any]]] = {
-    "critiques": (_critique, CRITIQUES),
+    "critiques": (_critique, critic_rows.CRITIQUES),
     "conversations": (_conversation, corpora.talks("conversations")),
 }
 TRAJECTORY = "execution_record.json"

@@ -376,8 +376,7 @@ def _moved(review: Review, place: int, change: events.MoveBoundary) -> Review:
     near = _neighbour(review, place, -1 if start else 1)
     if near is not None:
         other = review.steps[near].placed
-        adjoins = other.end == own.start if start else other.start == own.end
-        if adjoins:
+        if other.end == own.start if start else other.start == own.end:  # the steps adjoin
             both = (other.start, frame) if start else (frame, other.end)
             review = review.replaced(near, review.timed(review.steps[near], review.segment(*both)))
         elif frame < other.end if start else frame > other.start:

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from goalreel.datasets import info_file, labels
 from goalreel.datasets.parquet import array, episode_tables, list_items, read_schema, read_table, to_numpy
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.files import episode_files
+from goalreel.datasets.writing import files, layout
 from goalreel.datasets.writing.goals import listed
 from goalreel.datasets.writing.language import LANGUAGE_FEATURE, language_types, put_column
-from goalreel.datasets.writing.layout import EpisodePlace
 from goalreel.datasets.writing.plan import FORM, BuildPlan
 from goalreel.datasets.writing.video import video_info
 from goalreel.files import atomic, read_json, write_bytes
@@ -92,7 +91,7 @@ def aggregate(groups: Sequence[Stats]) -> Stats:
 def write_episodes(
     original: Path,
     target: Path,
-    placed: Mapping[int, EpisodePlace],
+    placed: Mapping[int, layout.EpisodePlace],
     stats: Mapping[int, Stats],
     job: BuildPlan,
 ) -> None:
@@ -167,7 +166,7 @@ def episode_stats(root: Path, feature: str, shape: tuple[int, ...]) -> list[Stat
     Episodes without any are left out. As Python lists the numbers would take 5 KB an episode.
     """
     groups, prefix = list[Stats](), f"stats/{feature}/"
-    for file in episode_files(root):
+    for file in files.episode_files(root):
         stats: Stats = {}
         for column in [name for name in read_schema(file).names if name.startswith(prefix)]:
             name, values = column.removeprefix(prefix), read_table(file, [column])[column].combine_chunks()

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.concurrency import prefetch
+from goalreel import concurrency, terms
 from goalreel.datasets.info_file import VIDEO_PATH, check_links, stored
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
@@ -41,7 +41,6 @@ from goalreel.files import digest, file_digest, find, sweep, write_bytes
 from goalreel.image import Image
 from goalreel.progress import OnCount
 from goalreel.subgoal_camera import fit, in_form
-from goalreel.terms import DEFAULT_FORM, SubGoalForm
 from goalreel.terms import SUBGOAL as SUBGOAL
 from goalreel.types import Status
 
@@ -78,7 +77,7 @@ def _noted(note: Mapping[str, Any]) -> Stats:
 
 def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
     """Yield the pictures of a file's episodes, fill `stats`, and make the next episode's meanwhile."""
-    with closing(prefetch(partial(_pictures, build), video.episodes, 1)) as goals:
+    with closing(concurrency.prefetch(partial(_pictures, build), video.episodes, 1)) as goals:
         for episode, pictures in zip(video.episodes, goals, strict=True):
             levels = PictureLevels()
             for count, picture, cut in _episode_runs(build, episode, pictures):
@@ -144,7 +143,7 @@ def build(
     episodes: Collection[int] | None = None,
     use_rejected: bool = False,
     text: TextOptions | None = None,
-    form: SubGoalForm = DEFAULT_FORM,
+    form: terms.SubGoalForm = terms.DEFAULT_FORM,
     overwrite: bool = False,
     follow_links: bool = False,
     progress: OnCount = lambda done, total: None,

@@ -11,10 +11,8 @@ from typing import Self
 from goalreel.datasets.labels import has_sub_tasks, subtask_labels
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
-from goalreel.datasets.writing.files import FileMarks, data_files
+from goalreel.datasets.writing import files, layout, video
 from goalreel.datasets.writing.goals import Goals, read_goals, task_indices
-from goalreel.datasets.writing.layout import EpisodeClock, clocks
-from goalreel.datasets.writing.video import EncoderSettings, goal_encoder, recording_encoder
 from goalreel.errors import DatasetError
 from goalreel.files import digest
 from goalreel.settings import Settings
@@ -55,7 +53,7 @@ class BuildPlan:
     """(width, height)."""
     goals: Mapping[int, Goals]
     """In the order of the episodes."""
-    clock: Mapping[int, EpisodeClock]
+    clock: Mapping[int, layout.EpisodeClock]
     text: TextOptions
     form: SubGoalForm
 
@@ -65,9 +63,9 @@ class BuildPlan:
         return self.form in LIVE_FORMS
 
     @property
-    def encoder(self) -> EncoderSettings:
+    def encoder(self) -> video.EncoderSettings:
         """Encoder of the camera."""
-        return recording_encoder(self.size) if self.follows else goal_encoder(self.size)
+        return video.recording_encoder(self.size) if self.follows else video.goal_encoder(self.size)
 
     @property
     def pad_key(self) -> str:
@@ -80,8 +78,8 @@ class BuildPlan:
         return f"{self.key.rpartition('.')[2]}_is_pad"
 
     @property
-    def marks(self) -> FileMarks:
-        return FileMarks(self.out)
+    def marks(self) -> files.FileMarks:
+        return files.FileMarks(self.out)
 
     @cached_property
     def camera_size(self) -> tuple[int, int]:
@@ -152,7 +150,7 @@ class BuildPlan:
         check_form(source, key, form)
         done = records.done(corrected=True) if episodes is None else episodes
         source.check_data(done)
-        clock = clocks(data_files(source.root), source.fps)
+        clock = layout.clocks(files.data_files(source.root), source.fps)
         chosen = sorted(episode for episode in done if episode in clock)
         lengths = {episode: each.frames for episode, each in clock.items()}
         goals = read_goals(records, chosen, lengths, use_rejected, lambda e: source.episode(e).instruction)

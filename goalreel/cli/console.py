@@ -21,10 +21,9 @@ from rich.progress import (
 )
 from rich.table import Table
 
-from goalreel.drivers import Observer
+from goalreel import drivers, wording
 from goalreel.progress import OnProgress
 from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
-from goalreel.wording import reader_text
 
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager
@@ -60,7 +59,7 @@ class _Board:
                 mark = f"{yes}{probability}" if answer.success else f"[yellow]✗[/]{probability} "
                 row = self.rows[request.step]
                 row[1] += mark
-                row[2] = reader_text(answer.reasoning) or answer.refined_prompt or ""
+                row[2] = wording.reader_text(answer.reasoning) or answer.refined_prompt or ""
             case _, Failure():
                 self.note = f"[red]{escape(answer.message)}[/]"
 
@@ -74,7 +73,7 @@ class _Board:
 
 
 @contextmanager
-def live_view() -> Iterator[Observer]:
+def live_view() -> Iterator[drivers.Observer]:
     """Show the storyboard on stderr while it grows, or once where that is no terminal; yields `observe`."""
     board, console = _Board(), Console(stderr=True)
     if not console.is_terminal:

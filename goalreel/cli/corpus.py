@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from goalreel.cli import extension, options
 from goalreel.cli.errors import one_line_errors
-from goalreel.cli.extension import command_group
-from goalreel.cli.options import Json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from goalreel.annotator.corpus.make import CorpusReport
 
 
-app = command_group("corpus", "Make training data for planner, editor and critic.")
+app = extension.command_group("corpus", "Make training data for planner, editor and critic.")
 
 
 @app.command(
@@ -39,7 +38,7 @@ def import_published(
         typer.Option(help="Folder that the paths of the pictures start from. [default: FILE's folder]"),
     ] = None,
     workers: Annotated[int, typer.Option(min=1, help="Processes.")] = 1,
-    json_output: Json = False,
+    json_output: options.Json = False,
 ) -> None:
     """Turn published training data into a corpus; a row that cannot be used is counted and left out."""
     with one_line_errors("interrupted; finished shards are kept: run the same command again to resume"):
@@ -111,7 +110,7 @@ def from_storyboards(
     filtered: Annotated[
         bool, typer.Option(help="Leave out steps by the trend of their scores, as the paper's best arm does.")
     ] = True,
-    json_output: Json = False,
+    json_output: options.Json = False,
 ) -> None:
     """Filter stored storyboards into training rows, by the recipe of InterleaveThinker's paper."""
     with one_line_errors("interrupted; what is scored is kept: run the same command again to resume"):

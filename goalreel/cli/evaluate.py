@@ -8,8 +8,7 @@ from typing import Annotated
 
 import typer
 
-from goalreel.cli import errors, extension
-from goalreel.cli.options import Json, RecordedSource
+from goalreel.cli import errors, extension, options
 
 app = extension.command_group(
     "eval", "Measure goalreel against people's corrections, and with goalreel-lab against ground truth."
@@ -34,8 +33,8 @@ _ROWS = {
 )
 def review(
     dataset: Annotated[Path, typer.Argument(help="A dataset that `goalreel review` was given.")],
-    source: RecordedSource = None,
-    json_output: Json = False,
+    source: options.RecordedSource = None,
+    json_output: options.Json = False,
 ) -> None:
     """Compare the models' answers with people's corrections."""
     with errors.one_line_errors():

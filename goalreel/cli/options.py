@@ -16,13 +16,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from goalreel import files, terms
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import read_mapping
 from goalreel.models.presets import FIELDS, LIVE, PRESET_HELP, ModelChoice, Preset
 from goalreel.models.presets import names as preset_names
 from goalreel.settings import Settings, bound_of, kind_of, mark_of
-from goalreel.terms import ROLES, Role
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -179,7 +178,7 @@ def complete_cameras(ctx: typer.Context) -> list[str]:
     return [name for name, feature in features.items() if feature.get("dtype") in ("video", "image")]
 
 
-def _complete_models(role: Role) -> Callable[[], list[str]]:
+def _complete_models(role: terms.Role) -> Callable[[], list[str]]:
     def names() -> list[str]:
         """Names, and kinds up to the colon behind which the model is named."""
         from goalreel.models.registry import forms
@@ -193,7 +192,7 @@ def _complete_models(role: Role) -> Callable[[], list[str]]:
 COMPLETED: Mapping[str, Callable[..., list[str]]] = {
     "preset": preset_names,
     "camera": complete_cameras,
-    **{role: _complete_models(role) for role in ROLES},
+    **{role: _complete_models(role) for role in terms.ROLES},
 }
 """Option -> its values, for completion by a shell."""
 
@@ -232,7 +231,7 @@ def read_config(ctx: typer.Context, file: Path | None) -> Path | None:
     if file is None:
         return None
     try:
-        values = read_mapping(file, "write one `option: value` a line")
+        values = files.read_mapping(file, "write one `option: value` a line")
     except InputError as e:
         fail(str(e))
     options = {option.name: option for option in ctx.command.params if option.param_type_name == "option"}

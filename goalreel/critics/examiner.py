@@ -19,8 +19,7 @@ from typing import TYPE_CHECKING, Any, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel import files, loop
-from goalreel.claims import PERSON, Claim
+from goalreel import claims, files, loop
 from goalreel.errors import UserError
 from goalreel.settings import Frozen
 from goalreel.terms import ControlKind
@@ -211,11 +210,11 @@ class Examination(Frozen):
         return {**counts, "kinds": kinds, **{name: getattr(self, name) for name in derived}}
 
 
-def verifies(looks: Claim | None, examination: Examination | None) -> bool:
+def verifies(looks: claims.Claim | None, examination: Examination | None) -> bool:
     """Tell whether a person checked an accepted goal image, or the Critic that passed `examination`."""
     checked = looks.checked if looks else None
     passed = examination is not None and examination.passed and examination.critic == checked
-    return passed or checked == PERSON
+    return passed or checked == claims.PERSON
 
 
 def word(step: "StoryboardStep", examination: Examination | None) -> Word:

@@ -12,10 +12,9 @@ from goalreel.concurrency import map_threaded
 from goalreel.critics.difference import THREADS, DifferenceCritic, edges
 from goalreel.errors import DatasetError
 from goalreel.image import Image
+from goalreel.planners.kinematic import robot, signals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms
-from goalreel.planners.kinematic.robot import find_layout
-from goalreel.planners.kinematic.signals import Cycle
 from goalreel.types import Candidate, Recording, Recordings, Verdict
 
 NEAR = 0.05
@@ -122,7 +121,7 @@ class MotionCritic:
         recording = self._open(recording_id)
         try:
             check_recording(recording)
-            layout = find_layout(recording, self._layout)
+            layout = robot.find_layout(recording, self._layout)
             is_read = all(hand.closed or not hand.gripper for hand in layout.hands)
             return read_arms(recording, layout) if is_read else None
         except Unsegmentable:
@@ -137,7 +136,7 @@ def _place(image: Image | None) -> tuple[str, int] | None:
     return (camera, int(number)) if camera and number.isdecimal() else None
 
 
-def _release(cycle: Cycle, otherwise: int) -> int:
+def _release(cycle: signals.Cycle, otherwise: int) -> int:
     return otherwise if cycle.release is None else cycle.release
 
 

@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from goalreel.checkpoints import located
+from goalreel import checkpoints, terms
 from goalreel.errors import InputError
 from goalreel.http.endpoint import SERVER_KEYS
 from goalreel.models import presets
@@ -30,7 +30,6 @@ from goalreel.models.registry import (
     read_options,
 )
 from goalreel.planners.examples.carry import digest_of
-from goalreel.terms import References
 from goalreel.types import ROLES, STAGE_OF_ROLE, Critic, Editor, Planner, Role, Stage
 
 if TYPE_CHECKING:
@@ -77,7 +76,7 @@ def confirm_steps(critic: str) -> Callable[[], int | None]:
         return served_number(chat.name.target, "critic", "confirm_steps", unreached=0)
     from goalreel.chat.dialects import number_of
 
-    limit = number_of(located(chat.name.model), "confirm_steps")
+    limit = number_of(checkpoints.located(chat.name.model), "confirm_steps")
     return lambda: limit
 
 
@@ -113,7 +112,7 @@ class ChatName:
         """The dialect that its option names, or else `default_dialect`."""
         from goalreel.chat.dialects import default_dialect
 
-        return getattr(self.options, "dialect", None) or default_dialect(located(self.name.model))
+        return getattr(self.options, "dialect", None) or default_dialect(checkpoints.located(self.name.model))
 
     @property
     def key(self) -> str | None:
@@ -191,7 +190,7 @@ def dialect_of(name: str, role: ChatRole) -> "Dialect | None":
     if role == "planner" and chat.kind.name == "server":
         steps = served_number(chat.name.target, role, "trained_steps")
     elif role == "planner":
-        steps = number_of(located(chat.name.model), "trained_steps")
+        steps = number_of(checkpoints.located(chat.name.model), "trained_steps")
     return dialect(chat.dialect_name, getattr(chat.options, "prompts", None), trained_steps=steps)
 
 
@@ -390,7 +389,7 @@ def _check_segments(preset: Preset, role_kinds: Mapping[Role, AnyKind]) -> None:
             )
 
 
-def check_references(references: References, editor: ModelName) -> None:
+def check_references(references: terms.References, editor: ModelName) -> None:
     """Refuse an editor that takes no pictures beside the one that it edits, where it is to be shown some."""
     if references != "none" and "references" not in works_of(editor):
         raise InputError(

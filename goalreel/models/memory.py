@@ -10,9 +10,8 @@ from typing import Any, Literal
 from goalreel.checkpoints import located
 from goalreel.editors.catalogue import catalogue
 from goalreel.files import check_file, read_file
-from goalreel.models import load, registry
+from goalreel.models import load, presets, registry
 from goalreel.models.names import EditorOptions, HfOptions, ModelName
-from goalreel.models.presets import Preset
 from goalreel.torch_support import BYTES, Quantize
 from goalreel.types import ROLES, Role
 
@@ -170,7 +169,7 @@ class PresetMemory:
         return {**asdict(self), **sizes, "fits": self.fits(gpu_gb)}
 
 
-def memory_of(preset: Preset) -> PresetMemory:
+def memory_of(preset: presets.Preset) -> PresetMemory:
     """Estimate the memory of a preset's models from their files, or from published sizes."""
     role_kinds = load.kinds_of(preset)
     planner = load.local_chat(preset.planner, "planner")

@@ -6,9 +6,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from goalreel.claims import UNKNOWN, makers
+from goalreel import claims, loop
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, OnRejected
 from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
 from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
@@ -186,7 +185,7 @@ class ModelSet:
             facts |= {"live_critic": None, "critic_steps": no_limit}
         return replace(self, **models, **facts)
 
-    def loop_arguments(self, on_rejected: OnRejected, *, confirm: bool = True) -> LoopArguments:
+    def loop_arguments(self, on_rejected: loop.OnRejected, *, confirm: bool = True) -> loop.LoopArguments:
         """Return the keywords of the loop; without `confirm` nobody is asked about the end."""
         preset = self.provenance.preset
         return {
@@ -233,7 +232,7 @@ class ModelSet:
         """Make the examiner of the critic, whose logs `folder` keeps; `options` are those of `Examiner`."""
         from goalreel.critics.examiner import Examiner
 
-        name = makers(self.provenance.identities().get).get("critic", UNKNOWN)
+        name = claims.makers(self.provenance.identities().get).get("critic", claims.UNKNOWN)
         return Examiner(name, folder, **options)
 
     def with_journal(self, journal: Journal) -> "ModelSet":

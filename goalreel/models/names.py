@@ -23,13 +23,12 @@ from urllib.parse import parse_qs, unquote_plus
 
 from pydantic import ConfigDict, Field, Json
 
-from goalreel import __version__
+from goalreel import __version__, torch_support
 from goalreel.checkpoints import located
 from goalreel.errors import InputError
 from goalreel.files import digest, find
 from goalreel.http.endpoint import public_address, split_model
 from goalreel.settings import Frozen
-from goalreel.torch_support import Quantize
 
 
 class Runtime:
@@ -68,7 +67,7 @@ class LocalOptions(ModelOptions):
     """Such as `bfloat16`. Default: bfloat16 on a GPU, else float32."""
     batch_size: Annotated[Positive | None, Runtime] = None
     """Requests in one call, at most. Default: 8."""
-    quantize: Quantize | None = None
+    quantize: torch_support.Quantize | None = None
     """Store weights as `fp8` or `nf4`; needs `goalreel[quantize]`, and `nf4` a GPU."""
 
 

@@ -11,8 +11,7 @@ from importlib import metadata
 from goalreel.datasets.corpora.trajectories import SuccessOf, succeeds
 from goalreel.errors import InputError
 from goalreel.extras import install_beside
-from goalreel.models.load import build_chat
-from goalreel.models.names import ModelName
+from goalreel.models import load, names
 from goalreel.types import Scorer
 
 GROUP = "goalreel.scorers"
@@ -63,9 +62,9 @@ def build_scorer(name: str) -> Scorer:
     from goalreel.critics.viescore import VieScore
 
     try:
-        return VieScore(build_chat(name, role="critic"))
+        return VieScore(load.build_chat(name, role="critic"))
     except InputError as e:
-        if ModelName.parse(name).kind:
+        if names.ModelName.parse(name).kind:
             raise
         if name == "simulator":
             raise InputError(f"the scorer simulator comes with goalreel-lab: {install_beside('lab')}") from e

@@ -20,10 +20,9 @@ from goalreel import __version__
 from goalreel.errors import UserError
 from goalreel.http.access import is_authorized, is_foreign, is_too_long, limit_body
 from goalreel.http.server import BoundedServer
-from goalreel.serving import chat, errors, images
+from goalreel.serving import chat, errors, images, steering
 from goalreel.serving.service import Here, Service
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.serving.steering import Steering
 
 OPEN = frozenset({"/health"})
 TOO_MANY = "too many requests at once"
@@ -71,9 +70,7 @@ class Gate:
             return 503, "the server is shutting down"
         if new_work and self._is_full:
             return 429, TOO_MANY
-        if is_too_long(headers, self._limit):
-            return 413, self._too_long
-        return None
+        return (413, self._too_long) if is_too_long(headers, self._limit) else None
 
     @property
     def _is_full(self) -> bool:
@@ -170,7 +167,7 @@ def create_app(
         lifespan=lifespan,
         redoc_url=None,
     )
-    app.state.service, app.state.jobs, app.state.steering = service, jobs, Steering(service)
+    app.state.service, app.state.jobs, app.state.steering = service, jobs, steering.Steering(service)
     errors.add_handlers(app)
     for part in (chat.router, images.router, *routers, router):
         app.include_router(part)

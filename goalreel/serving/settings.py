@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import Field
 
 from goalreel.http.access import check_token
-from goalreel.models.model_set import no_limit
-from goalreel.models.presets import LoopOptions
+from goalreel.models import model_set, presets
 from goalreel.settings import Settings, setting
 from goalreel.terms import Role
 
@@ -46,7 +45,7 @@ class Models:
     planner_dialect: "Dialect" = field(default_factory=_own_dialect)
     critic_dialect: "Dialect" = field(default_factory=_own_dialect)
     """The wording of the questions of the storyboard agents."""
-    critic_steps: Callable[[], int | None] = no_limit
+    critic_steps: Callable[[], int | None] = model_set.no_limit
     """Tells the longest task, in steps, that the critic can judge as a whole; None: any."""
 
     def names(self) -> dict[Role, str]:
@@ -78,7 +77,7 @@ class ServeSettings(Settings):
     max_body_bytes: int = Field(32 * 2**20, ge=1)
     max_pixels: int = Field(16_000_000, ge=1)
     """Pixels of all images of one request together."""
-    loop: LoopOptions = LoopOptions(max_attempts=3)
+    loop: presets.LoopOptions = presets.LoopOptions(max_attempts=3)
     """Arguments of the loop; a request may name its own number of attempts."""
     max_running: int = Field(16, ge=1)
     """Storyboards in progress at once."""

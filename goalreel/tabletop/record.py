@@ -20,8 +20,7 @@ from av.logging import ERROR, set_libav_level
 from datasets.utils.logging import disable_progress_bar as disable_progress_bars
 from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-from goalreel.datasets.writing.language import RecordedRow, plan_text, put_rows
-from goalreel.datasets.writing.video import recording_encoder
+from goalreel.datasets.writing import language, video
 from goalreel.errors import InputError
 from goalreel.files import atomic_folder
 from goalreel.progress import OnCount
@@ -60,7 +59,7 @@ def record(
             features=_features(cameras, size),
             root=root,
             robot_type="simulated_panda",
-            rgb_encoder=recording_encoder().lerobot_config(),
+            rgb_encoder=video.recording_encoder().lerobot_config(),
             image_writer_threads=2,
         )
         episodes = []
@@ -71,7 +70,7 @@ def record(
                 progress(len(episodes), len(seeds))
         finally:
             dataset.finalize()  # else its destructor would write again after the workshop is gone
-        put_rows(root, {i: list(_rows(e.segments)) for i, e in enumerate(episodes)})
+        language.put_rows(root, {i: list(_rows(e.segments)) for i, e in enumerate(episodes)})
         truth = Truth(phases=PHASES, episodes=tuple(episodes))
         write_truth(root, truth)
         for path in root.iterdir():
@@ -164,8 +163,8 @@ def _truth(episode: TabletopEpisode, owners: list[int], held_after: list[bool], 
     )
 
 
-def _rows(segments: Sequence[TrueSegment]) -> Iterator[RecordedRow]:
+def _rows(segments: Sequence[TrueSegment]) -> Iterator[language.RecordedRow]:
     """Make a row for each sub-task; as lerobot-annotate does, the plan is what is still to do at each."""
     for i, segment in enumerate(segments):
-        yield segment.start, "plan", plan_text([s.text for s in segments[i:]])
+        yield segment.start, "plan", language.plan_text([s.text for s in segments[i:]])
         yield segment.start, "subtask", segment.text

@@ -9,8 +9,7 @@ from pydantic import Field, ValidationError
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import read_file
 from goalreel.settings import Frozen
-from goalreel.tabletop.scene import GoalKind
-from goalreel.tabletop.splits import Split, split_of
+from goalreel.tabletop import scene, splits
 
 FILE = Path("meta/tabletop.json")
 _TASK = re.compile(r"tabletop-([0-9]+)(-[a-z]+-[a-z]+)?")
@@ -23,7 +22,7 @@ class TrueSegment(Frozen):
     `mission` counts the instruction's clauses: one ("sort the blocks") may have several sub-goals.
     """
 
-    kind: GoalKind
+    kind: scene.GoalKind
     object: str
     target: str
     text: str
@@ -71,11 +70,11 @@ def write_truth(root: Path, truth: Truth) -> None:
     (root / FILE).write_text(truth.model_dump_json(indent=1) + "\n")
 
 
-def held_out_split(task_id: str) -> Split | None:
+def held_out_split(task_id: str) -> splits.Split | None:
     """Find the split of a held-out tabletop task; None for a training task and for every other task."""
     task = _TASK.fullmatch(task_id)
     try:
-        split = split_of(int(task[1])) if task else None
+        split = splits.split_of(int(task[1])) if task else None
     except InputError:
         return None
     return None if split == "train" else split

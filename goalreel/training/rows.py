@@ -21,15 +21,14 @@ import PIL.Image
 import torch
 from torch.utils.data import Sampler
 
+from goalreel import files, terms
 from goalreel.chat.conversation import MARK, interleave
 from goalreel.chat.dialects import Dialect
 from goalreel.critics.chat import question
 from goalreel.datasets.corpora.critic_rows import CRITIQUES, CritiqueRow, candidate_of
 from goalreel.datasets.corpora.rows import StoredRows, shards_of
 from goalreel.errors import InputError
-from goalreel.files import read_file
 from goalreel.image import Image
-from goalreel.terms import Mode
 from goalreel.training.config import LongRows
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ def reply(row: TrainingRow) -> str:
 
 def _parse(path: Path) -> list[Any]:
     try:
-        text = read_file(path).decode()
+        text = files.read_file(path).decode()
         if path.suffix == ".jsonl":
             return [json.loads(line) for line in text.split("\n") if line.strip()]
         parsed = json.loads(text)
@@ -98,7 +97,7 @@ def prompt(row: TrainingRow) -> list[dict[str, Any]]:
     pictures, asked = iter(row["images"]), []
     for message in row["messages"][:-1]:
         text = message["content"]
-        images = [Image.decode(read_file(Path(next(pictures)))) for _ in range(text.count(MARK))]
+        images = [Image.decode(files.read_file(Path(next(pictures)))) for _ in range(text.count(MARK))]
         asked.append({"role": message["role"], "content": list(map(_part, interleave(text, images)))})
     return asked
 
@@ -211,7 +210,7 @@ class Critiques:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def as_dataset(self, dialect: Dialect, mode: Mode) -> datasets.Dataset:
+    def as_dataset(self, dialect: Dialect, mode: terms.Mode) -> datasets.Dataset:
         """Make what TRL takes: `prompt` with places for two images, `images`, and the row's number."""
 
         def asked(batch: Mapping[str, list[int]]) -> dict[str, list[Any]]:
@@ -226,7 +225,7 @@ class Critiques:
 
 
 def asked_of(
-    row: CritiqueRow, dialect: Dialect, mode: Mode
+    row: CritiqueRow, dialect: Dialect, mode: terms.Mode
 ) -> tuple[list[dict[str, Any]], list[PIL.Image.Image]]:
     """Make the conversation of the Critic agent about a row, and list its two pictures in order."""
     conversation = question(candidate_of(row), mode=mode, dialect=dialect).conversation

@@ -15,11 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from goalreel.planners.kinematic import scene, words
 from goalreel.planners.kinematic.clauses import Clause
 from goalreel.planners.kinematic.motion import ArmMotion
-from goalreel.planners.kinematic.scene import see_touch
 from goalreel.planners.kinematic.signals import Cycle
-from goalreel.planners.kinematic.words import Means
 from goalreel.types import Recording
 
 # Of a grasp.
@@ -92,7 +91,7 @@ def find_contacts(
         only = None
     is_seen = contacts is not None and all(isinstance(c, Cycle) or c.start is not None for c in contacts)
     if only and not is_seen and not motion.drives:
-        start = see_touch(recording, camera, motion) if camera else None
+        start = scene.see_touch(recording, camera, motion) if camera else None
         touch = _find_turn(only, motion) if start is None else Touch(start, len(motion))
         contacts = contacts if touch is None else [touch]
     explained = contacts is not None
@@ -229,7 +228,7 @@ def _explain(
     contacts: list[Cycle | Touch] = []
     rest, start = list(grasps), 0
     for is_grasp, run in itertools.groupby(clauses, lambda clause: clause.grasps):
-        means: list[Means] = [clause.means for clause in run]
+        means: list[words.Means] = [clause.means for clause in run]
         if is_grasp:
             contacts += rest[: len(means)]
             start = motion.free(rest[len(means) - 1])

@@ -10,10 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from goalreel.planners.kinematic import robot, signals
 from goalreel.planners.kinematic.layout import Layout, check_recording, names_of, values_of
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
-from goalreel.planners.kinematic.robot import find_layout
-from goalreel.planners.kinematic.signals import Curve
 from goalreel.types import MotionPhase, Recording, Segment
 
 _MOVED, _UP = 0.05, 0.1  # shares of the arm's extent, and of the height's range, that count as a movement
@@ -74,12 +73,12 @@ def _moves(hand: Layout, motion: ArmMotion, segment: Segment, side: str) -> Iter
         yield f"the {side}hand {_hand(motion, motion.closed, segment)}"
 
 
-def _moved(path: Curve, motion: ArmMotion) -> bool:
+def _moved(path: signals.Curve, motion: ArmMotion) -> bool:
     """Tell whether the arm has moved on part of its path."""
     return len(path) > 0 and bool(np.linalg.norm(np.ptp(path, axis=0)) > _MOVED * motion.extent)
 
 
-def _hand(motion: ArmMotion, closure: Curve, segment: Segment) -> str:
+def _hand(motion: ArmMotion, closure: signals.Curve, segment: Segment) -> str:
     """Describe the hand: each closing and opening in turn, else how it stays."""
     events = [(c.contact, "closes") for c in motion.cycles]
     events += [(c.let_go, "opens") for c in motion.cycles if c.let_go is not None]
@@ -111,7 +110,7 @@ def hand_phases(motion: ArmMotion) -> list[MotionPhase]:
     ]
 
 
-def _spans(motion: ArmMotion, closure: Curve) -> Iterator[tuple[str, int, int]]:
+def _spans(motion: ArmMotion, closure: signals.Curve) -> Iterator[tuple[str, int, int]]:
     """(name, first frame, end); a hand less closed than in every grasp holds nothing."""
     least = min(float(motion.closure(cycle).min()) for cycle in motion.cycles)
 
@@ -153,7 +152,7 @@ def proposals(recording: Recording, layout: Layout | None = None) -> tuple[Propo
         Unsegmentable: `check_recording` refuses the recording, or `layout` does not fit it.
     """
     check_recording(recording)
-    motion = read_arms(recording, find_layout(recording, layout))
+    motion = read_arms(recording, robot.find_layout(recording, layout))
     opened = [f for c in motion.cycles for f in (c.release, c.let_go) if f is not None]
     opened += [handover.at for handover in motion.handovers]
     every: list[tuple[Cue, list[int]]] = [

@@ -3,13 +3,12 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from goalreel.planners.kinematic import description, evidence, robot, scene
+from goalreel.planners.kinematic import description, evidence, robot, scene, signals
 from goalreel.planners.kinematic import steps as cuts
 from goalreel.planners.kinematic.clauses import Clause, read, split_handovers, split_return, whole
 from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms, read_motion
-from goalreel.planners.kinematic.signals import Cycle
 from goalreel.planners.kinematic.steps import ClauseSpan
 from goalreel.planners.recorded import read_each
 from goalreel.terms import Granularity as Granularity
@@ -117,7 +116,7 @@ def _may_grasp(clauses: Sequence[Clause], recording: Recording, layout: Layout) 
     return any(sort_grasps(clauses, read_motion(recording, hand))[0] for hand in layouts)
 
 
-def _note(piece: ClauseSpan, sides: Mapping[Cycle, str]) -> str | None:
+def _note(piece: ClauseSpan, sides: Mapping[signals.Cycle, str]) -> str | None:
     """Say which hand does a step, where the robot has two."""
     hands = dict.fromkeys(sides[cycle] for cycle in piece.cycles if cycle in sides)
     return f"with the {' and the '.join(hands)} hand" if hands else None

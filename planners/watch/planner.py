@@ -8,11 +8,10 @@ import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
+from goalreel.chat import json_reply, prompts
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat, Message, interleave, plain
-from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import MAX_STEPS
-from goalreel.chat.prompts import render
 from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
 from goalreel.planners.examples.carry import Example, numbers_of
@@ -152,7 +151,7 @@ def watch_cost(
     watch = _Watch(recording, recording.instruction, proposed(recording, layout), shown)
     total = WatchCost()
     while watch.start < watch.length:
-        text = render("watcher/system", {"most": MAX_STEPS}) + watch.text(cameras)
+        text = prompts.render("watcher/system", {"most": MAX_STEPS}) + watch.text(cameras)
         total += WatchCost(1, len(watch.sheets()), round(len(text) / 4))
         watch.move_on(watch.end)
     return total
@@ -223,7 +222,7 @@ class _Watch:
             "proposals": cues,
             "sheets": self.sheets(),
         }
-        return render("watcher/watch", values)
+        return prompts.render("watcher/watch", values)
 
     def sheets(self) -> list[list[int]]:
         """The frames on each sheet."""
@@ -236,12 +235,12 @@ class _Watch:
         except DatasetError as e:
             return Failure(stage="plan", message=f"{self.recording.id}: {e}")
         span = Segment(start=self.start, end=self.end)
-        system = Message("system", (render("watcher/system", {"most": MAX_STEPS}),))
+        system = Message("system", (prompts.render("watcher/system", {"most": MAX_STEPS}),))
 
-        def read(reply: str) -> Plan | Problem:
+        def read(reply: str) -> Plan | json_reply.Problem:
             plan = parse_watch_reply(reply, span, self.instruction)
             reach = TOLERANCE_S * self.recording.fps
-            return plan if isinstance(plan, Problem) else snap(plan, span, self.proposals, reach)
+            return plan if isinstance(plan, json_reply.Problem) else snap(plan, span, self.proposals, reach)
 
         turn = Message("user", interleave(self.text(cameras), sheets))
         return Question((system, turn), read, THOUGHTFUL % _EXAMPLE.format(span=span))
