@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("rerun", reason="needs rerun: pip install 'goalreel[rerun]'")
 
-from support.cli import fails, goalreel
+from support.cli import fails, forget, goalreel
 from support.recordings import renamed
 from support.rrd import entities, name_of, values, verify
 
@@ -142,7 +142,6 @@ def test_what_cannot_be_is_one_line(shown, video_dataset, tmp_path, monkeypatch)
     assert "episode 1 is not annotated" in fails("show", data, *out, "--episodes", "1")
     assert str(video_dataset) in fails("show", video_dataset, *out)
     assert not (tmp_path / "seen").exists()
-    for name in [n for n in sys.modules if n.startswith("goalreel.annotator.rrd")]:
-        monkeypatch.delitem(sys.modules, name)
+    forget(monkeypatch, ("goalreel.annotator.rrd",))
     monkeypatch.setitem(sys.modules, "rerun", None)
     assert "rerun is not installed: pip install 'goalreel[rerun]'" in fails("show", data, *out)

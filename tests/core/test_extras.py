@@ -7,7 +7,7 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
-from support.cli import fails
+from support.cli import fails, forget
 from support.places import ROOT
 
 from goalreel import extras
@@ -37,10 +37,7 @@ def test_every_package_that_the_code_imports_has_an_extra_or_is_always_there():
 
 @pytest.mark.parametrize("module", ["fastapi", "starlette", "uvicorn"])
 def test_review_without_its_extra_says_what_to_install(module, monkeypatch, tmp_path):
-    # By other tests of this process.
-    loaded = ("goalreel.annotator.review", "goalreel.http.server", f"{module}.")
-    for name in [name for name in sys.modules if name.startswith(loaded)]:
-        monkeypatch.delitem(sys.modules, name)
+    forget(monkeypatch, ("goalreel.annotator.review", "goalreel.http.server", f"{module}."))
     monkeypatch.setitem(sys.modules, module, None)
     assert fails("review", tmp_path, "--port", 0).endswith("is not installed: pip install 'goalreel[serve]'")
 

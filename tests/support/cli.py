@@ -2,10 +2,12 @@
 
 import json
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import pytest
 import typer.main
 from typer.testing import CliRunner, Result
 
@@ -61,3 +63,12 @@ def kept_signals() -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def forget(monkeypatch: pytest.MonkeyPatch, loaded: tuple[str, ...]) -> None:
+    """Let modules be imported anew; afterwards they are the old ones again, in their packages, too."""
+    for name in [name for name in sys.modules if name.startswith(loaded)]:
+        package, _, child = name.rpartition(".")
+        if hasattr(parent := sys.modules.get(package), child):
+            monkeypatch.setattr(parent, child, sys.modules[name])
+        monkeypatch.delitem(sys.modules, name)
