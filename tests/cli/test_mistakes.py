@@ -1,13 +1,21 @@
 """A forgotten instruction, a wrong file or an unknown model is one line, before anything is loaded."""
 
 import builtins
+import contextlib
+import errno
+import json
+import logging
 import os
 import signal
 from pathlib import Path
 
 import pytest
-from support.cli import fails
+import typer
+from support.cli import fails, goalreel, invoke
 from support.serving_models import picture
+
+from goalreel.cli.errors import BUG, one_line_errors
+from goalreel.errors import BackendError, DatasetError, InputError
 
 HEAVY = ("torch", "transformers", "diffusers", "lerobot", "mujoco", "rosbags", "httpx2", "fastapi", "rclpy")
 
@@ -127,3 +135,115 @@ def test_what_is_no_file_or_has_no_end_is_not_read(words, line):
     finally:
         signal.alarm(0)
         signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(text: str):
+        path = tmp_path / "options.yaml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_a_file_gives_options_and_the_command_line_goes_first(config, video_dataset, tmp_path):
+    out = tmp_path / "out"
+    file = config(f"out: {out}\nepisodes: 0\nmax_attempts: 2\non-rejected: stop\nlanguage: false\nseed: 4\n")
+    goalreel("annotate", video_dataset, "--config", file, "--seed", 7)
+    settings = json.loads((out / "meta/goalreel/settings.json").read_text())["settings"]
+    wanted = {"max_attempts": 2, "on_rejected": "stop", "language": False, "seed": 7}
+    assert {name: settings[name] for name in wanted} == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("max_atempts: 2\n", "max_atempts: goalreel annotate has no such option"),
+        ("dataset: x\n", "dataset: goalreel annotate has no such option"),
+        ("config: x\n", "config: goalreel annotate has no such option"),
+        ("max-attempts: many\n", "max-attempts: Input should be a valid integer"),
+        ("critic-threshold: 1.5\n", "critic-threshold: Input should be less than or equal to 1"),
+        ("granularity: coarse\n", "granularity: 'coarse' is not one of"),
+        ("language: perhaps\n", "language: true or false, not 'perhaps'"),
+        ("preset: true\n", "preset: True is no value of this option"),
+        ("preset: [a, b]\n", "preset: ['a', 'b'] is no value of this option"),
+        ("preset:\n", "preset: None is no value of this option"),
+        ("- preset\n", "write one `option: value` a line"),
+        ("preset: !!python/object/apply:os.system ['touch hacked']\n", "line 1: no YAML"),
+    ],
+)
+def test_what_is_wrong_with_a_file_is_one_line_that_names_the_key(config, text, says, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    file = config(text)
+    stderr = fails("annotate", tmp_path, "--out", tmp_path / "out", "--config", file)
+    assert f"{file}: {says}" in stderr
+    assert not (tmp_path / "hacked").exists()
+
+
+def test_plan_and_serve_take_one_too_and_a_list_where_an_option_may_be_repeated(config, tmp_path):
+    for command in ("plan x --out o", "serve"):
+        result = invoke(*command.split(), "--config", config("keep: first\n"))
+        assert "keep: 'first' is not one of 'best', 'last'" in result.stderr
+    file = config("image-topic: [/left, front=/right]\nstate_topic: /joints\n")
+    out = ("--out", tmp_path / "out")
+    assert "is no ROS 2 bag, so topics" in fails("annotate", tmp_path, *out, "--config", file)
+    assert "cannot be read" in fails("plan", "x", *out, "--config", tmp_path / "none.yaml")
+
+
+def shown(error: BaseException, capsys) -> tuple[int, list[str]]:
+    with pytest.raises(typer.Exit) as caught, one_line_errors("stopped"):
+        raise error
+    return caught.value.exit_code, capsys.readouterr().err.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "line"),
+    [
+        *((kind("mend it\nlike so"), 1, "mend it") for kind in (InputError, DatasetError, BackendError)),
+        (OSError(" \n"), 1, "OSError"),
+        (ModuleNotFoundError(name="torch"), 1, "torch is not installed: pip install 'goalreel[gpu]'"),
+        (KeyboardInterrupt(), 130, "stopped"),
+    ],
+)
+def test_what_a_person_can_mend_is_one_line(error, status, line, capsys):
+    assert shown(error, capsys) == (status, [f"goalreel: {line}"])
+
+
+def test_a_full_disk_of_no_known_file_is_not_taken_for_that_of_what_is_printed(capsys):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    assert shown(full, capsys) == (1, ["goalreel: No space left on device"])
+    with Path("/dev/full").open("w") as stdout, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.stdout", stdout)
+        stdout.write("result")
+        with pytest.raises(OSError, match="No space left"), one_line_errors():
+            stdout.flush()
+        with contextlib.suppress(OSError):
+            stdout.close()
+
+
+def test_what_would_hang_for_want_of_addresses_is_not_begun(monkeypatch):
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
+    monkeypatch.setattr("resource.getrlimit", lambda which: (700_000 * 1024, 700_000 * 1024))
+    assert fails("check", "nothing") == "goalreel: `ulimit -v` is 700000 kB: raise it to 1200000 or more"
+
+
+@pytest.mark.parametrize("error", [ValueError("shapes (3,2) (4,5)"), ModuleNotFoundError("no x", name="x")])
+def test_a_bug_shows_its_trace_and_where_it_goes(error, capsys):
+    status, lines = shown(error, capsys)
+    assert status == 1
+    assert lines[0] == "Traceback (most recent call last):"
+    assert lines[-2] == f"{type(error).__name__}: {error}"
+    assert lines[-1] == f"goalreel: {BUG}"
+
+
+def test_verbose_logs_the_trace_of_a_line(capsys, caplog):
+    with caplog.at_level(logging.INFO):
+        shown(InputError("mend it"), capsys)
+    assert "Traceback" in caplog.text
+
+
+def test_a_command_may_end_itself():
+    with pytest.raises(typer.Exit) as caught, one_line_errors():
+        raise typer.Exit(3)
+    assert caught.value.exit_code == 3

@@ -3,18 +3,20 @@
 import re
 import traceback
 from dataclasses import replace
+from importlib.metadata import EntryPoint, EntryPoints
 
 import pytest
 from support.provenance import named
 
 from goalreel.critics.difference import DifferenceCritic
 from goalreel.errors import InputError
-from goalreel.models import presets
+from goalreel.models import presets, scorers
 from goalreel.models.journal import Journal
 from goalreel.models.load import build_chat, build_editor, build_planner, dialect_of, load
 from goalreel.models.model_set import ModelSet
 from goalreel.models.names import PUBLIC_OPTIONS, ModelName, ModelOptions
 from goalreel.models.registry import ModelSpec, RecordingContext, Registry, find, forms, is_remote, kinds
+from goalreel.models.scorers import GROUP, build_scorer, find_scorer, register_scorer
 from goalreel.planners.watch.planner import WatchPlanner
 from goalreel.serving.loading import build_models
 from goalreel.streaming.model_caller import one_line
@@ -354,3 +356,48 @@ def test_a_kind_is_registered_once():
     assert kind.build(ModelName.parse("mine:3"), "editor", None) == "3"
     with pytest.raises(ValueError, match="there is a kind 'mine' already"):
         registry.kind("mine", "Another.", ModelOptions)(build)
+
+
+class Even:
+    """A scorer that scores nothing."""
+
+    def score(self, candidates):
+        return [None] * len(candidates)
+
+
+@pytest.fixture(autouse=True)
+def registry(monkeypatch):
+    """A registry of the test's own."""
+    monkeypatch.setattr(scorers, "_kinds", {})
+
+
+def install(monkeypatch, name: str, value: str) -> None:
+    def entry_points(**wanted) -> EntryPoints:
+        return EntryPoints([EntryPoint(name, value, GROUP)]).select(**wanted)
+
+    monkeypatch.setattr(scorers.metadata, "entry_points", entry_points)
+
+
+def test_a_registered_scorer_is_built_by_its_name():
+    register_scorer("even", lambda scores: True)(Even)
+    assert isinstance(build_scorer("even"), Even)
+    assert find_scorer("even").success_of(None) is True
+
+
+def test_the_scorer_of_a_package_is_imported_when_it_is_asked_for(monkeypatch):
+    install(monkeypatch, "mine", "goalreel.nowhere")
+    assert find_scorer("other") is None
+    with pytest.raises(InputError, match=r"the scorer 'mine' of goalreel.nowhere cannot be imported"):
+        find_scorer("mine")
+
+
+def test_an_unknown_scorer_names_those_there_are(monkeypatch):
+    install(monkeypatch, "mine", "goalreel.nowhere")
+    with pytest.raises(InputError, match="no scorer 'other': use mine or a chat model"):
+        build_scorer("other")
+
+
+def test_the_simulator_says_how_to_get_it(monkeypatch):
+    monkeypatch.setattr(scorers.metadata, "entry_points", lambda **_: EntryPoints())
+    with pytest.raises(InputError, match=r"simulator comes with goalreel-lab: .*install"):
+        build_scorer("simulator")

@@ -10,16 +10,18 @@ import pytest
 from numpy.typing import NDArray
 from support.places import SHARED
 
+from goalreel.annotator.annotate import open_dataset
 from goalreel.annotator.examples import as_example
 from goalreel.claims import PERSON
 from goalreel.datasets.source import Source
-from goalreel.planners.examples.carry import Example, Measurement, boundaries, choose, numbers_of
+from goalreel.planners.examples.carry import Example, Measurement, boundaries, choose, digest_of, numbers_of
 from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.live import LiveSteps
 from goalreel.planners.examples.planner import ExamplesPlanner
 from goalreel.planners.examples.slots import find_slots, replaced, unsaid
 from goalreel.planners.kinematic import Layout
 from goalreel.planners.kinematic.robot import infer_robot
+from goalreel.planners.watch.planner import likest
 from goalreel.types import Failure, Plan, Segment, Step, Task
 
 PUT = "put the pear in the bowl"
@@ -383,3 +385,54 @@ def test_any_three_of_five_humanoid_episodes_label_the_other_two() -> None:
             (plan,) = planner.plan([Task(id=episodes[index].id, instruction=episodes[index].instruction)])
             assert isinstance(plan, Plan)
             assert cuts_of(plan) == pytest.approx(boundaries(examples[index]), abs=0.5 * source.fps)
+
+
+ORDER = "Put the red block in the bowl."
+
+
+@pytest.fixture(scope="module")
+def recording(video_dataset):
+    return open_dataset(video_dataset).episode(0)
+
+
+def example(episode: int, instruction: str, numbers: str = "others", name: str = "grasp") -> Example:
+    step = Step(name=name, instruction=name, prompt=name, outcome="failed")
+    nothing, times = np.zeros((20, 0)), np.arange(20) / 10
+    cuts = (Segment(start=0, end=15),)
+    named = (f"episode {episode}", numbers, instruction, 10.0)
+    return Example(*named, times, nothing, nothing, steps=(step,), segments=cuts, by="person")
+
+
+def test_the_three_likest(recording):
+    known = [
+        example(9, "wipe the table"),
+        example(7, "put the red cup in the bowl"),
+        example(5, "open a drawer"),
+        example(4, "put the red cup in the bowl"),
+        example(3, "PUT the red block in the bowl!"),
+        example(1, ORDER, numbers_of(recording)),
+    ]
+    assert [one.id for one in likest(known, ORDER, recording)] == ["episode 3", "episode 7", "episode 4"], (
+        "ties in their order"
+    )
+    assert [one.id for one in likest(known[:1], ORDER, recording)] == ["episode 9"], "rather than none"
+    assert likest(known[5:], ORDER, recording) == (), "never the episode itself"
+    assert [one.id for one in likest(known, "?", recording)] == ["episode 9", "episode 7", "episode 5"], (
+        "no word, no likeness"
+    )
+
+
+def test_a_recording_is_known_by_its_numbers(recording, video_dataset):
+    assert numbers_of(open_dataset(video_dataset).episode(0)) == numbers_of(recording)
+    assert numbers_of(replace(recording, index=3)) == numbers_of(recording), "in another place"
+    assert numbers_of(replace(recording, state=recording.state + 1)) != numbers_of(recording)
+    nothing = np.zeros((len(recording), 0), np.float32)
+    timed = replace(recording, state=nothing, action=nothing)
+    assert numbers_of(timed) != numbers_of(replace(timed, index=3)), "times alone tell too little"
+
+
+def test_others_have_another_digest():
+    one, other = example(1, ORDER), example(1, ORDER, name="grip")
+    assert digest_of([]) is None
+    assert digest_of([one]) == digest_of([replace(one)])
+    assert len({digest_of([one]), digest_of([other]), digest_of([one, other])}) == 3
