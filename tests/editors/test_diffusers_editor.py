@@ -1,8 +1,11 @@
 """Every way in which the catalogue calls a model, with a tiny checkpoint of its class and the real loader."""
 
+import inspect
 import json
 import sys
+from collections.abc import Sequence
 from functools import wraps
+from math import prod
 from pathlib import Path
 
 import diffusers
@@ -11,15 +14,23 @@ import peft
 import pytest
 import safetensors.torch
 import torch
+from diffusers.image_processor import VaeImageProcessor
+from diffusers.pipelines.pipeline_utils import DiffusionPipeline
+from diffusers.utils.outputs import BaseOutput
+from hypothesis import example, given
+from hypothesis import strategies as st
+from support.image_server import picture
 from support.tiny_pipelines import clip_text, clip_tokenizer, reference_area, tiny_pipeline, unet, vae_kl
 
-from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find
+from goalreel.drivers import run
+from goalreel.editors.catalogue import Entry, LoraWeights, catalogue, find, like, stored
 from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.editors.loading import PAIR_BATCHES, Flux2KleinPairs
-from goalreel.editors.sizes import placement
+from goalreel.editors.sizes import LARGEST, from_canvas, on_canvas, placement
 from goalreel.errors import InputError
 from goalreel.image import Image
-from goalreel.types import Edit, Failure
+from goalreel.models.load import build_editor
+from goalreel.types import Candidate, Edit, Failure, Plan, Step, Task, Verdict
 
 
 def called(entry: Entry) -> str:
@@ -370,3 +381,195 @@ def test_qwens_pipelines_see_the_source_at_the_size_that_they_draw(source):
         dimensions = sys.modules[pipeline.__module__].calculate_dimensions
         seen = dimensions(1024**2 * 1024**2 / 64**2, width / height)  # the fixture views it at 64 x 64
         assert seen[:2] == (width, height)
+
+
+class SamePictures(BaseOutput):
+    images: np.ndarray
+
+
+class SamePicturePipeline(DiffusionPipeline):
+    """Draws its picture as it is, at the size it is asked for: what it loses is lost by resizing alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.image_processor = VaeImageProcessor(vae_scale_factor=16)
+
+    def __call__(self, prompt, image, width, height, generator=None, output_type="np") -> SamePictures:
+        drawn = self.image_processor.preprocess(image, height=height, width=width)
+        return SamePictures(images=self.image_processor.postprocess(drawn, output_type=output_type))
+
+
+def same_picture_editor(
+    size: tuple[int, int], multiple: int = 16, *, square: bool = False
+) -> DiffusersEditor:
+    entry = Entry(kinds=("edit",), size=size, multiple=multiple, square=square)
+    return DiffusersEditor(SamePicturePipeline(), entry)
+
+
+STEPS = 10
+sides = st.integers(1, 4000)
+sizes = st.tuples(sides, sides)
+areas = st.sampled_from([(1024, 1024), (1328, 1328), (512, 768), (128, 128), (96, 96), (1, 1)])
+multiples = st.sampled_from([1, 8, 14, 16, 28, 32, 64, 112])
+
+
+@given(sizes, st.none() | areas, multiples, st.booleans())
+@example((1280, 720), (1024, 1024), 16, False)
+@example((641, 99), (1024, 1024), 32, False)
+@example((4000, 1), (96, 96), 64, True)
+def test_a_placement_fits_the_model_and_is_its_own(source, size, multiple, square):
+    place = placement(source, size, multiple, square)
+    assert not any(side % multiple for side in place.canvas)
+    assert prod(place.canvas) <= max(prod(size or LARGEST), multiple**2)
+    assert max(place.canvas) <= 8 * min(place.canvas)
+    assert not square or place.canvas[0] == place.canvas[1]
+    assert all(a <= b for a, b in zip(place.content, place.canvas, strict=True))
+    assert placement(place.content, size, multiple, square).content == place.content
+    scale = max(place.content) / max(source)
+    assert all(abs(a - b * scale) <= 1 for a, b in zip(place.content, source, strict=True)), "no stretching"
+
+
+@pytest.mark.parametrize("source", [(672, 376), (256, 320), (96, 96), (1, 16), (97, 31)])
+@pytest.mark.parametrize(("size", "multiple", "square"), [((256, 256), 16, False), ((256, 256), 64, True)])
+def test_an_editor_that_changes_nothing_gives_back_the_source(source, size, multiple, square):
+    picture = smooth(*source)
+    editor = same_picture_editor(size, multiple, square=square)
+    (answer,) = editor.edit([keep(picture)])
+    assert answer.size == placement(source, size, multiple, square).content
+    difference = np.abs(picture.pixels.astype(int) - answer.resized(source).pixels)
+    assert difference.mean() < 1.5, "shifted by a tenth of a pixel of the canvas, it is more"
+    editor.entry = editor.entry.model_copy(update={"size": None})
+    assert max(source) > max(LARGEST) or editor.edit([keep(picture)]) == [picture]
+
+
+def keep(image: Image) -> Edit:
+    return Edit(task_id="t", step=0, attempt=0, image=image, prompt="keep it", seed=0)
+
+
+def smooth(width: int, height: int) -> Image:
+    """Slopes across and down."""
+    y, x = np.mgrid[:height, :width]
+    across, down = (x + 0.5) / width, (y + 0.5) / height
+    pixels = np.stack([across, down, (across + down) / 2], axis=2)
+    return Image((pixels * 255).round().astype(np.uint8))
+
+
+class Unchanged:
+    """A plan of STEPS steps and a Critic that accepts every picture."""
+
+    def plan(self, tasks):
+        steps = tuple(Step(name=f"{i}", instruction=f"{i}", prompt="keep it") for i in range(STEPS))
+        return [Plan(steps=steps) for _ in tasks]
+
+    def judge(self, candidates: Sequence[Candidate]):
+        return [Verdict(success=True)] * len(candidates)
+
+
+def detailed(width: int, height: int) -> Image:
+    """Edges of all directions and a little noise."""
+    y, x = np.mgrid[:height, :width]
+    rings = 127 + 90 * np.sin(((x - width / 3) ** 2 + (y - height / 2) ** 2) / width / 3)
+    noise = np.random.default_rng(0).normal(0, 6, (height, width, 3))
+    return Image((rings[..., None] * (1, 0.8, 0.6) + noise).clip(0, 255).astype(np.uint8))
+
+
+@pytest.mark.parametrize("size", [(320, 180), (101, 333), (256, 256)])
+def test_a_long_storyboard_loses_nothing_from_step_to_step(size):
+    task, models = Task(id="t", instruction="keep it", image=detailed(*size)), Unchanged()
+    board = next(run([task], models, same_picture_editor((256, 256)), models, max_attempts=1))
+    pictures = [step.goal_image for step in board.steps]
+    assert pictures[0].size == placement(size, (256, 256), 16).content
+    assert all(picture == pictures[0] for picture in pictures), "nothing was resized again"
+    handed_out = board.goal_images()
+    assert {picture.size for picture in handed_out} == {size}
+    assert handed_out[-1] == handed_out[0]
+
+
+# A picture goes onto a canvas of another shape and comes back as it was.
+
+SQUARE, WIDE, TALL = (1024, 1024), (1536, 1024), (1024, 1536)
+ASPECTS = pytest.mark.parametrize("aspect", [SQUARE, WIDE, TALL, (16, 9), (21, 9)])
+
+
+@ASPECTS
+@pytest.mark.parametrize("size", [(64, 48), (48, 64), (33, 64), (64, 64), (1, 7)])
+def test_onto_a_canvas_and_back_is_the_picture(size, aspect):
+    source = picture(*size)
+    assert from_canvas(on_canvas(source, aspect), size, aspect) == source
+
+
+@pytest.mark.parametrize("aspect", [SQUARE, WIDE, TALL])
+@pytest.mark.parametrize("size", [(640, 480), (33, 64), (641, 99), (1000, 1)])
+def test_what_is_cut_keeps_its_size_from_step_to_step(size, aspect):
+    """The second step's source is the first one's picture, at the server's scale."""
+    source = picture(*size)
+    once = from_canvas(on_canvas(source, aspect).resized(aspect), size, aspect)
+    assert any(abs(cut - drawn) <= 1 for cut, drawn in zip(once.size, aspect, strict=True))
+    expected = source.resized(once.size).pixels.astype(int)
+    assert np.abs(once.pixels - expected).mean() < 1.5
+    assert from_canvas(on_canvas(once, aspect), once.size, aspect) == once
+
+
+@pytest.mark.parametrize("drawn", [(1536, 1024), (1024, 1536), (900, 1024)])
+def test_an_answer_of_another_shape_is_not_stretched(drawn):
+    canvas = np.zeros((drawn[1], drawn[0], 3), np.uint8)
+    x, y = drawn[0] // 2, drawn[1] // 2
+    canvas[y - 100 : y + 100, x - 100 : x + 100] = 255
+    for size in ((320, 192), (640, 480)):
+        shown = from_canvas(Image(canvas), size, SQUARE).pixels[..., 0] > 128
+        assert (shown.any(0).sum(), shown.any(1).sum()) == (200, 200)
+
+
+@pytest.mark.parametrize("name", catalogue())
+def test_the_call_fits_the_class(name):
+    entry = find(name)
+    accepted = inspect.signature(getattr(diffusers, entry.pipeline).__call__).parameters
+    assert set(entry.arguments) | set(entry.guidance) | {"num_inference_steps"} <= set(accepted)
+    assert ("image" in accepted) == ("edit" in entry.kinds)
+    assert all(side % entry.multiple == 0 for side in entry.size)
+    assert entry.licence
+    assert entry.weights_gb
+
+
+def test_a_name_is_an_entry_from_its_repository_or_a_folder():
+    entry = find("qwen-image-edit-lightning@/models/edit")
+    assert entry == find("qwen-image-edit-lightning").model_copy(update={"repository": "/models/edit"})
+    with pytest.raises(InputError, match=r"no editor called 'klein': .*flux2-klein-4b"):
+        find("klein")
+
+
+def test_a_checkpoint_keeps_its_own_entry(tmp_path):
+    entry = Entry(kinds=("edit",), steps=1, size=(128, 128), guidance={"guidance_scale": 1.0})
+    assert stored(tmp_path) is None
+    entry.save(tmp_path)
+    assert stored(tmp_path) == entry
+    (tmp_path / "goalreel.json").write_text('{"kinds": ["paint"]}')
+    with pytest.raises(InputError, match=r"goalreel\.json is not an editor's settings: kinds\.0"):
+        stored(tmp_path)
+
+
+def test_a_plain_folder_is_called_like_the_catalogue_model_of_its_class():
+    assert like("Flux2KleinPipeline").name == "flux2-klein-4b"
+    assert like("QwenImagePipeline").lora is None
+    assert like("KolorsPipeline") is None
+
+
+def test_one_model_draws_and_another_edits(monkeypatch):
+    class Named:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def edit(self, edits):
+            return [Failure(stage="edit", message=f"{self.name} {e.task_id}") for e in edits]
+
+    monkeypatch.setattr(DiffusersEditor, "from_catalogue", Named)
+    editor = build_editor("qwen-image+qwen-image-edit")
+    image = Image(np.zeros((8, 8, 3), np.uint8))
+    sources = (image, None, None, image)
+    asked = {"step": 0, "attempt": 0, "prompt": "p", "seed": 0}
+    said = [
+        a.message
+        for a in editor.edit([Edit(task_id=str(i), image=s, **asked) for i, s in enumerate(sources)])
+    ]
+    assert said == ["qwen-image-edit 0", "qwen-image 1", "qwen-image 2", "qwen-image-edit 3"]
+    assert editor.edit([]) == []

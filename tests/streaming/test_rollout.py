@@ -303,9 +303,6 @@ def test_what_does_not_fit_is_one_line(bench, more, robot, message):
     assert not any("action" in line for line in bench.actions)
 
 
-# -- parts
-
-
 def goal_of(text: str, active: bool = True, colour: int = 200) -> Goal:
     step = Step(name=text, instruction=text, prompt=text)
     picture = Image(np.full((24, 64, 3), colour, np.uint8))

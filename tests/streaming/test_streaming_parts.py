@@ -23,8 +23,6 @@ from goalreel.streaming.request import TaskEnded
 from goalreel.streaming.settings import EngineSettings
 from goalreel.types import Attempt, Candidate, Failure, Step, StoryboardStep, Verdict
 
-# -- the frame slot
-
 
 def grey(value: int) -> Image:
     return Image(np.full((2, 2, 3), value, np.uint8))
@@ -123,9 +121,6 @@ def test_writing_never_waits_for_a_slow_reader():
     assert slot.newest().image == grey(99)
 
 
-# -- the visual test
-
-
 def test_closeness_goes_from_start_to_goal_and_stands_a_change_of_light_size_and_noise():
     measure = Closeness(picture(0), picture(3))
     assert measure.measure(picture(0)) == 0
@@ -139,9 +134,6 @@ def test_closeness_goes_from_start_to_goal_and_stands_a_change_of_light_size_and
     large = Image(picture(3).pixels.repeat(8, 0).repeat(8, 1))
     assert measure.measure(large) > 0.9
     assert changed_share(picture(3), large) < 0.01
-
-
-# -- the tracker
 
 
 def test_a_camera_is_lost_from_its_newest_frame_on_not_from_when_that_is_noticed(monkeypatch):
@@ -238,9 +230,6 @@ def test_when_the_critic_is_asked(settings, looks):
             t.restart(now)
         else:
             assert t.decide(now, closeness, *cue) == decision, now
-
-
-# -- models in threads
 
 
 def test_a_call_that_has_not_begun_when_it_is_cancelled_never_does():

@@ -25,9 +25,6 @@ def worded() -> World:
     return world
 
 
-# -- steps in words alone
-
-
 def test_a_step_in_words_is_on_the_board_without_a_picture(worded, start):
     engine, heard = start(worded, on_rejected="fail")
     phases = []
@@ -78,9 +75,6 @@ def test_where_all_is_in_words_only_what_lost_its_picture_is_unjudged(worded, fi
     assert not edits(worded)
 
 
-# -- the editor's own size
-
-
 class Large(World):
     """Its pictures have twice the camera's size."""
 
@@ -106,9 +100,6 @@ def test_goals_have_the_cameras_size_and_the_next_picture_starts_from_the_editor
     assert {p.goal_image.size for p in board.steps} == {(96, 48)}
     assert np.abs(board.steps[0].goal_image.pixels.astype(int) - picture(1).pixels).mean() < 3
     assert [e.image.size for e in edits(world)] == [(96, 48), (192, 96), (192, 96)]
-
-
-# -- a camera with more pixels than models are given
 
 
 class Huge(World):
@@ -166,9 +157,6 @@ def test_a_task_takes_what_may_change_and_keeps_what_the_models_were_loaded_with
     assert (task.max_attempts, task.keep, task.confirm) == (9, "last", True)
     assert (task.critic_mode, task.max_steps) == ("fast", 7)
     assert preset_of_task(EngineSettings(), loaded) == loaded
-
-
-# -- who is asked about live frames
 
 
 class Looking:

@@ -50,9 +50,6 @@ def folder(rows, tmp_path_factory) -> Path:
     return corpus(tmp_path_factory.mktemp("rl") / "rl", rows)
 
 
-# -- what is asked
-
-
 def test_trap_13_every_row_asks_about_two_pictures(folder, rows):
     read = Critiques([folder], held_out_split)
     again = [read.row(n) for n in range(len(read))]
@@ -76,9 +73,6 @@ def test_trap_15_rows_of_held_out_episodes_are_refused(rows, tmp_path, seed):
         Critiques([held], held_out_split)
     real = corpus(tmp_path / "real", [replace(rows[0], task_id="episode-7")])
     assert len(Critiques([real], held_out_split)) == 1
-
-
-# -- runs
 
 
 def test_an_outage_ends_the_run_with_its_last_step_kept(folder, tmp_path, caplog):

@@ -81,9 +81,6 @@ def one(reply: str, of: CritiqueRow | None = None, **options) -> Marks | None:
     return marks(reward, (of or row(), reply))[0]
 
 
-# -- the two forms
-
-
 def test_each_form_weighs_the_change_as_it_was_published():
     found = one(no())
     assert (found.format, found.accuracy) == (1, 1)
@@ -110,9 +107,6 @@ PUBLISHED = "<think>Seen.</think><answer>{'previous_step_success': %s, 'refine_p
 )
 def test_what_replies_in_the_published_dialect_earn_in_all(reply, total):
     assert one(PUBLISHED % reply, repeats=True).total(WEIGHTS) == pytest.approx(total)
-
-
-# -- trap 1: an outage is no reward, a refusal the lowest
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -174,9 +168,6 @@ def test_an_editor_with_a_part_behind_a_server_is_not_in_this_process(editor, lo
     assert told == [local]
 
 
-# -- trap 2 and 12: completions of a group differ by their prompt only
-
-
 def test_a_row_has_one_seed_and_every_edit_starts_from_the_original_source():
     painter, again = Painter(), Painter()
     asked = (row(), no()), (row(), no("Another.")), (row(step=1, drawn=True), no())
@@ -207,9 +198,6 @@ def test_equal_completions_are_drawn_once():
     assert ([edit.prompt for edit in painter.asked], len(ruler.asked)) == ([BETTER], 1)
 
 
-# -- trap 2: within a group, the score of the old picture cancels
-
-
 @pytest.mark.parametrize("form", FORMS)
 def test_trap_2_the_old_score_decides_between_no_two_prompts(form):
     """But it decides between a prompt and an acceptance, which leaves the picture as bad as it was."""
@@ -224,9 +212,6 @@ def test_trap_2_the_old_score_decides_between_no_two_prompts(form):
     assert low[0] != low[1]
     assert low[0] > high[0]
     assert low[2] == high[2]
-
-
-# -- traps 4, 10 and 11: what changes nothing, or is not read, earns nothing
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -248,9 +233,6 @@ def test_what_is_right_and_what_is_too_long_for_the_editor_is_not_drawn():
     assert (found.accuracy, found.step) == (0, 0.5)
     found = one(no("word " * 99), editor=painter, fits=lambda prompt: len(prompt) < 100)
     assert (found.step, found.refused, painter.asked) == (0, True, [])
-
-
-# -- trap 8: the form asks for thinking
 
 
 ANSWER = '<answer>{"previous_step_success": false, "refine_prompt": "Move it."}</answer>'
@@ -278,9 +260,6 @@ def test_an_acceptance_in_the_published_dialect_repeats_the_prompt():
     assert one(empty, row(prompt=""), repeats=True).format == 1
 
 
-# -- trap 9: the judge never reads what the Critic wrote
-
-
 def test_a_judge_is_sent_the_plan_s_order_never_the_refined_prompt_and_none_if_unreadable():
     def judge(request) -> Reply:
         names = ("naturalness", "artefacts") if "naturalness" in request.text else ("success", "over_editing")
@@ -298,9 +277,6 @@ def test_a_judge_is_sent_the_plan_s_order_never_the_refined_prompt_and_none_if_u
         assert any(ORDER in text for text in sent)
         server.answer = lambda request: said("seven, I would say")
         assert one(no("Another."), scorer=scorer) is None
-
-
-# -- what is watched
 
 
 def test_a_summary_tells_shares_and_balanced_accuracy():

@@ -57,9 +57,6 @@ def test_a_folder_is_its_processs_until_that_ends_however_it_ends(tmp_path):
             os.killpg(other.pid, signal.SIGKILL)
 
 
-# -- sharded over devices
-
-
 @pytest.mark.parametrize("kind", ["DEEPSPEED", "FSDP", "MULTI_GPU"])
 def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(kind, tmp_path, monkeypatch):
     """Of FSDP a launcher says MULTI_GPU, until the trainer is prepared."""
@@ -88,9 +85,6 @@ def test_adapters_of_a_sharded_run_are_refused_before_anything_is_written(kind, 
     check_sharded(SftConfig(role="critic", model="some", max_steps=1))
     state.distributed_type = DistributedType.NO
     check_sharded(SftConfig(role="critic", model="some", max_steps=1, method="lora"))
-
-
-# -- this machine: bf16 where it gains, compiled where there is a compiler
 
 
 @pytest.mark.parametrize(
