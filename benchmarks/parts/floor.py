@@ -29,7 +29,8 @@ def decode(path: str, indices: list[int]) -> dict[int, np.ndarray]:
                 container.seek(key, stream=stream, backward=True)
                 frames = container.decode(stream)
             for frame in frames:
-                if frame.pts == target:
+                position = frame.pts  # else it would go back to a keyframe for each picture
+                if position == target:
                     pictures[target] = frame.to_ndarray(format="rgb24")
                     break
     return pictures
