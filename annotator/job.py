@@ -172,7 +172,6 @@ def log_spent(models: ModelSet) -> None:
 def known_true(source: Source, recorded: RecordingContext, records: Records) -> KnownTrue:
     """Offer a critic's examiner the real frames of steps, then one picture that people accepted."""
     frames = observed(recorded.recordings, recorded.camera)
-
     recorded_before = sorted(records.recorded())
 
     def by_people() -> Iterator[Candidate]:
@@ -234,8 +233,8 @@ class AnnotationJob:
         cannot be read, planned, rendered or aligned is a failure, and so are those under way when a model is
         out. `run_size` is the number of episodes of the whole run (see `CircuitBreaker`).
 
-        Episodes that were under way when a run was killed come first, one at a time, and after `DEATHS` such
-        runs they are failures.
+        Episodes that were under way when a run was killed come first. The last time before `DEATHS` such runs
+        they go one at a time, and after that they are failures.
 
         Raises:
             UserError, OSError: a model cannot be loaded, or the disk is full.
@@ -258,8 +257,11 @@ class AnnotationJob:
         )
         self._starts = _Starts(self.records.answers.with_name(f"starts-{writer}"))
         self._deaths = {index: deaths for index in todo if (deaths := self._starts.of(episode_id(index)))}
-        alone = [[index] for index, deaths in self._deaths.items() if deaths < DEATHS]
-        self._groups = [*alone, [index for index in todo if index not in self._deaths]]
+        left = sorted(
+            (i for i in todo if self._deaths.get(i, 0) < DEATHS), key=lambda i: -self._deaths.get(i, 0)
+        )
+        self._alone = [index for index in left if self._deaths.get(index) == DEATHS - 1]
+        self._groups = [*([index] for index in self._alone), [i for i in left if i not in self._alone]]
         self.progress("annotate", 0, len(todo))  # planning alone may take minutes
         for index in (index for index, deaths in self._deaths.items() if deaths >= DEATHS):
             self._fail(index, f"the process died {DEATHS} times with it: is there enough memory?")
@@ -276,7 +278,7 @@ class AnnotationJob:
                     for board in boards:
                         episode = self._open.pop(board.task.id)
                         under_way.append((episode, pool.submit(self._finish, board, episode)))
-                        self._count(under_way, limit=0 if episode.index in self._deaths else BEHIND)
+                        self._count(under_way, limit=0 if episode.index in self._alone else BEHIND)
                 self._count(under_way, limit=0)
             except KeyboardInterrupt:  # only what they have begun
                 pool.shutdown(cancel_futures=True)

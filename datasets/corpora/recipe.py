@@ -54,7 +54,9 @@ def trend_fault(overall: Sequence[float]) -> TrendFault | None:
         return "low_quality"
     if last < first - FALL:
         return "negative_trend"
-    return None if last >= GOOD else "degradation" if best >= GOOD else "low_quality"
+    if last >= GOOD:
+        return None
+    return "degradation" if best >= GOOD else "low_quality"
 
 
 def rl_threshold(variances: Sequence[float]) -> float:

@@ -354,7 +354,9 @@ def _as_json[R](kind: RowKind[R], row: R, shard: str, pictures: dict[Image, str]
         return pictures.setdefault(image, f"images/{shard}/{len(pictures):05d}.png")
 
     entry, values = dict[str, Any](), kind.encode(row)
-    told = kind.messages(row) if kind.messages else messages_of(kind.lesson(row)) if kind.lesson else None
+    told = messages_of(kind.lesson(row)) if kind.lesson and not kind.messages else None
+    if kind.messages:
+        told = kind.messages(row)
     if told:
         entry = {"messages": told[0], "images": [path(image) for image in told[1]]}
     shown = {name: values[name] for name in kind.json_columns}

@@ -45,7 +45,9 @@ def opinion(review: Review, step: ReviewStep) -> Why | None:
         return "wrong_picture"
     if step.issues or review.verdict == "reject":
         return "kept_out"
-    return "chosen" if "goal" in step.edited else "accepted" if review.accepts(step) else None
+    if "goal" in step.edited:
+        return "chosen"
+    return "accepted" if review.accepts(step) else None
 
 
 def critic_words(verdict: Verdict) -> str:

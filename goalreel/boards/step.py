@@ -163,4 +163,6 @@ def status_of(step: Step, attempts: tuple[Attempt, ...], chosen: int | None) -> 
     """Status of a step in the record; one that is not drawn yet is `skipped`."""
     if chosen is not None:
         return attempts[chosen].status
-    return "failed" if attempts else "text" if step.prompt is None else "skipped"
+    if attempts:
+        return "failed"
+    return "text" if step.prompt is None else "skipped"

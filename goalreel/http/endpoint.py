@@ -175,14 +175,14 @@ def _of_service(
     `base` is the user's own address of it, and `version` is added to an address without one.
     """
     address = (address or base or home).rstrip("/")
-    origin, homes = _origin(address), _origin(home)
-    variables = () if origin == homes else ("GOALREEL_API_KEY",)
-    if origin in (homes, _origin(base or home)):
+    origin, home_origin = _origin(address), _origin(home)
+    variables = () if origin == home_origin else ("GOALREEL_API_KEY",)
+    if origin in (home_origin, _origin(base or home)):
         variables += keys
     if version and not re.search(r"/v\d\w*$", address):
         address += version
     endpoint = Endpoint(address, variables, example, key_header, extra)
-    if origin == homes and not endpoint.key:
+    if origin == home_origin and not endpoint.key:
         raise InputError(f"{name} needs a key: set {keys[0]}, or give another address")
     return endpoint
 

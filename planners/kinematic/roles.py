@@ -129,7 +129,9 @@ def _rank(owner: Collection[str]) -> int:
     words = {re.sub(r"\d+", "", word) for word in owner} - {""}
     if words & _HAND:
         return 0
-    return 1 if words <= _PLAIN else 3 if words & _THINGS else 2
+    if words <= _PLAIN:
+        return 1
+    return 3 if words & _THINGS else 2
 
 
 def _is_hand(name: str) -> bool:

@@ -90,7 +90,7 @@ def connected(node) -> "Iterator[GoalreelClient]":
     from goalreel_ros.client import GoalreelClient
 
     with GoalreelClient(timeout=60) as client:
-        client.wait_until_active(60)
+        client.wait_until_active(600)  # discovery may take minutes (Fast DDS issue 6513)
         yield client
 
 

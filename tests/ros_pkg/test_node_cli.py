@@ -64,7 +64,7 @@ def test_options_become_remappings_and_the_node_is_active(watcher, models):
         wanted = {"/wrist/image_raw", "/robot1/goalreel/instruction"}
         listens(watcher, "/robot1", wanted)
         with GoalreelClient(server="/robot1/goalreel", timeout=60) as client:
-            client.wait_until_active(60)
+            client.wait_until_active(600)
         command = [GOALREEL, "node", "--health", "--namespace", "robot1"]
         done = subprocess.run(command, env=os.environ | ENV, capture_output=True, text=True, timeout=120)
         assert (done.returncode, done.stdout) == (0, "active\n")

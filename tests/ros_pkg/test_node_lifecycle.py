@@ -142,7 +142,7 @@ def two(served):
             stack.callback(robot.close)
             robot.film()
             client = stack.enter_context(GoalreelClient(timeout=60, args=namespace))
-            client.wait_until_active(60)
+            client.wait_until_active(600)
             sides.append(SimpleNamespace(node=node, robot=robot, client=client))
         yield sides
 

@@ -231,7 +231,7 @@ def test_of_a_burst_of_goals_of_two_clients_each_is_answered(robot):
         ActionClient(robot.node, ExecuteTask, "goalreel/execute_task", goal_service_qos_profile=deep)
         for _ in range(2)
     ]
-    assert all(client.wait_for_server(60) for client in pair)
+    assert all(client.wait_for_server(600) for client in pair)
     until(lambda: robot.call(Command, "cancel"))  # and the node has long found the clients
     goal = ExecuteTask.Goal(task=RED)
     futures = robot.beside.run(lambda: [pair[i % 2].send_goal_async(goal) for i in range(40)])
