@@ -7,7 +7,7 @@ goes first and comes last, so a half-built OUT is no dataset.
 import itertools
 import logging
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from contextlib import closing, suppress
 from fractions import Fraction
 from functools import partial
@@ -61,7 +61,9 @@ def make_video(build: BuildPlan, video: VideoFile) -> tuple[Path, dict[int, Stat
             return path, {episode: _noted(note[str(episode)]) for episode in video.episodes}
     build.marks.drop(path)
     stats, fps = dict[int, Stats](), Fraction(str(build.source.info["fps"]))
-    write_video(path, build.encoder, _runs(build, video, stats), build.size, fps, times)
+    # Closed here if the disk is full: collected in another thread, it would wait for the one that fetches.
+    with closing(_runs(build, video, stats)) as runs:
+        write_video(path, build.encoder, runs, build.size, fps, times)
     note = {str(e): {name: value.tolist() for name, value in s.items()} for e, s in stats.items()}
     build.marks.put(path, made_from, note)
     return path, stats
@@ -75,7 +77,7 @@ def _noted(note: Mapping[str, Any]) -> Stats:
     return {name: np.array(note[name], one.dtype).reshape(one.shape) for name, one in form}
 
 
-def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Iterator[PictureRun]:
+def _runs(build: BuildPlan, video: VideoFile, stats: dict[int, Stats]) -> Generator[PictureRun]:
     """Yield the pictures of a file's episodes, fill `stats`, and make the next episode's meanwhile."""
     with closing(concurrency.prefetch(partial(_pictures, build), video.episodes, 1)) as goals:
         for episode, pictures in zip(video.episodes, goals, strict=True):
