@@ -1,7 +1,7 @@
 """Check a dataset before it is annotated: what is understood of it, and what is broken or may be wrong."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -14,11 +14,13 @@ from goalreel.annotator.policy import PolicyInputs, policy_inputs
 from goalreel.annotator.questions import find_question, with_picture
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
 from goalreel.annotator.robot import goal_camera, read_robot
+from goalreel.critics.examiner import Examination, read_examination
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level, note, spell, warning
 from goalreel.datasets.hub import local_folder
 from goalreel.datasets.labels import find_labels
+from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.examples import carry, hand_cues
@@ -46,7 +48,8 @@ class LabelFinding(BaseModel):
     start_s: float
     """Seconds since the episode's start."""
     end_s: float
-    fault: Fault
+    fault: Fault | Literal["refused"]
+    """`refused`: the Critic that annotated the dataset said no to the goal image of the step."""
     why: str
     sure: float
     """0 to 1; it orders the findings, and is no probability."""
@@ -68,12 +71,15 @@ class Audit(BaseModel):
     """The surest first, one a label."""
     unread: tuple[str, ...] = ()
     """Reasons to leave out episodes, one line each; or why there is nothing to audit."""
+    critic: str = ""
+    """Result of the examination of the Critic whose refusals are findings; empty where there was none."""
 
     @computed_field
     @property
     def faults(self) -> dict[str, int]:
         """Fault -> number of findings; only those that occur."""
-        counts = {fault: sum(found.fault == fault for found in self.findings) for fault in FAULTS}
+        kinds = (*FAULTS, "refused")
+        counts = {fault: sum(found.fault == fault for found in self.findings) for fault in kinds}
         return {fault: count for fault, count in counts.items() if count}
 
 
@@ -310,9 +316,47 @@ def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
                 sure=round(found.sure, 2),
             )
         )
+    examination, refused = _refused(source, examples)
+    known = {(found.episode, found.step) for found in findings}
+    findings += [found for found in refused if (found.episode, found.step) not in known]
     return Audit(
         episodes=len(examples),
         labels=sum(len(example.steps) for example in examples.values()),
-        findings=tuple(findings),
+        findings=tuple(sorted(findings, key=lambda found: -found.sure)),
         unread=tuple(unread),
+        critic=examination.line if examination else "",
     )
+
+
+def _refused(
+    source: Source, examples: Mapping[int, carry.Example]
+) -> tuple[Examination | None, list[LabelFinding]]:
+    """Read the examination of the Critic that annotated a dataset, and the labels that it refused.
+
+    A refusal is as sure as the Critic is seldom wrong on what is true, by its control questions.
+    """
+    records = Records(source.root / FOLDER, source="")
+    if (examination := read_examination(records.examination)) is None:
+        return None, []
+    sure = 0.0 if examination.too_few else round(1 - examination.no_on_true[1], 2)
+    found: list[LabelFinding] = []
+    for index in sorted(records.recorded() & examples.keys()):
+        labels, fps = examples[index], examples[index].fps
+        spans = {(g.start, g.end): number for number, g in enumerate(labels.segments)}
+        for step in records.outline(index).steps:
+            verdict = step.attempts[step.chosen].verdict if step.chosen is not None else None
+            span = (step.segment.start, step.segment.end) if step.segment else (0, 0)
+            if step.status == "rejected" and verdict and not verdict.pictures_only and span in spans:
+                found.append(
+                    LabelFinding(
+                        episode=index,
+                        step=spans[span],
+                        name=labels.steps[spans[span]].name,
+                        start_s=round(span[0] / fps, 2),
+                        end_s=round(span[1] / fps, 2),
+                        fault="refused",
+                        why=f"the critic says: {verdict.reasoning}",
+                        sure=sure,
+                    )
+                )
+    return examination, found

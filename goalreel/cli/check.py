@@ -27,8 +27,8 @@ EPILOG = (
     "have no names), `reasons`, why and how many, and `readings`, objects with `instruction`, "
     "`episodes`, `clauses` and `is_read`, and `to_label`, instructions with the episodes to label first; "
     "`policy`, with `--policy`: `policy`, `inputs`, `unseen`, `arguments` and `words`; `audit`, with "
-    "`--audit`: `episodes` and `labels` (how many), `faults` (how many of each), `unread` and `findings`, "
-    "objects with `episode`, `step`, `name`, `start_s`, `end_s`, `fault`, `why` and `sure`. "
+    "`--audit`: `episodes` and `labels` (how many), `faults` (how many of each), `critic`, `unread` and "
+    "`findings`, objects with `episode`, `step`, `name`, `start_s`, `end_s`, `fault`, `why` and `sure`. "
     "With `--fix`, all of it is about the copy, and "
     "`mended` holds a line for each thing that was mended.\n\n"
     "Examples:\n\n"
@@ -191,6 +191,8 @@ def _label_lines(report: "CheckReport") -> "Iterator[str]":
     found = ", ".join(f"{fault} {count}" for fault, count in audit.faults.items())
     counts = f"{audit.labels} in {audit.episodes} episodes, {len(audit.findings)} of them may be wrong"
     yield f"{counts}: {found}" if found else counts
+    if audit.critic:
+        yield audit.critic
     yield from map(str, audit.findings)
     yield from _first(audit.unread, "more episodes are left out: --json lists them")
 

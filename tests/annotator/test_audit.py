@@ -13,6 +13,8 @@ from support.recordings import make_dataset
 from support.robots import cuts, pick_and_place
 
 import goalreel as api
+from goalreel.datasets.episode import episode_id
+from goalreel.types import Verdict
 
 SPEEDS = (8, 10, 12, 9, 11, 10) * 3
 LABELS = ("reach for the cup", "put the cup in the box", "go home")
@@ -153,3 +155,24 @@ def test_the_table_names_each_label_and_what_cannot_be_read(cups, tmp_path):
     assert report.audit is not None
     assert [found.fault for found in report.audit.findings] == ["split"]
     assert api.check(root).audit is None
+
+
+class Doubter:
+    """A Critic that refuses one step, and nothing else."""
+
+    def judge(self, candidates):
+        return [
+            Verdict(success=(c.task_id, c.step) != (episode_id(7), 1), reasoning="An empty box.")
+            for c in candidates
+        ]
+
+
+def test_what_a_critic_refused_is_a_finding_with_how_right_it_is(cups, tmp_path):
+    write(shutil.copytree(cups, tmp_path / "data"), of_cups())
+    api.annotate(tmp_path / "data", tmp_path / "out", planner="rows", critic=Doubter())
+    audit = api.check(tmp_path / "out", audit=True).audit
+    assert audit is not None
+    (found,) = audit.findings
+    assert (found.episode, found.step, found.fault, found.sure) == (7, 1, "refused", 0.0)
+    assert found.why == "the critic says: An empty box."
+    assert "control questions" in audit.critic
