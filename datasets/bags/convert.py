@@ -45,6 +45,8 @@ def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
     for each in require_bags(path):
         with topics.Bag.open(each) as bag:
             cuts[each] = cut(bag, request)
+        for file in topics.unlisted(each):
+            log.warning("%s is not read: metadata.yaml does not list it (`ros2 bag reindex` does)", file)
         origin, first = next(iter(cuts.items()))
         cuts[each] = cuts[each].in_order_of(first)
         ours, theirs = (

@@ -41,6 +41,7 @@ class Bag:
                 for file in find(path) if path.is_dir() else [path]:
                     if not file.is_dir():
                         check_file(file)
+                        _check_merged(file)
                 reader = stack.enter_context(Reader(path))
             yield cls(path, reader)
 
@@ -56,6 +57,21 @@ class Bag:
                 if kind not in stores:
                     stores[kind] = _typestore(self.path, connection)
                 yield connection.topic, stamp, stores[kind].deserialize_cdr(data, kind)
+
+
+def _check_merged(file: Path) -> None:
+    """Refuse a database whose last messages a killed recorder left beside it, where they are not read."""
+    for beside in (file.with_name(file.name + end) for end in ("-wal", "-journal")):
+        if beside.is_file() and beside.stat().st_size:
+            text = f"{beside} holds what a killed recorder left: `sqlite3 '{file}' VACUUM` merges it"
+            raise DatasetError(text)
+
+
+def unlisted(path: Path) -> list[Path]:
+    """Find recordings in a bag folder that its metadata.yaml does not list, so that they are not read."""
+    metadata = path / "metadata.yaml"
+    listed = metadata.read_text("utf-8", "replace") if metadata.is_file() else ""
+    return [f for f in find(path) if f.suffix in (".mcap", ".db3") and f.name not in listed] if listed else []
 
 
 def _typestore(path: Path, connection: Connection) -> Typestore:

@@ -1,7 +1,12 @@
 """Bags that cannot be used: one line each, that says what to do; and nothing is left behind."""
 
 import random
+import shutil
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import numpy as np
@@ -198,8 +203,6 @@ EMPTIED = {
 
 @pytest.mark.parametrize(("table", "says"), EMPTIED.items())
 def test_an_empty_table_of_a_bag(table, says, tmp_path, robot):
-    import sqlite3
-
     sent = [*robot, b.subgoal(0, 0, "pick", picture=b.moving(25))]
     b.write_bag(tmp_path / "bag", sent, "sqlite3")
     (file,) = (tmp_path / "bag").glob("*.db3")
@@ -247,6 +250,39 @@ def test_a_recording_of_an_older_node(lacks, tmp_path, robot, monkeypatch):
         fields.pop(lacks, None)
     line = refused(tmp_path, [plan, shown, *robot], *TASK)
     assert f"older goalreel node: its sub-goals hold no {lacks}: record it again" in line
+
+
+@pytest.mark.parametrize("journal", ["wal", "delete"])
+def test_messages_that_a_killed_recorder_left_beside_its_database_are_not_lost(journal, tmp_path, robot):
+    """It is killed after some messages, or within a change of them."""
+    (file,) = b.write_bag(tmp_path / "bag", robot, "sqlite3").glob("*.db3")
+    kill = f"""
+import os, sqlite3
+db = sqlite3.connect({str(file)!r}, isolation_level=None)
+db.execute("PRAGMA cache_size = 1")
+db.execute("PRAGMA journal_mode = {journal}")
+db.execute("BEGIN")
+db.execute("UPDATE messages SET timestamp = timestamp + 1")
+if {journal == "wal"}:
+    db.execute("COMMIT")
+os._exit(0)
+"""
+    subprocess.run([sys.executable, "-c", kill], check=True)
+    for path in (tmp_path / "bag", file):
+        line = fails("bag2lerobot", path, "--out", tmp_path / "out", *TASK)
+        assert f"left: `sqlite3 '{file}' VACUUM` merges it" in line
+    with closing(sqlite3.connect(file)) as database:
+        database.execute("VACUUM")
+    assert read_bags(tmp_path / "bag", TopicRequest(task="t"))
+
+
+def test_a_file_that_the_bag_does_not_list_is_told(tmp_path, robot, caplog):
+    (file,) = b.write_bag(tmp_path / "bag", robot).glob("*.mcap")
+    read_bags(tmp_path / "bag", TopicRequest(task="t"))
+    assert not caplog.messages
+    shutil.copy(file, tmp_path / "bag" / "later.mcap")
+    read_bags(tmp_path / "bag", TopicRequest(task="t"))
+    assert "later.mcap is not read: metadata.yaml does not list it" in caplog.text
 
 
 def test_a_recording_cut_short_says_how_to_save_it(tmp_path, robot):

@@ -172,7 +172,8 @@ def command(
 ) -> tuple[str, ...]:
     """Give the command that starts the node. `arguments` follow --ros-args, `module` is what runs it."""
     if url:
-        parameters = dict.fromkeys(("planner", "editor", "critic"), f"server:{url}") | parameters
+        models = dict.fromkeys(("planner", "editor", "critic"), f"server:{url}")
+        parameters = {**models, "server_timeout": 60.0, **parameters}  # the machine may be busy
     values = {"preset": "server", "critic_period": 0.1, "track_rate": 20.0, "controls": 0.0} | parameters
     given = [x for k, v in values.items() for x in ("-p", f"{k}:={json.dumps(v)}")]
     return "-m", *module, "--ros-args", *given, *arguments
