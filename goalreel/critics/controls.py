@@ -32,6 +32,10 @@ _OPPOSITES: Sequence[tuple[str, str]] = (
     ("turned on", "turned off"),
 )  # fmt: skip
 _VERBS = (("open", "close"), ("push", "pull"), ("switch on", "switch off"))
+_NO_SIDE = re.compile(r"\b(left|right) (in|on|at|inside|next|behind|under|where|there)\b", re.I)
+"""Words such as "the cup is left on the table", whose opposite says the same."""
+_SHARED = re.compile(r"(?i)\b(left|right|front|behind|beside|between|next|near|above|below|under|table)\b")
+"""Places that a thing may have besides another one, as those that it has left (`_REMOVED`)."""
 
 
 @dataclass(frozen=True)
@@ -111,12 +115,11 @@ def _opposite_words(story: Story) -> Iterator[Candidate]:
 
 def _swapped(text: str, pairs: Sequence[tuple[str, str]]) -> str | None:
     """The text with one word replaced by its opposite; None unless exactly one of them is in it."""
-    both = [pair for a, b in pairs for pair in ((a, b), (b, a))]
-    found = {a: b for a, b in both if len(re.findall(rf"\b{a}\b", text, re.I)) == 1}
-    if len(found) != 1 or sum(len(re.findall(rf"\b{a}\b", text, re.I)) for a in {a for a, _ in both}) != 1:
+    opposites = {a: b for pair in pairs for a, b in (pair, pair[::-1])}
+    found = re.findall(rf"\b({'|'.join(opposites)})\b", text, re.I)
+    if len(found) != 1 or _NO_SIDE.search(text):
         return None
-    ((word, opposite),) = found.items()
-    return re.sub(rf"\b{word}\b", opposite, text, flags=re.I)
+    return re.sub(rf"\b{found[0]}\b", opposites[found[0].lower()], text)
 
 
 def _other_thing(story: Story) -> Iterator[Candidate]:
@@ -136,6 +139,8 @@ def _other_thing(story: Story) -> Iterator[Candidate]:
         old, new = words[place].strip(".,;"), others[place].strip(".,;")
         if old.lower() in re.findall(r"\w+", step.instruction.lower()):
             continue  # what lies on the one may be said to lie on what that lies on
+        if _SHARED.search(f"{old} {text}") or _REMOVED.search(f"{old} {text}"):
+            continue
         exact = len(re.findall(rf"\b{re.escape(old)}\b", candidate.prompt, re.I)) == 1
         prompt = re.sub(rf"\b{re.escape(old)}\b", new, candidate.prompt, flags=re.I) if exact else text
         named = [word.strip(".,;").lower() for word in text.split()]
@@ -200,24 +205,18 @@ def _all_words(story: Story) -> set[str]:
     return {step.instruction for step in story.steps} | {c.instruction for c in story.accepted.values()}
 
 
-# -- pictures
-
-
 def _small(image: Image, size: tuple[int, int] | None = None) -> Image:
-    small = image.within(_SIDE)
-    return small if size is None else small.resized(size)
+    return image.within(_SIDE) if size is None else image.within(_SIDE).resized(size)
 
 
 def _region(candidate: Candidate) -> Mask | None:
     """Mark what a step changed, at the small size; None if that is nothing or nearly everything."""
     if candidate.source is None:
         return None
-    image = _small(candidate.image)
-    source = _small(candidate.source, image.size)
-    critic = DifferenceCritic()
-    region = critic.changed(source.pixels, image.pixels)
-    shows = critic.shows_change(source.pixels, image.pixels)
-    return region if shows and region.mean() <= _LARGEST else None
+    image, critic = _small(candidate.image), DifferenceCritic()
+    pictures = _small(candidate.source, image.size).pixels, image.pixels
+    region = critic.changed(*pictures)
+    return region if critic.shows_change(*pictures) and region.mean() <= _LARGEST else None
 
 
 def _lacks(image: Image, candidate: Candidate) -> bool:

@@ -7,6 +7,7 @@ import logging
 import numpy as np
 import pytest
 
+from goalreel.critics.controls import Story
 from goalreel.critics.examiner import Answers, Examination, Examiner, examine, quota, read_examination
 from goalreel.drivers import Limits, run
 from goalreel.image import Image
@@ -68,12 +69,9 @@ def work(world, examiner=lambda ask: ask, storyboards=5):
 
 
 def candidates():
-    made = []
-    for i, step in enumerate(STEPS):
-        shown = {"source": scene(i), "image": scene(i + 1)}
-        words = {"instruction": step.instruction, "prompt": step.prompt}
-        made.append(Candidate(task_id="t", step=i, **shown, **words))
-    return made
+    texts = [{"instruction": step.instruction, "prompt": step.prompt} for step in STEPS]
+    pictures = [{"source": scene(i), "image": scene(i + 1)} for i in range(len(STEPS))]
+    return [Candidate(task_id="t", step=i, **pictures[i], **texts[i]) for i in range(len(STEPS))]
 
 
 def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():
@@ -88,6 +86,23 @@ def test_an_honest_critic_is_asked_certain_questions_of_many_kinds_and_passes():
     assert examiner.examination.passed, examiner.examination.line
     assert "?" not in Examination(critic="model hf:nano?max_new_tokens=512").line, "its options"
     assert examiner.examination.judged == examiner.examination.accepted == 120
+
+
+@pytest.mark.parametrize(
+    ("said", "elsewhere", "kinds"),
+    [
+        ("the cup is in the bowl", "the egg is in the pan", ["other_thing"]),
+        ("the cup is out of the bowl", "the egg is out of the pan", []),
+        ("the cup is behind the bowl", "the egg is behind the pan", ["opposite_words"]),
+        ("the cup is on the plate", "the egg is on the table", []),
+        ("the cup is left on the plate", "the egg is eaten", []),
+        ("the cup is to the left of the plate", "the egg is eaten", ["opposite_words"]),
+    ],
+)
+def test_no_words_are_asked_about_that_may_be_true_besides(said, elsewhere, kinds):
+    steps = [Step(name=text, instruction=text, prompt=text) for text in (said, elsewhere)]
+    story = Story(candidates()[0].model_copy(update={"instruction": said, "prompt": said}), {}, steps)
+    assert [kind for kind in ("opposite_words", "other_thing") if any(story.controls(kind))] == kinds
 
 
 def test_controls_cost_their_calls_and_change_no_storyboard():
@@ -209,15 +224,7 @@ def test_the_interval_is_narrow_where_few_pictures_are_rejected():
 
 def test_a_log_with_rubbish_keeps_its_good_lines_and_the_critic_that_was_asked_last(tmp_path):
     lines = [{"critic": c, "of": str(i), "kind": "damaged", "answer": "no"} for i, c in enumerate("aba")]
-    rubbish = [
-        '"text"',
-        "[1]",
-        "7",
-        '{"critic": []}',
-        "[" * 99_999,
-        "\x00\ufffd",
-        '{"critic": "a", "of": "cut o',
-    ]
+    rubbish = ['"text"', "[1]", "7", '{"critic": []}', "[" * 99_999, "\x00\ufffd", '{"critic": "a", "of": "c']
     rubbish.append(json.dumps(lines[0] | {"of": ["x"], "kind": []}))
     (tmp_path / "run.jsonl").write_text("\n".join([*rubbish[:4], *map(json.dumps, lines), *rubbish[4:]]))
     assert read_examination(tmp_path).kinds == {"damaged": Answers(no=2)}
