@@ -45,6 +45,8 @@ HARDER = 1.5
 
 Too small for nano's Critic, which accepted 62 of its editor's 166 wrong pictures and 8 of 115 controls. But
 all rejected ones are taken for wrong, of which 75 of 179 were right (dev/LOG.md, 2026-11-30)."""
+MOST_WEIGHT = 30
+"""Weight of all questions in answers, at most: more easy ones tell no more of errors that are harder."""
 _DRAWS = 4_000
 BLIND_AT = 3
 """Answers after which one that is always yes is blind."""
@@ -140,7 +142,8 @@ class Examination(Frozen):
         if not self.accepted or not false.answered:
             return 0.0, 1.0
         rng = np.random.default_rng(0)
-        f = np.minimum(HARDER * _draws(rng, false.yes + 1, false.no), 1 - 1e-6)
+        weight = min(1.0, MOST_WEIGHT / false.answered)
+        f = np.minimum(HARDER * _draws(rng, weight * false.yes + 1, weight * false.no), 1 - 1e-6)
         wrong = rng.poisson(rng.gamma(rejected + 1, size=_DRAWS) * f / (1 - f))
         tail = 0.025 if true.yes else 0.05
         highest = min(1.0, float(np.quantile(wrong, 1 - tail)) / self.accepted)
@@ -235,7 +238,7 @@ def worst_word(board: "Storyboard", examination: Examination | None) -> Word:
     return next((known for known in WORDS if known in words), "text")
 
 
-def _draws(rng: np.random.Generator, yes: int, no: int) -> NDArray[np.float64]:
+def _draws(rng: np.random.Generator, yes: float, no: float) -> NDArray[np.float64]:
     """Draw a rate of yes by counts, (_DRAWS,): 0 where there is no yes, else 1 where there is no no."""
     return rng.beta(yes, no, _DRAWS) if yes and no else np.full(_DRAWS, float(yes > 0))
 

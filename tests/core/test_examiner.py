@@ -218,6 +218,9 @@ def test_the_interval_is_narrow_where_few_pictures_are_rejected():
     kinds = {"unchanged": Answers(no=15), "damaged": Answers(no=12), "opposite_words": Answers(yes=1, no=3)}
     low, high = Examination(critic="x", kinds=kinds, judged=429, accepted=364).untrue
     assert low <= 17 / 364 <= high <= low + 0.06
+    more = {kind: Answers(yes=10 * a.yes, no=10 * a.no) for kind, a in kinds.items()}
+    many = Examination(critic="x", kinds=more, judged=4290, accepted=3640)
+    assert high - 0.02 < many.untrue[1], "more easy questions tell no more of an editor's errors"
     unasked = Examination(critic="x", judged=500, accepted=500)
     assert (unasked.untrue, unasked.passed) == ((0.0, 1.0), False)
 
