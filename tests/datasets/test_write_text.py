@@ -37,7 +37,7 @@ def tasks(root) -> list[str]:
 
 def said(root, episode, style):
     """(text, frame at which it begins) of the rows of one style."""
-    rows = load(root).hf_dataset.filter(lambda row: row["episode_index"] == episode)
+    rows = load(root, episodes=[episode]).hf_dataset
     frame = {float(t): i for i, t in enumerate(rows["timestamp"])}
     kept = rows[0]["language_persistent"]
     return [(row["content"], frame[row["timestamp"]]) for row in kept if row["style"] == style]
@@ -163,7 +163,8 @@ def test_phases_are_motion_rows_under_the_subtasks(video_dataset, annotated, tmp
     assert said(out, 0, "task_aug") != said(again, 0, "task_aug")
     wanted = {"subtask": [STEPS[0]] * 4, "motion": ["reach"] * 3 + ["grasp"]}
     for root, (style, first) in itertools.product((out, again), wanted.items()):
-        shown = [load(root)[i] for i in range(12)]
+        dataset = load(root)
+        shown = [dataset[i] for i in range(12)]
         rows = [active_at(i["timestamp"], persistent=i["language_persistent"], style=style) for i in shown]
         last = STEPS[2] if style == "subtask" else "place"
         assert [row and row["content"] for row in rows] == [*first, *[None] * 4, *[last] * 4]

@@ -76,8 +76,8 @@ def goals(robot, world):
     return goals
 
 
-def test_a_world_at_a_tenth_of_real_time(robot, world, goals):
-    world.rate = 0.1
+def test_a_world_at_a_fifth_of_real_time(robot, world, goals):
+    world.rate = 0.2
     robot.film(period=10 * PERIOD)
     begin, count = world.passed, len(goals)
     until(lambda: world.passed > begin + 1.5 * AGE)

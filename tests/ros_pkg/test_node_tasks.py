@@ -30,7 +30,7 @@ SUCCEEDED, ABORTED = GoalStatus.STATUS_SUCCEEDED, GoalStatus.STATUS_ABORTED
 
 @pytest.fixture(scope="module")
 def node_parameters(served):
-    return {"planner": f"server:{served[1]}?retries=0", "critic": f"server:{served[1]}?retries=0"} | PATIENT
+    return dict.fromkeys(("planner", "editor", "critic"), f"server:{served[1]}?retries=0") | PATIENT
 
 
 @pytest.fixture(scope="module")

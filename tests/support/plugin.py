@@ -34,6 +34,7 @@ with pytest.MonkeyPatch.context() as patch:
     # Against forks, which no test may make, it would hear of each import, file and frame.
     patch.setattr(sys, "addaudithook", lambda hook: None)
     importlib.import_module("filelock")
+importlib.import_module("sitecustomize")  # of its own, Python runs it in the processes that tests start
 # Nothing that tests write has to outlive the machine, and the disk takes milliseconds for each file.
 os.fsync = lambda handle: None
 # The same examples each time, however long a busy machine takes; `make soak` has new ones, and more.

@@ -153,8 +153,8 @@ def lerobot_reads(root: Path) -> bool:
     return True
 
 
-def load(root: Path, backend: str = "pyav"):
+def load(root: Path, backend: str = "pyav", episodes: list[int] | None = None):
     """A dataset as lerobot loads it."""
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
-    return LeRobotDataset("local/test", root=root, video_backend=backend)
+    return LeRobotDataset("local/test", root=root, video_backend=backend, episodes=episodes)
