@@ -28,7 +28,7 @@ messages:
 def told(tmp_path_factory):
     """A simulated recording of whose true sub-tasks nobody tells the second, annotated; and each frame's."""
     folder = tmp_path_factory.mktemp("recipes")
-    record(folder / "in", [3], cameras=["front"], size=96)
+    record(folder / "in", [3], cameras=["front"], size=32)
     (path,) = (folder / "in").glob("data/*/*.parquet")
     table = pq.read_table(path)
     rows = [row for row in table["language_persistent"][0].as_py() if row["style"] == "subtask"]
