@@ -13,8 +13,6 @@ from pyarrow import csv
 
 from goalreel.claims import CARRIED, PERSON, ROWS, RULE, UNKNOWN
 from goalreel.datasets import hub, parquet
-from goalreel.datasets.corrections.reviews import Reviews
-from goalreel.datasets.corrections.state import Review
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.issues import spell
 from goalreel.datasets.labels import find_labels
@@ -28,6 +26,7 @@ from goalreel.planners.rows import RowsPlanner, labelled_step
 from goalreel.types import Failure, Segment, Step, Storyboard, Task
 
 if TYPE_CHECKING:
+    from goalreel.datasets.corrections.state import Review
     from goalreel.planners.examples.carry import Measurement
 
 log = logging.getLogger(__name__)
@@ -90,6 +89,8 @@ def readable(source: Source, indices: Iterable[int]) -> Iterator[Episode]:
 
 
 def _of_annotated(dataset: Source, *, apart: bool) -> Iterator[Example]:
+    from goalreel.datasets.corrections.reviews import Reviews
+
     records = Records(dataset.root / FOLDER, source="")
     found = {e: label for e in Reviews(records).episodes() if (label := reviewed_label(records.review(e)))}
     reviewed = frozenset(found)
@@ -107,7 +108,7 @@ def _of_annotated(dataset: Source, *, apart: bool) -> Iterator[Example]:
         yield as_example(dataset.episode(index), text, pieces, maker, str(dataset.root), apart=apart)
 
 
-def reviewed_label(review: Review) -> Label | None:
+def reviewed_label(review: "Review") -> Label | None:
     """The steps that a person accepted or corrected; None where something is still wrong with the episode."""
     if not review.labelled:
         return None

@@ -9,7 +9,6 @@ from goalreel.annotator.report.cards import EpisodeView, told
 from goalreel.annotator.report.film import caption, film_name, page, write_film
 from goalreel.annotator.report.sheet import MARKS, MUTED, Cell
 from goalreel.annotator.report.write import write_report
-from goalreel.boards.step import recorded_frame
 from goalreel.critics.examiner import read_examination, word
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.hub import folder_name, local_folder
@@ -17,7 +16,7 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.files import atomic
-from goalreel.image import Image
+from goalreel.image import Image, recorded_frame
 from goalreel.models.model_set import display_names
 from goalreel.progress import OnProgress
 from goalreel.types import ROLES, Storyboard

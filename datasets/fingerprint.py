@@ -9,7 +9,7 @@ says which recording it is, WORDS of its tasks and sub-task labels, on which a p
 import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -138,7 +138,7 @@ class _Episodes(Mapping[int, str]):
         for path, of_file in itertools.groupby(paths, paths.__getitem__):
             left = list(of_file)
             try:
-                with closing(open_video(path)) as container:
+                with open_video(path) as container:
                     while left:
                         row = episodes[left[0]]
                         start, end = (row[f"{prefix}/{name}_timestamp"] for name in ("from", "to"))

@@ -33,7 +33,6 @@ from typing import TYPE_CHECKING, Any, Self, TypedDict
 from pydantic import TypeAdapter
 from pydantic_core import from_json
 
-from goalreel.boards.step import FRAME, reference_of, stand_in
 from goalreel.claims import Makers, attributed, makers
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
@@ -41,7 +40,7 @@ from goalreel.datasets.fingerprint import Fingerprint, same_frames
 from goalreel.datasets.info_file import is_outside
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import digest, exclusive, file_lock, find, read_file, read_json, sweep, write_bytes
-from goalreel.image import Image
+from goalreel.image import FRAME, Image, reference_of, stand_in
 from goalreel.planners.kinematic.layout import Finding
 from goalreel.types import Storyboard
 

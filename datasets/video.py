@@ -4,11 +4,13 @@ Timestamps follow lerobot v3.0: one file holds many episodes, and a frame is fou
 """
 
 import itertools
+import os
 from collections.abc import Iterator, Sequence, Set
-from contextlib import closing
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from threading import Lock
 from typing import Self
 
 import av
@@ -103,12 +105,38 @@ def _index(path: Path, version: tuple[int, int]) -> VideoIndex:
     return VideoIndex.read(path)
 
 
-def open_video(path: Path) -> InputContainer:
-    """Open a video file; raises FFmpegError or OSError where it is missing or no video."""
-    container = av.open(ffmpeg_url(check_file(path)), metadata_errors="replace")
-    # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
-    container.streams.video[0].codec_context.thread_count = 1
-    return container
+IDLE = 6
+"""Files that stay open for the next frames: opening one takes as long as decoding a few."""
+_idle: list[tuple[object, InputContainer]] = []
+"""Those that nobody reads, with their keys, the last one used last."""
+_idle_lock = Lock()
+
+
+@contextmanager
+def open_video(path: Path) -> Iterator[InputContainer]:
+    """Lend an open video file, anywhere in it; raises FFmpegError or OSError where it is missing or no video.
+
+    One that changed since is opened anew. A forked process has its own, as both would read at one position.
+    """
+    status = check_file(path).stat()
+    key = (os.getpid(), path, status.st_ino, status.st_mtime_ns, status.st_size)
+    with _idle_lock:
+        at = next((i for i, (other, _) in enumerate(_idle) if other == key), None)
+        container = None if at is None else _idle.pop(at)[1]
+    if container is None:
+        container = av.open(ffmpeg_url(path), metadata_errors="replace")
+        # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
+        container.streams.video[0].codec_context.thread_count = 1
+    try:
+        yield container
+    except BaseException:
+        container.close()
+        raise
+    with _idle_lock:
+        _idle.append((key, container))
+        surplus = [_idle.pop(0)[1]] if len(_idle) > IDLE else []
+    for container in surplus:
+        container.close()
 
 
 def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]]:
@@ -117,7 +145,7 @@ def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]
     if not targets:
         return {}
     try:
-        with closing(open_video(index.path)) as container:
+        with open_video(index.path) as container:
             frames = dict(_walk(container, index, targets))
     except (FFmpegError, OSError) as e:
         raise DatasetError(f"{index.path}: decoding failed ({e}): truncated or corrupt?") from e

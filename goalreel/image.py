@@ -21,6 +21,9 @@ from goalreel.files import read_file
 if TYPE_CHECKING:
     import PIL.Image
 
+FRAME = "frame:"
+"""A reference to a frame of the recording begins so: `frame:CAMERA#INDEX`."""
+
 SMALLEST, STRETCHED = 8, 2
 """A drawn picture has at least 1/SMALLEST of the sides that were asked for, and not STRETCHED times their
 aspect ratio. Models choose their size: a square for 16:9 and 512 pixels for 4K may be."""
@@ -333,6 +336,30 @@ def _from_json(value: object, info: ValidationInfo) -> Image:
     if get is None:
         raise ValueError(f"image {value!r} is stored elsewhere: load it through its storyboard's folder")
     return get(value)
+
+
+def stand_in(reference: str) -> Image:
+    """Make a picture that only says which one it is."""
+    return Image(np.zeros((1, 1, 3), np.uint8), frame=reference)
+
+
+def recorded_frame(reference: str | None) -> tuple[str, int] | None:
+    """Read camera and index of a reference to a frame of the recording; None of any other reference."""
+    if reference is None or not reference.startswith(FRAME):
+        return None
+    camera, _, index = reference.removeprefix(FRAME).rpartition("#")
+    return (camera, int(index)) if index.isdecimal() else None
+
+
+def reference_of(image: Image) -> str:
+    """Name the picture that a stand-in stands for.
+
+    Raises:
+        ValueError: it stands for none.
+    """
+    if image.frame is None:
+        raise ValueError("a picture that is not stored")
+    return image.frame
 
 
 def decode_raw(encoding: str, height: int, width: int, step: int, data: Buffer) -> Image:

@@ -168,8 +168,10 @@ def episode_stats(root: Path, feature: str, shape: tuple[int, ...]) -> list[Stat
     groups, prefix = list[Stats](), f"stats/{feature}/"
     for file in files.episode_files(root):
         stats: Stats = {}
-        for column in [name for name in read_schema(file).names if name.startswith(prefix)]:
-            name, values = column.removeprefix(prefix), read_table(file, [column])[column].combine_chunks()
+        columns = [name for name in read_schema(file).names if name.startswith(prefix)]
+        table = read_table(file, columns).combine_chunks()
+        for column in columns:
+            name, values = column.removeprefix(prefix), table[column].combine_chunks()
             item_shape = (1,) if name == "count" else shape
             for _ in item_shape:
                 values = list_items(values)

@@ -15,10 +15,10 @@ from typing import Any, Protocol, Self
 
 from pydantic import ValidationError
 
-from goalreel.boards.step import RedoChange, UndoChange, reference_of, stand_in
+from goalreel.boards.step import RedoChange, UndoChange
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import append_lines, check_file
-from goalreel.image import Image
+from goalreel.image import Image, reference_of, stand_in
 
 MAX_BYTES = 64_000_000
 """The limit of one log; tens of thousands of changes."""

@@ -2,17 +2,12 @@
 
 from typing import Annotated, Literal, Self
 
-import numpy as np
 from pydantic import AfterValidator, Field, StringConstraints
 
 from goalreel.errors import InputError
-from goalreel.image import Image
 from goalreel.settings import Frozen
 from goalreel.terms import check_controls
 from goalreel.types import Attempt, Failure, Status, Step, Task, Verdict
-
-FRAME = "frame:"
-"""A reference to a frame of the recording begins so: `frame:CAMERA#INDEX`."""
 
 
 def one_line(text: str) -> str:
@@ -34,30 +29,6 @@ type StepId = Annotated[str, Field(pattern=r"^[a-z0-9]{1,16}$")]
 type Words = Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
 type Phrase = Annotated[Words, AfterValidator(one_line)]
 type Who = Annotated[str, StringConstraints(min_length=1, max_length=80), AfterValidator(one_line)]
-
-
-def stand_in(reference: str) -> Image:
-    """Make a picture that only says which one it is."""
-    return Image(np.zeros((1, 1, 3), np.uint8), frame=reference)
-
-
-def recorded_frame(reference: str | None) -> tuple[str, int] | None:
-    """Read camera and index of a reference to a frame of the recording; None of any other reference."""
-    if reference is None or not reference.startswith(FRAME):
-        return None
-    camera, _, index = reference.removeprefix(FRAME).rpartition("#")
-    return (camera, int(index)) if index.isdecimal() else None
-
-
-def reference_of(image: Image) -> str:
-    """Name the picture that a stand-in stands for.
-
-    Raises:
-        ValueError: it stands for none.
-    """
-    if image.frame is None:
-        raise ValueError("a picture that is not stored")
-    return image.frame
 
 
 WORDS_CHANGED = "The words were changed after this picture was made."

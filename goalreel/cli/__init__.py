@@ -10,6 +10,9 @@ import sys
 # for plugins, at its first model; and Python's own thresholds, 700 and 10, take a seventh of that time.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 gc.set_threshold(10_000, 50)
+if sys.argv[1:2] in (["annotate"], ["check"]):
+    # A recording's matrices are small: OpenBLAS's threads would only spin, and take the decoders' processors.
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 atexit.register(gc.freeze)  # else Python looks through all that the imports made once more, to free nothing
 
 if sys.argv[1:2] == ["node"]:

@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 
 from goalreel.concurrency import map_threaded
-from goalreel.critics.difference import THREADS, DifferenceCritic, edges
+from goalreel.critics.difference import THREADS, DifferenceCritic, Pixels, edges
 from goalreel.errors import DatasetError
 from goalreel.image import Image
 from goalreel.planners.kinematic import robot, signals
@@ -57,29 +57,29 @@ class MotionCritic:
             return verdict
         try:
             recording = self._open(candidate.task_id)
-            reason = self._fault(recording, goal[0], source[1], goal[1])
+            reason = self._fault(recording, goal[0], source[1], goal[1], candidate.image.pixels)
         except (KeyError, DatasetError):
             return verdict
         return verdict.model_copy(update={"success": False, "reasoning": reason} if reason else {})
 
-    def _fault(self, recording: Recording, camera: str, start: int, goal: int) -> str | None:
+    def _fault(self, recording: Recording, camera: str, start: int, goal: int, image: Pixels) -> str | None:
         motion = self._motion(recording.id)
         if motion is None or goal >= len(motion) or not motion.extent:
             return None
         if any(cycle.contact <= goal < _release(cycle, len(motion)) for cycle in motion.cycles):
-            return self._moving(recording, motion, camera, goal)
+            return self._moving(recording, motion, camera, goal, image)
         done = [c for c in motion.cycles if c.release is not None and start <= c.release <= goal]
         if not done and (motion.cycles or goal - start < SHORT_S * motion.fps):
             return None
         until = done[0].grasp if done else (start + goal) // 2
         if done and _apart(motion, goal, _release(done[-1], goal)) < NEAR:
             end = min((c.grasp for c in motion.cycles if c.grasp > goal), default=len(motion))
-            return self._covered(recording, motion, camera, (start, until), (goal, end))
+            return self._covered(recording, motion, camera, (start, until), (goal, end), image)
         earlier = _same_place(motion, start, until, goal)
         if earlier is None:
             return None
-        first, second = (image.pixels for image in recording.frames(camera, [earlier, goal]))
-        return None if self._pixels.shows_change(first, second) else "Nothing changed but the arm."
+        (first,) = recording.frames(camera, [earlier])
+        return None if self._pixels.shows_change(first.pixels, image) else "Nothing changed but the arm."
 
     def _covered(
         self,
@@ -88,6 +88,7 @@ class MotionCritic:
         camera: str,
         start_span: tuple[int, int],
         after: tuple[int, int],
+        image: Pixels,
     ) -> str | None:
         """The fault of the first frame of `after` if the hand covers what changed; None without one.
 
@@ -103,17 +104,19 @@ class MotionCritic:
         if not distances:
             return None
         _, early, late = min(distances)
-        first, image, last = (i.pixels for i in recording.frames(camera, [early, goal, late]))
+        first, last = (frame.pixels for frame in recording.frames(camera, [early, late]))
         covers = self._pixels.covers(first, image, last)
         return "Cannot see: the hand covers what changed." if covers else None
 
-    def _moving(self, recording: Recording, motion: ArmMotion, camera: str, goal: int) -> str | None:
+    def _moving(
+        self, recording: Recording, motion: ArmMotion, camera: str, goal: int, image: Pixels
+    ) -> str | None:
         """The fault of a frame in which the hand holds something; None without one."""
         if motion.speed[goal] < np.percentile(motion.speed, FAST):
             return None
         spread = np.linspace(0, len(motion) - 1, SAMPLES).astype(int).tolist()
-        sharp = [edges(image.pixels) for image in recording.frames(camera, [goal, *spread])]
-        if sharp[0] >= BLURRED * float(np.median(sharp[1:])):
+        usual = [edges(frame.pixels) for frame in recording.frames(camera, spread)]
+        if edges(image) >= BLURRED * float(np.median(usual)):
             return None
         return "Cannot see: what the hand holds is moving at full speed, and the picture is blurred."
 

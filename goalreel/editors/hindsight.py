@@ -70,18 +70,17 @@ def rank(images: Sequence[Image]) -> list[Image]:
     Score: sharpness as a share of the sharpest (weight 1), minus the distance from the window's median
     picture in tenths of the grey range (weight 1), plus a little for lateness (weight 0.1).
     """
-    small = np.stack([_grey(image) for image in images])
+    greys = [np.asarray(cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY), np.uint8) for image in images]
+    small = np.stack([_thumbnail(grey) for grey in greys])
     distance = np.abs(small - np.median(small, axis=0)).mean(axis=(1, 2)) / 25.5
-    greys = (cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY) for image in images)
     sharp = np.array([cv2.Laplacian(grey, cv2.CV_64F).var() for grey in greys])
     late = np.linspace(0, 0.1, len(images)) if len(images) > 1 else np.zeros(1)
     score = sharp / max(float(sharp.max()), 1e-9) - np.minimum(distance, 1) + late
     return [images[i] for i in sorted(range(len(images)), key=lambda i: (-score[i], -i))]
 
 
-def _grey(image: Image) -> NDArray[np.float32]:
-    """A thumbnail at most 32 pixels wide, grey, 0-255: enough to see an arm pass, too coarse to see blur."""
-    width, height = image.size
+def _thumbnail(grey: NDArray[np.uint8]) -> NDArray[np.float32]:
+    """Shrink a grey picture to 32 pixels across, 0-255: enough to see an arm pass, too coarse for blur."""
+    height, width = grey.shape
     size = (min(32, width), max(1, round(height * min(32, width) / width)))
-    grey = cv2.cvtColor(image.pixels, cv2.COLOR_RGB2GRAY)
     return cv2.resize(grey, size, interpolation=cv2.INTER_AREA).astype(np.float32)

@@ -20,12 +20,12 @@ from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 
-from goalreel.boards.step import stand_in
 from goalreel.critics.examiner import FOLDER as EXAMINATION
 from goalreel.critics.examiner import Examiner
 from goalreel.critics.known_true import accepted_by_people
 from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import TMP, file_lock, is_linked
+from goalreel.image import stand_in
 from goalreel.serving.service import Service
 from goalreel.studio.board import BoardFolder, StudioBoard
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded

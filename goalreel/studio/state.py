@@ -17,14 +17,13 @@ from goalreel.boards.step import (
     RedoChange,
     UndoChange,
     judged_by_person,
-    stand_in,
     status_of,
 )
 from goalreel.chat.conversation import MARK
 from goalreel.claims import NOBODY, PERSON, ClaimName, Claims
 from goalreel.errors import InputError
 from goalreel.files import digest
-from goalreel.image import GetImage, Image
+from goalreel.image import GetImage, Image, stand_in
 from goalreel.loop import end_question
 from goalreel.planners.rows import labelled_step, one_wording
 from goalreel.studio import events

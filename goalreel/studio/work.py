@@ -11,11 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
-from goalreel.boards.step import stand_in
 from goalreel.claims import UNKNOWN
 from goalreel.drivers import advance
 from goalreel.errors import UserError, first_line
-from goalreel.image import Image
+from goalreel.image import Image, stand_in
 from goalreel.loop import (
     LoopArguments,
     StepDrawing,

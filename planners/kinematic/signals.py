@@ -91,16 +91,19 @@ def unwrap(values: NDArray[np.floating]) -> Curve:
 
     Angles are in radians, degrees or ticks, and have jumped by nearly a turn, which is also their range.
     """
-    values = np.asarray(values, np.float64)
+    values = np.array(values, np.float64)
     if len(values) < 2:
         return values
     low, high = values.min(axis=0), values.max(axis=0)
-    angles = np.abs(values).max(axis=0) < _HALF_TURN
-    values = np.where(angles, np.unwrap(values, axis=0), values)
+    angles = np.maximum(high, -low) < _HALF_TURN
     jump = np.abs(np.diff(values, axis=0)).max(axis=0)
+    wraps = [(2 * np.pi, angles & (jump >= np.pi))]
     for turn in _TURNS:
-        wraps = (jump > _WRAPS * turn) & (np.abs(high - low - turn) < (1 - _WRAPS) * turn) & ~angles
-        values = np.where(wraps, np.unwrap(values, axis=0, period=turn), values)
+        is_range = np.abs(high - low - turn) < (1 - _WRAPS) * turn
+        wraps.append((turn, ~angles & is_range & (jump > _WRAPS * turn)))
+    for turn, chosen in wraps:
+        if chosen.any():  # most never wrap
+            values = np.where(chosen, np.unwrap(values, axis=0, period=turn), values)
     for i in range(values.shape[1] - 3 if values.ndim == 2 else 0):
         turns = values[:, i : i + 4]
         if np.abs(np.linalg.norm(turns, axis=1) - 1).max() < _UNIT:

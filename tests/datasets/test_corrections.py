@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from goalreel.boards.log import ConflictError
-from goalreel.boards.step import reference_of, stand_in
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.events import (
     AcceptStep,
@@ -44,6 +43,7 @@ from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import TextOptions
 from goalreel.details import Detail, Details, FailureDetail
 from goalreel.errors import DatasetError, InputError
+from goalreel.image import reference_of, stand_in
 from goalreel.types import Alignment, Attempt, Failure, StoryboardStep
 
 FRONT = "observation.images.front"
