@@ -403,6 +403,18 @@ def test_a_frame_alone_is_as_among_all_frames(codec, tmp_path):
         assert all(np.array_equal(some[at], frames[at]) for at in chosen)
 
 
+def test_an_open_video_is_kept_for_one_reader_after_the_other(root):
+    path, spare = root / VIDEO, root / "spare.mp4"
+    with reading.open_video(path) as first, reading.open_video(path) as other:
+        assert other is not first
+    with reading.open_video(path) as again:
+        assert again in (first, other)
+    shutil.copy2(path, spare)  # of the same size and time
+    spare.replace(path)
+    with reading.open_video(path) as new, reading.open_video(path) as newer:
+        assert not {new, newer} & {first, other}
+
+
 def test_a_new_file_is_read_anew(root, tmp_path):
     Source.open(root).episode(1).frames(FRONT, [0, 8])
     (tmp_path / "new.mp4").write_bytes(b"none")
