@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -9,6 +10,7 @@ import typer
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import PresetOptions, with_options
+from goalreel.errors import InputError
 from goalreel.files import check_file
 from goalreel.models.presets import ModelChoice
 
@@ -60,6 +62,9 @@ def node(
     """
     with one_line_errors():
         _check(preset, models)
+        for option, name in {"--camera": camera, "--namespace": namespace or ""}.items():
+            if not re.fullmatch(r"[\w/~{}]*", name, re.ASCII):
+                raise InputError(f"{option} {name}: ROS names have letters a to z, digits, _ and / alone")
         import goalreel_ros
         from goalreel.streaming.settings import parameter_values
         from goalreel_ros.main import main
@@ -76,7 +81,7 @@ def node(
         if preset is not None:
             values["preset"] = preset
         # Of two rules for one topic ROS obeys the first: those of the user. Of two values it takes the last.
-        arguments = ["--ros-args", *(ros_args or ()), "-r", f"image:={camera}/image_raw"]
+        arguments = ["--ros-args", *(ros_args or ()), "-r", f"image:={camera.rstrip('/')}/image_raw"]
         if namespace is not None:
             arguments += ["-r", f"__ns:=/{namespace.strip('/')}"]
         if params_file is not None:

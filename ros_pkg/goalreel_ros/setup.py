@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """ament_python package: colcon and pip both read this file; package.xml has the version."""
 
 from pathlib import Path

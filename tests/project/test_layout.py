@@ -212,6 +212,8 @@ def test_a_package_carries_what_is_released_with_it(package):
     assert f"Changelog for package {package}\n" in (folder / "CHANGELOG.rst").read_text()
     declared = (folder / "QUALITY_DECLARATION.md").read_text()
     assert declared.startswith(f"# Quality declaration of `{package}`\n")
+    files = [ROOT / f for f in tracked(f"ros_pkg/{package}") if f.endswith((".py", ".cmake"))]
+    assert [f for f in files if not f.read_text().startswith("# Copyright 2026 The goalreel developers")] == []
 
 
 def test_there_is_one_version_and_one_pin_and_ros_packages_name_what_they_import():

@@ -60,7 +60,7 @@ def listens(watcher: Node, namespace: str, wanted: set[str]) -> None:
 @pytest.mark.process
 def test_options_become_remappings_and_the_node_is_active(watcher, models):
     critic = ("--critic-mode", "fast", "--critic-scores", "--critic-threshold", "1", "--keep", "last")
-    with running(*models, "--namespace", "robot1", "--camera", "/wrist", "--max-steps", "9", *critic):
+    with running(*models, "--namespace", "robot1", "--camera", "/wrist/", "--max-steps", "9", *critic):
         wanted = {"/wrist/image_raw", "/robot1/goalreel/instruction"}
         listens(watcher, "/robot1", wanted)
         with GoalreelClient(server="/robot1/goalreel", timeout=60) as client:
@@ -126,8 +126,12 @@ def test_a_signal_in_its_first_moments_ends_it_with_status_0(monkeypatch):
         (["--", "-p", "preset:=nix"], "cannot configure: no preset 'nix'"),
         (["--", "--bogus"], "--bogus"),
         (["--namespace", "9"], "__ns:=/9"),
+        (
+            ["--camera", "/wrist-camera"],
+            "--camera /wrist-camera: ROS names have letters a to z, digits, _ and",
+        ),
     ],
-    ids=["range", "name", "preset", "argument", "namespace"],
+    ids=["range", "name", "preset", "argument", "namespace", "camera"],
 )
 def test_bad_input_ends_it_with_a_clear_line(arguments, words):
     done = subprocess.run(

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The node's inputs from the camera: the newest frame, its stamps, and what the ROS graph says of it."""
 
 import os

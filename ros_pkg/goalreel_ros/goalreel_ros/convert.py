@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """Converts between the engine's types and messages of goalreel_interfaces."""
 
 import math

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The content of /diagnostics: one status each for camera, models and task."""
 
 from collections.abc import Mapping

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """Subscribes to a latched topic of the node, and forgets what a node said that is gone or hangs."""
 
 import threading

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """Runs the node, and ends it cleanly on SIGINT and SIGTERM whatever it is doing."""
 
 import gc

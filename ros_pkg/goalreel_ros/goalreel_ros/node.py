@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The lifecycle node `goalreel`, and everything that exists between its configure and its cleanup."""
 
 import threading

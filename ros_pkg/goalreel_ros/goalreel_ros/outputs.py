@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The latched topics, which show a storyboard under way. A BoardListener of the engine."""
 
 from collections.abc import Callable

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The whole plan as pictures for people: a contact sheet, and markers for RViz.
 
 The markers' form follows what RViz's code does (the rules are in `tests/ros_pkg/test_overview.py`). Every

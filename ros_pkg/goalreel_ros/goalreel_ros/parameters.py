@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The node's parameters: those of the engine's settings and of the node's own options.
 
 `goalreel.streaming.settings` says how a field becomes a parameter. Here they are declared to ROS and read.

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """Converts camera messages to Images and Images to messages. An unchanged picture is encoded only once."""
 
 from array import array

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """Quality-of-service profiles that several modules share."""
 
 import os

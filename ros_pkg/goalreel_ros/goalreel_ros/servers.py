@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The node's actions and services: tasks, an operator's commands, and the storyboard.
 
 No goal of an action is rejected, since a rejection has no reason; it ends with a code and a text.

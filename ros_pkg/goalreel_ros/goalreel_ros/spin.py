@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """Spins executors: in a thread that ends, past entities that are gone, or until a signal comes.
 
 It imports nothing of goalreel itself, which need not be there where a policy runs.

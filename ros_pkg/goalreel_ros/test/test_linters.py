@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """ament's linters, for `colcon test`. The project's own rules are stricter, but for the two that differ."""
 
 from pathlib import Path

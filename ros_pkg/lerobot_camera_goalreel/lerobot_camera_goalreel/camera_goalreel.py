@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The goal image on a ROS 2 topic as a LeRobot camera."""
 
 import importlib.util

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """A typed Python client of the goalreel node, in the manner of nav2_simple_commander.
 
 >>> from goalreel_ros.client import GoalreelClient

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """`python -m goalreel_ros.client`: give the node a task and watch its storyboard in the terminal."""
 
 import os

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The client's interface to the node, for scripts and policies: tasks, commands, the present sub-goal."""
 
 import math

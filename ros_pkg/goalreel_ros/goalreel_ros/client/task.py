@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """An action goal under way, as its caller sees it, and the errors it raises."""
 
 import math

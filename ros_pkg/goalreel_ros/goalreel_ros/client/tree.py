@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """A py_trees leaf for the action `~/execute_task`, which never makes a tick wait."""
 
 import threading

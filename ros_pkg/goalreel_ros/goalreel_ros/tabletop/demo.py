@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """`python -m goalreel_ros.tabletop.demo`: the closed loop in three processes, and a film of it.
 
 It starts simulator, goalreel node and follower as processes and sends the scene's instruction. The film shows

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """Planner, editor and critic that read the simulator's state, so that the loop runs without model errors.
 
 Planner and critic are chat models. They read the real agents' prompts and answer in the published reply

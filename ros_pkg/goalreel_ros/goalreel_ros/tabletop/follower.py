@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """An example policy: makes the table look like the goal image of the active sub-goal. Copy it for your own.
 
 It reads three topics, `subgoal` (what to reach), `image` and `state` (the present), and answers every state

@@ -1,3 +1,4 @@
+# Copyright 2026 The goalreel developers. SPDX-License-Identifier: Apache-2.0
 """The simulated tabletop as a robot on ROS 2: camera and state out, actions in, and its models over HTTP.
 
     tabletop_simulator --ros-args -p seed:=3
