@@ -213,7 +213,7 @@ def test_a_package_carries_what_is_released_with_it(package):
     declared = (folder / "QUALITY_DECLARATION.md").read_text()
     assert declared.startswith(f"# Quality declaration of `{package}`\n")
     files = [ROOT / f for f in tracked(f"ros_pkg/{package}") if f.endswith((".py", ".cmake"))]
-    assert [f for f in files if not f.read_text().startswith("# Copyright 2026 The goalreel developers")] == []
+    assert [f for f in files if not f.read_text().startswith("# Copyright 2026 The goalreel")] == []
 
 
 def test_there_is_one_version_and_one_pin_and_ros_packages_name_what_they_import():

@@ -86,13 +86,21 @@ def test_the_client_example(client, robot, capsys):
     assert capsys.readouterr().out == "done, re-planned 0 times\n"
 
 
-def test_the_tree_in_xml_uses_the_ports_of_the_leaf_in_cpp():
-    leaf, tree = block("RosActionNode<Action>"), ElementTree.fromstring(block("BTCPP_format"))
-    ports = {"action_name", *re.findall(r'(?:In|Out)putPort<[^>]*>\("(\w+)"', leaf)}
+@pytest.mark.parametrize(
+    ("base", "xml", "given"),
+    [
+        ("RosActionNode<Action>", "BTCPP_format", {"action_name"}),
+        ("nav2_behavior_tree::BtActionNode<Action>", "<FollowPath", {"server_name", "server_timeout"}),
+    ],
+)
+def test_a_tree_in_xml_uses_the_ports_of_the_leaf_in_cpp(base, xml, given):
+    leaf, tree = block(base), ElementTree.fromstring(block(xml))
+    ports = {*given, *re.findall(r'(?:In|Out)putPort<[^>]*>\("(\w+)"', leaf)}
     used = [node.attrib for node in tree.iter("ExecuteTask")]
     assert used
     assert "task" in used[0]
     assert set().union(*used) <= ports
+    assert "nav2_behavior_tree goalreel_interfaces" in block("add_library")
 
 
 def test_what_is_to_be_installed_is_what_is_tested():
