@@ -9,6 +9,7 @@ something is in its way, but not what was done; where its way turns there as wel
 """
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,9 +27,11 @@ _BRIEF_S = 1.0  # up to which a hand may have held nothing
 _PASSES = 0.4  # share of the arm's usual speed above which the hand closes while it passes by
 _ALIKE = 0.15  # share of the hand's range by which the measured width of an object may vary
 _RESTS = 0.5  # share of the time for which a hand with an object stays equally closed, at least
-_TAKES_OFF = 0.1  # share of the height's range at which a rising hand has either lifted the object or lost it
+_TAKES_OFF = 0.1  # share of the height's range by which a hand that lifts an object rises
+_LOST = 0.15  # the same of a hand that has lost it
 _IN_THE_AIR = 1 / 3  # share of its rise that a hand goes down again, at least, before it sets an object down
 _ELSEWHERE = 0.2  # share of the arm's extent beyond which two releases, or two grasps, are not at one place
+_CLEARLY = 0.85  # of two distances the lesser is at most this share of the other
 _PREPARES = 0.1  # share of the arm's extent within which it has not yet gone anywhere
 # Of a touch.
 _REACH_S = 0.3  # before and after a frame, for the directions of the way; within it two signs agree
@@ -41,6 +44,7 @@ _WAY = 0.1  # share of the arm's extent that a hand goes, at least, to push or o
 _DRAG = 0.15  # share of the height's range that a hand which drags rises at most
 _LOW = 1 / 3  # share of the heights at most at which the hand works
 _STILL_DOWN = 0.18  # share of its last descent that a hand may still go down when it is at the thing
+_DOWNWARDS = 0.9  # share of its way by which a hand sinks that is still on its way down
 _RISEN = 0.05  # share of the height's range above which the arm has come from below, or goes up
 
 
@@ -72,6 +76,8 @@ class HandContacts:
     """One for each clause; None where no contact can be told apart for each."""
     explained: bool
     """The motion or the camera shows these contacts; otherwise they are guesses."""
+    earlier: Touch | None = None
+    """A touch in vain, with an open hand, before it grasps the thing of the only clause."""
     tool_touch: Touch | None = None
     """The contact at which the tool of the only clause meets its thing, if that is seen."""
 
@@ -100,7 +106,8 @@ def find_contacts(
     if contacts is not None:
         grasps = [contact for contact in contacts if isinstance(contact, Cycle)]
     tool_touch = None if contacts else _find_tool_touch(clauses, grasps, motion)
-    return HandContacts(grasps, failed_grasps, contacts, explained, tool_touch)
+    earlier = None if failed_grasps else _find_earlier(clauses, grasps, motion)
+    return HandContacts(grasps, failed_grasps, contacts, explained, earlier, tool_touch)
 
 
 def find_any_contacts(clause: Clause, motion: ArmMotion) -> HandContacts:
@@ -137,7 +144,7 @@ def sort_grasps(clauses: Sequence[Clause], motion: ArmMotion) -> tuple[list[Cycl
         while len(grasps) > len(clauses) and (slipped := _find_slipped(grasps, motion)):
             grasps.remove(slipped)
             end = motion.let_go(slipped)
-            risen = max(slipped.contact + 2, motion.rises(slipped.contact, end, _TAKES_OFF))
+            risen = max(slipped.contact + 2, motion.takes_off(slipped.contact, end, _LOST))
             failed_grasps.append(FailedGrasp(slipped, min(end, risen)))
     return grasps, sorted(failed_grasps, key=lambda t: t.cycle.contact)
 
@@ -177,17 +184,29 @@ def _find_slipped(cycles: Sequence[Cycle], motion: ArmMotion) -> Cycle | None:
     """The last cycle whose object stayed behind: it was grasped again where it was.
 
     The hand must have opened in the air, and not above the target of the next grasp: what is dropped into a
-    box is no slip. Without a height there is no such evidence.
+    box is no slip. Without a height, it must have opened clearly elsewhere.
     """
     far = _ELSEWHERE * motion.extent
     for cycle, after in reversed(list(itertools.pairwise(cycles))):
         end, again = cycle.release, after.contact
-        if end is None or not in_the_air(cycle, motion) or motion.drives_between(cycle.contact, again):
+        if end is None or motion.drives_between(cycle.contact, again):
             continue
-        stayed = motion.distance(again, cycle.contact) < motion.distance(again, end)
-        if stayed and (after.release is None or motion.distance(after.release, end) > far):
+        stayed = motion.distance(again, cycle.contact) / max(motion.distance(again, end), 1e-9)
+        if motion.height is None:
+            is_lost = stayed < _CLEARLY and motion.distance(cycle.contact, end) > far
+        else:
+            is_lost = stayed < 1 and in_the_air(cycle, motion)
+        if is_lost and (after.release is None or motion.distance(after.release, end) > far):
             return cycle
     return None
+
+
+def slips_unseen(cycle: Cycle, after: Cycle, motion: ArmMotion) -> bool:
+    """Tell whether a slip cannot be seen: no height is known, and the next grasp may be at the old place."""
+    if motion.height is not None or cycle.release is None:
+        return False
+    taken, opened = (motion.distance(after.contact, at) for at in (cycle.contact, cycle.release))
+    return opened > _CLEARLY * taken
 
 
 def in_the_air(cycle: Cycle, motion: ArmMotion) -> bool:
@@ -243,6 +262,16 @@ def _explain(
             return None
         contacts += touches
     return contacts
+
+
+def _find_earlier(clauses: Sequence[Clause], grasps: Sequence[Cycle], motion: ArmMotion) -> Touch | None:
+    """Find where an open hand drags a thing that it takes later, to drag it then; it rises in between."""
+    if not len(clauses) == len(grasps) == 1 or not motion.drags(grasps[0], _DRAG):
+        return None
+    end = grasps[0].grasp
+    touches = [(t, motion.rises(t.end, end, _TAKES_OFF)) for t in _find_touches(motion, 0, end)]
+    left = [Touch(t.start, up) for t, up in touches if t.start is not None and up < end]
+    return left[0] if len(left) == 1 else None
 
 
 def _touch_of(grasp: Cycle, motion: ArmMotion) -> Touch:
@@ -330,7 +359,7 @@ def _find_touches(motion: ArmMotion, start: int, end: int, hooks: bool = False) 
             last = frame
         elif _is_at_a_thing(motion, frame, start, end):
             first = frame
-    return [*touches, Touch(first, end)] if first is not None and _works(motion, first, end) else touches
+    return [*touches, Touch(first, end)] if first is not None and _works_on(motion, first, end) else touches
 
 
 def _find_presses(motion: ArmMotion, start: int, end: int) -> list[Touch]:
@@ -376,6 +405,12 @@ def _works(motion: ArmMotion, start: int, end: int) -> bool:
     return bool(motion.away(start, end, start).max(initial=0.0) > _WAY * motion.extent)
 
 
+def _works_on(motion: ArmMotion, start: int, end: int) -> bool:
+    """Tell whether the hand goes some way, and not just further down, until `end`."""
+    away, sinks = motion.away(start, end, start), motion.heights[start] - motion.heights[start:end]
+    return bool((away[sinks < _DOWNWARDS * away] > _WAY * motion.extent).any())
+
+
 def _bends_at(frame: int, motion: ArmMotion) -> list[int]:
     """The frames near another at which the arm turns or stands."""
     return [b for b in _find_bends(motion, 0, len(motion)) if abs(b - frame) <= _REACH_S * motion.fps]
@@ -398,7 +433,7 @@ def _find_bends(motion: ArmMotion, start: int, end: int) -> list[int]:
 
 
 def _near(motion: ArmMotion) -> int:
-    return max(2, round(_REACH_S * motion.fps))
+    return max(2, math.ceil(_REACH_S * motion.fps))
 
 
 def _turns(motion: ArmMotion, near: int) -> NDArray[np.float64]:
@@ -446,4 +481,5 @@ def _leaves(motion: ArmMotion, frame: int, end: int) -> bool:
     """Tell whether the arm goes up from a frame until `end`, more than along."""
     rises = motion.heights[frame:end] - motion.heights[frame]
     top = frame + int((rises >= 0.9 * rises.max()).argmax())
-    return bool(rises.max() > max(_RISEN * motion.height_range, 0.5 * motion.distance(top, frame)))
+    stays_up = rises.min() > -_LOW * motion.height_range
+    return bool(stays_up and rises.max() > max(_RISEN * motion.height_range, motion.distance(top, frame) / 2))

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from goalreel.planners.kinematic.clauses import Clause, Passing
-from goalreel.planners.kinematic.contacts import HandContacts, Touch, has_reached, in_the_air
+from goalreel.planners.kinematic.contacts import HandContacts, Touch, has_reached, in_the_air, slips_unseen
 from goalreel.planners.kinematic.layout import Layout, times_text
 from goalreel.planners.kinematic.motion import ArmMotion
 from goalreel.planners.kinematic.signals import Cycle
@@ -33,6 +33,7 @@ _WORKS_S = 1.5  # seconds for which a hand works with a tool, at least
 _AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's range
 
 _SLIPPED = "the object slipped and was grasped again: nothing shows that it stays where it was put"
+_SLIPS_UNSEEN = "a thing is taken again, and no height tells if it had slipped: --layout vertical=N names one"
 _AT_ONCE = "two hands hold something at once, and the words do not say which does what"
 
 
@@ -112,6 +113,8 @@ def _of_grasps(
             yield f"the words do not tell what the hand takes in each of {carried} grasps"
     elif not explained and (carried < needed or (carried > needed and again != carried - needed)):
         yield f"the gripper carries an object {times_text(carried)}, and the words say {times_text(needed)}"
+    elif carried > needed and any(slips_unseen(*pair, motion) for pair in itertools.pairwise(grasps)):
+        yield _SLIPS_UNSEEN
     if any(map(motion.failed, grasps)):
         yield "a grasp counts as a success in which the gripper carries nothing"
     # Without a height, a hand that takes a thing and goes on looks alike: no name was untrue in 21 episodes.

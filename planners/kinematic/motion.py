@@ -13,6 +13,7 @@ from goalreel.planners.kinematic.signals import ArmCommand, Curve, Cycle, moves,
 from goalreel.types import Recording
 
 _OPEN, _STOPS = 0.2, 0.25  # closure of an open hand, and share of its greatest speed below which it stops
+_SETTLED = 0.1  # share of its greatest speed below which a hand has settled on a thing
 # Shares of the arm's extent:
 _CARRY = 0.05  # an arm that goes less far between grasp and release carried nothing
 _NEAR = 0.1  # two places within it are one
@@ -25,6 +26,7 @@ _STRAIN = 0.5  # something holds an arm back that stands and is told to go on by
 _IN_THE_WAY, _CLEARLY = 0.3, 5.0  # a step that meets something misses by this, and by so many usual misses
 _ALONE_S = 0.5  # seconds for which a hand holds alone, at least, what it has taken from the other
 _SETTLES_S = 1.0  # seconds of a recording before which is not known how the arm was told to move
+_AXES = 3  # of a place in metres
 # Of a mobile base:
 _TRAVEL = 0.05  # metres or radians that a drive covers, at least
 _LEAST_S, _GAP_S = 1.0, 0.5  # seconds that a drive takes, at least, and seconds that part two drives
@@ -181,6 +183,14 @@ class ArmMotion:
             return cycle.contact + low
         return stop
 
+    def settles(self, cycle: Cycle) -> int:
+        """The frame from contact on at which the hand no longer closes, slowly as it may."""
+        assert self.closed is not None
+        speed = np.diff(self.closed[cycle.grasp : self.release(cycle)])
+        fastest = speed[: cycle.contact - cycle.grasp + 1].max(initial=0.0)
+        still = np.flatnonzero(speed[cycle.contact - cycle.grasp :] < _SETTLED * fastest)
+        return cycle.contact + int(still[0]) if len(still) else cycle.contact
+
     def goes_on(self, cycle: Cycle) -> int | None:
         """The frame at which the arm surely goes on with what a grasp holds: it rises or, if not, is away."""
         stop, release = min(self._stop(cycle), len(self) - 1), self.release(cycle)
@@ -229,6 +239,14 @@ class ArmMotion:
         above = self.height[start:end] - self.height[start] > share * self.height_range
         return start + int(above.argmax()) if above.any() else end
 
+    def takes_off(self, start: int, end: int, share: float) -> int:
+        """The first frame in [start, end) that is higher than `start`, or away from it without a height, by a
+        share of the height's range or of the extent; `end` if there is none."""
+        if self.height is not None:
+            return self.rises(start, end, share)
+        away = self.away(start, end, start) > share * self.extent
+        return start + int(away.argmax()) if away.any() else end
+
     def drags(self, cycle: Cycle, share: float = _LOW) -> bool:
         """Tell whether the hand never rises before the release, by a share of the height's range.
 
@@ -253,7 +271,8 @@ class ArmMotion:
         if resistance is None:
             return None
         least = max(_IN_THE_WAY, _CLEARLY * float(np.median(resistance)))
-        frames = np.flatnonzero(resistance > least)
+        has_left = self.away(0, len(self), 0) > _NEAR * self.extent
+        frames = np.flatnonzero((resistance > least) & has_left)
         return next((int(frame) for frame in frames if frame >= max(start, _SETTLES_S * self.fps)), None)
 
     def pauses(self) -> list[tuple[int, int]]:
@@ -283,7 +302,7 @@ def read_motion(recording: Recording, layout: Layout) -> ArmMotion:
     body = values_of(recording, "body")
     place = body[:, list(layout.position)]
     path = smooth(unwrap(place), fps)
-    path = _evened(path) if layout.vertical is None else path
+    path = _evened(path) if layout.vertical is None or len(layout.position) > _AXES else path
     closed, grasps, commanded = None, (), False
     fingers = values_of(recording, layout.source)[:, list(layout.gripper)]
     signal = signals.hand_signal(fingers) if layout.gripper else None

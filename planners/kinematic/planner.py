@@ -67,7 +67,7 @@ class KinematicPlanner:
             hand = find_any_contacts(clauses[0], motion)
         parts = cuts.align_contacts(clauses, hand, motion)
         if self.granularity == "event":
-            parts = cuts.cut_at_release(parts)
+            parts = cuts.after_try(parts[0], hand.earlier) if hand.earlier else cuts.cut_at_release(parts)
         warnings += evidence.place_warnings(parts, motion)
         acts = [passing.clause for passing in passings]
         pieces = [piece for part in parts for piece in self._cut(part, hand.failed_grasps, motion)]

@@ -31,7 +31,7 @@ from goalreel.planners.kinematic.layout import (
     values_of,
     written,
 )
-from goalreel.planners.kinematic.signals import arm_moves, finger_leader, hand_signal, moves
+from goalreel.planners.kinematic.signals import arm_moves, find_turns, finger_leader, hand_signal, moves
 from goalreel.types import Recording
 
 SAMPLE = 200  # episodes that `infer_robot` needs at most
@@ -229,8 +229,8 @@ def _find_arm(
     place, axis = finding(f"{label}position", layout.position, "given", "by --layout"), "named z"
     if not layout.position:
         position, named, reason = _find_place(recordings, layout, hand, other)
-        if named is None and hand and (third := _find_height(recordings, layout, position)):
-            position, named = (third - 2, third - 1, third), third
+        if named is None and hand and (height_at := _find_height(recordings, layout, position)) is not None:
+            position, named = _with_height(height_at, position), height_at
             reason, axis = "without names", "alone of all numbers"
         place = finding(place.field, position, "likely", reason)
         vertical = layout.vertical if is_given else named
@@ -278,21 +278,30 @@ def _place_names(recording: Recording, layout: Layout) -> tuple[str, ...]:
 def _find_height(recordings: Sequence[Recording], layout: Layout, dims: Sequence[int]) -> int | None:
     """The only one of numbers without names, `dims`, that goes one way with a thing and back.
 
-    With each lift several joints do, and of a pose the height. It comes after x and y.
+    With each lift several joints do, and of a pose the height. A quaternion holds none.
     """
     if len({re.sub(r"\d+", "", name) for name in _place_names(recordings[0], layout)}) > 1:
         return None
     some = recordings[:: -(-len(recordings) // _LOOKED)]
+    bodies = [values_of(r, "body") for r in some]
+    turns = find_turns(np.concatenate(bodies))
     ways = {
-        i: _lifts(some, layout.model_copy(update={"position": (i - 2, i - 1, i), "vertical": i}))
+        i: _lifts(some, layout.model_copy(update={"position": _with_height(i, dims), "vertical": i}))
         for i in dims
-        if {i - 2, i - 1} <= {*dims} and any(arm_moves(values_of(r, "body")[:, [i]]) for r in some)
+        if i not in turns and any(arm_moves(body[:, [i]]) for body in bodies)
     }
-    lifted = [i for i, way in ways.items() if max(way) >= max(_LIFTS[0], 4 * min(way) + 1)]
+    least = max(_LIFTS[0], max(map(max, ways.values()), default=0) / 2 + 0.5)
+    lifted = [i for i, way in ways.items() if max(way) >= max(least, 4 * min(way) + 1)]
     if len(lifted) != 1:
         return None
     ups, downs = ways[lifted[0]]
     return lifted[0] if ups >= _LIFTS[1] and ups > downs else None
+
+
+def _with_height(height: int, dims: Sequence[int]) -> tuple[int, ...]:
+    """The place whose height is known: x and y come before it, or anywhere."""
+    place = (height - 2, height - 1, height)
+    return place if {*place} <= {*dims} else tuple(dims)
 
 
 def _lifts(recordings: Sequence[Recording], layout: Layout) -> tuple[int, int]:

@@ -24,6 +24,7 @@ _RATE, _LONGEST = 10.0, 600  # pictures a second, and pictures at most
 _WIDTH = 128  # pixels to which the longer side of a picture is reduced
 _SETS_OUT = 0.25  # share of its extent that the arm moves, at first, without touching anything
 _SOON = 6  # pictures that show the arm alone, at least
+_REPEATED = 0.7  # share of new pictures below which a slower camera repeats the others
 _LEVELS = 28  # levels (of 255) by which two colours of one pixel differ
 _SAMPLES = 5  # pictures that give a pixel's first and its last colour; three must agree
 _UNSTEADY = 0.2  # share of the pictures in which a pixel may have a third colour
@@ -59,6 +60,9 @@ def see_touch(recording: Recording, camera: str, motion: ArmMotion) -> int | Non
     if len(indices) <= _SOON:
         return None
     pictures = np.stack(list(_pictures(recording, camera, indices)))
+    is_new = np.append(True, (pictures[1:] != pictures[:-1]).any(axis=(1, 2, 3)))
+    if is_new.mean() < _REPEATED:
+        pictures, indices = pictures[is_new], indices[is_new]
     away = motion.away(0, len(motion), 0) > _SETS_OUT * motion.extent
     soon = max(_SOON, int(np.searchsorted(indices, int(away.argmax()))))
     arm = _mask_arm(pictures, soon)
@@ -68,7 +72,7 @@ def see_touch(recording: Recording, camera: str, motion: ArmMotion) -> int | Non
     regions = cv2.morphologyEx(changed.astype(np.uint8), cv2.MORPH_CLOSE, np.ones((3, 3), np.uint8))
     count, labels = cv2.connectedComponents(regions, connectivity=8)
     starts = [s for label in range(1, count) for s in _touches(changed & (labels == label), flips, arm)]
-    return int(indices[min(starts)]) if starts else None
+    return int(indices[min(starts)]) if starts and min(starts) >= soon else None
 
 
 def time_hand(motion: ArmMotion, recording: Recording, camera: str | None) -> ArmMotion:

@@ -104,12 +104,18 @@ def unwrap(values: NDArray[np.floating]) -> Curve:
     for turn, chosen in wraps:
         if chosen.any():  # most never wrap
             values = np.where(chosen, np.unwrap(values, axis=0, period=turn), values)
-    for i in range(values.shape[1] - 3 if values.ndim == 2 else 0):
+    for i in find_turns(values)[::4] if values.ndim == 2 else ():
         turns = values[:, i : i + 4]
-        if np.abs(np.linalg.norm(turns, axis=1) - 1).max() < _UNIT:
-            flips = np.sum(turns[1:] * turns[:-1], axis=1) < 0
-            turns[1:] *= np.where(np.cumsum(flips) % 2, -1, 1)[:, None]
+        flips = np.sum(turns[1:] * turns[:-1], axis=1) < 0
+        turns[1:] *= np.where(np.cumsum(flips) % 2, -1, 1)[:, None]
     return values
+
+
+def find_turns(values: NDArray[np.floating]) -> list[int]:
+    """The dimensions of (n, dims) that are quaternions, four by four."""
+    starts = range(values.shape[1] - 3)
+    are = [i for i in starts if np.abs(np.linalg.norm(values[:, i : i + 4], axis=1) - 1).max() < _UNIT]
+    return [dim for i in are for dim in range(i, i + 4)]
 
 
 def two_levels(values: NDArray[np.floating]) -> float:
@@ -251,6 +257,7 @@ def _by_command(cycles: Sequence[Cycle], closed: Curve, command: Curve) -> list[
 
 
 _AHEAD = 0.3  # share of the arm's extent that a commanded place is ahead of the state at most, as a rule
+_LATE_S, _REPEATS = 0.5, 1e-3  # so late a command repeats the state, within so much of the arm's extent
 _RATE = 10.0  # steps a second, at most: shorter ones are mostly noise
 _COMMANDS, _STEPS = 4, 2  # commands, and earlier steps, that tell the next step
 _FOLLOWS = 0.8  # share of its steps that a fit explains, in squares, where an arm follows its command
@@ -301,8 +308,11 @@ def read_command(recording: Recording, layout: Layout) -> ArmCommand | None:
     if layout.summed or not position or max(position) >= dims:
         return None
     place, command = (v[:, position].astype(np.float64) for v in (recording.state, recording.action))
-    lead = command - place
-    is_place = np.median(np.linalg.norm(lead, axis=1)) < _AHEAD * np.linalg.norm(np.ptp(place, axis=0))
+    lead, size = command - place, np.linalg.norm(np.ptp(place, axis=0))
+    for late in range(min(len(place), round(_LATE_S * recording.fps) + 1)):
+        if np.abs(command[late:] - place[: len(place) - late]).max() <= _REPEATS * size:
+            return None  # it repeats where the arm was
+    is_place = np.median(np.linalg.norm(lead, axis=1)) < _AHEAD * size
     return ArmCommand(unwrap(place), lead if is_place else command)
 
 

@@ -70,6 +70,14 @@ def _by_contact(
     return parts
 
 
+def after_try(part: ClauseSpan, touch: Touch) -> list[ClauseSpan]:
+    """Cut the only part after a touch in vain, which is a part of its own."""
+    clause = part.clause
+    attempt = Clause(f"try to {clause.name}", f'"{clause.name}" is not done', "act", clause.object)
+    attempted = replace(part, clause=attempt, end=touch.end, cycles=(), outcome="failed", touch=touch)
+    return [attempted, replace(part, start=touch.end)]
+
+
 def _begins(contact: Cycle | Touch) -> int:
     if isinstance(contact, Cycle):
         return contact.grasp
@@ -262,7 +270,8 @@ def _cut_at_touch(piece: ClauseSpan, approach: Clause) -> list[ClauseSpan]:
     at = piece.touch.start if piece.touch else None
     if at is None or not piece.start < at < piece.end:
         return [piece]
-    return [replace(piece, clause=approach, end=at, touch=None), replace(piece, start=at)]
+    reach = replace(piece, clause=approach, end=at, touch=None, outcome="done")
+    return [reach, replace(piece, start=at)]
 
 
 def leave_and_retreat(piece: ClauseSpan) -> list[ClauseSpan]:
@@ -360,8 +369,8 @@ def _claim_span(piece: ClauseSpan, after: ClauseSpan | None, motion: ArmMotion) 
 
 def _held_from(cycle: Cycle, after: ClauseSpan | None, motion: ArmMotion) -> int:
     """The frame from which a thing is surely held: where the arm goes on with it, if it does in this step."""
-    sure = cycle.contact + max(1, round(_SURE_S * motion.fps))
     moves, opens = motion.goes_on(cycle), motion.release(cycle) - round(_HELD_S * motion.fps)
+    sure = max(cycle.contact, min(motion.settles(cycle), opens)) + max(1, round(_SURE_S * motion.fps))
     return sure if moves is None or after is None or moves >= after.end else max(sure, min(moves, opens))
 
 

@@ -39,6 +39,16 @@ def test_a_goal_image_comes_from_where_its_claim_is_true(granularity, fps):
     assert plan.segments[-1].goal is None, "the last one: its own end"
 
 
+def test_a_goal_image_waits_for_a_slow_hand():
+    """The arm does not go on with the thing, which would tell that it is held."""
+    arm = Arm().take(A)
+    start = arm.contacts[0]
+    rows = np.array(arm.go(A, 2, 0.2).open().home().rows, np.float32)
+    rows[start - 2 : start + 9, 3] = [1, 0.7, *np.linspace(0.5, 0.2, 9)]
+    (first, _) = planned(Motions("put the cup in the box", rows)).segments[0].goal
+    assert first >= start + 8
+
+
 def test_the_last_retreat_is_a_step_where_it_is_asked_for():
     arm = Arm().take(A).put(B).home()
     recording = Motions("put the cup in the box", np.array(arm.rows, np.float32))
@@ -117,6 +127,19 @@ def test_what_is_taken_again_where_it_was_had_slipped():
     assert [bool(step.doubts) for step in plan.steps] == [False, False, False, True]  # it may fall again
     assert near(starts(plan)[1:2], arm.contacts[:1])
     assert starts(plan)[2] < arm.contacts[1]  # it stayed behind when the hand rose, not when it opened
+
+
+def test_without_a_height_a_hand_that_opens_elsewhere_had_lost_what_it_takes_again():
+    arm = Arm().take(A).go(A + UP, 0.6, 0.4).go(C + UP, 1, 0.4).open().take(A).put(B).home()
+    plan = arm.plan("put the cup in the box", dims=JOINTS)
+    assert [step.outcome for step in plan.steps] == ["done", "failed", "done", "done"]
+    assert starts(plan)[2] < arm.contacts[1]
+
+
+@pytest.mark.parametrize(("dims", "is_told"), [(XYZ, True), (JOINTS, False)])
+def test_a_height_tells_whether_a_thing_that_is_put_back_had_slipped(dims, is_told):
+    plan = Arm().take(A).put(A).take(A).put(B).home().plan("put the block in the bowl", dims=dims)
+    assert any("no height" in why for step in plan.steps for why in step.doubts) != is_told
 
 
 def drop(arm, b):

@@ -203,6 +203,8 @@ def drawer(fps, told, meets_s=MEETS_S, noise=0.0):
         command = state + command / 4
     if told == "next state":
         command = np.vstack([state[1:], state[-1:]])
+    if told == "late":
+        command = np.vstack([state[:1], state[:1], state[:-2]])
     state += rng.normal(size=state.shape) * noise
     hand = np.ones((n, 1))
     rows, commands = (np.hstack([v, hand]).astype(np.float32) for v in (state, command))
@@ -231,12 +233,14 @@ def test_a_recording_is_cut_where_the_arm_does_not_follow_and_its_words_stay_in_
         drawer(10, "velocity", meets_s=SECONDS),
         drawer(10, "velocity", meets_s=0.5),
         drawer(10, "next state"),
+        drawer(10, "late"),
         drawer(30, "velocity", noise=0.003),
     ],
     ids=[
         "nothing is met",
         "it begins in the first second",
         "the command is the next state",
+        "the command repeats the state",
         "badly followed",
     ],
 )

@@ -444,6 +444,15 @@ def test_of_a_pose_without_names_one_number_rises_with_things_and_of_joints_seve
     assert height is None or layout.position == (0, 1, 2)
 
 
+def test_a_height_without_a_name_is_found_in_any_order():
+    order = [2, 0, 1, 3, 4, 5, 6]
+    moved = [
+        replace(r, state=r.state[:, order], action=r.action[:, order]) for r in unnamed("droid_new_setup")
+    ]
+    layout = infer_robot(moved, Layout.parse("gripper=6")).layout
+    assert (layout.vertical, layout.position) == (0, (0, 1, 2, 3, 4, 5))
+
+
 def test_quaternions_that_change_their_sign_do_not_jump():
     def turns_of(half):
         turns = np.stack([np.sin(half), 0 * half, 0 * half, np.cos(half)], axis=1)
