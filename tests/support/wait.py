@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable
 
 
-def until[Value](there: Callable[[], Value], timeout: float = 60.0) -> Value:
+def until[Value](there: Callable[[], Value], timeout: float = 300.0) -> Value:
     """Wait for a condition and give its value; the limit only ends a test that hangs.
 
     It looks ever less often, down to 20 times a second: who is asked, a browser for one, is busy with that.
