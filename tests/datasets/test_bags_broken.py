@@ -1,5 +1,6 @@
-"""Bags that cannot be used: one line each, that says what to do; and nothing is left behind."""
+"""Bags that cannot be used: one line each, that says what to do; and no half of a dataset is left."""
 
+import json
 import random
 import shutil
 import sqlite3
@@ -254,20 +255,17 @@ def test_a_recording_of_an_older_node(lacks, tmp_path, robot, monkeypatch):
 
 @pytest.mark.parametrize("journal", ["wal", "delete"])
 def test_messages_that_a_killed_recorder_left_beside_its_database_are_not_lost(journal, tmp_path, robot):
-    """It is killed after some messages, or within a change of them."""
-    (file,) = b.write_bag(tmp_path / "bag", robot, "sqlite3").glob("*.db3")
-    kill = f"""
-import os, sqlite3
-db = sqlite3.connect({str(file)!r}, isolation_level=None)
-db.execute("PRAGMA cache_size = 1")
-db.execute("PRAGMA journal_mode = {journal}")
-db.execute("BEGIN")
-db.execute("UPDATE messages SET timestamp = timestamp + 1")
-if {journal == "wal"}:
-    db.execute("COMMIT")
-os._exit(0)
-"""
-    subprocess.run([sys.executable, "-c", kill], check=True)
+    """It was killed after some messages, or within a change of them: the files are as they lay then."""
+    (written,) = b.write_bag(tmp_path / "written", robot, "sqlite3").glob("*.db3")
+    file = tmp_path / "bag" / written.name
+    with closing(sqlite3.connect(written, isolation_level=None)) as db:
+        db.execute("PRAGMA cache_size = 1")
+        db.execute(f"PRAGMA journal_mode = {journal}")
+        db.execute("BEGIN")
+        db.execute("UPDATE messages SET timestamp = timestamp + 1")
+        if journal == "wal":
+            db.execute("COMMIT")
+        shutil.copytree(written.parent, file.parent)
     for path in (tmp_path / "bag", file):
         line = fails("bag2lerobot", path, "--out", tmp_path / "out", *TASK)
         assert f"left: `sqlite3 '{file}' VACUUM` merges it" in line
@@ -294,3 +292,30 @@ def test_a_recording_cut_short_says_how_to_save_it(tmp_path, robot):
         assert "truncated? `mcap recover`" in line
     file.write_bytes(b"")
     assert "not readable as a ROS 2 bag" in fails("bag2lerobot", file, "--out", tmp_path / "out", *TASK)
+
+
+@pytest.mark.process
+@pytest.mark.parametrize(
+    "kills", [pytest.param(3, marks=pytest.mark.lab), pytest.param(60, marks=pytest.mark.slow)]
+)
+def test_a_conversion_killed_anywhere_and_run_again_ends_with_the_same_bytes(tmp_path, kills):
+    other = 10_000 * MS
+    sent = [*b.robot(20), *b.robot(20, after=other)]
+    sent += [
+        b.subgoal(at, i, name, picture=b.moving(20 + i), task=task, id_=id_)
+        for at, i, name, task, id_ in (
+            (0, 0, "pick", "tidy", b.STORYBOARD_ID),
+            (1000 * MS, 1, "place", "tidy", b.STORYBOARD_ID),
+            (other, 0, "wipe", "wipe", b.STORYBOARD_ID[::-1]),
+        )
+    ]
+    sent.append(b.subgoal(2000 * MS, 1, "place", active=False))
+    bag = b.write_bag(tmp_path / "bag", sent)
+    command = [sys.executable, "-m", "support.killing", "bag", bag, tmp_path, str(kills), "0"]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stderr[-2000:]
+    report = json.loads(result.stdout.splitlines()[-1])
+    assert report["wrong"] == []
+    assert report["half"] == 0
+    assert report["before_done"] >= kills // 2
+    assert len(set(report["stages"])) > 1

@@ -1,11 +1,13 @@
-"""The generated pages of the documentation show all of what they describe."""
+"""The generated pages of the documentation show all of what they describe, and printed commands exist."""
 
 import http.server
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from threading import Thread
@@ -15,12 +17,16 @@ import site_commands
 import site_models
 import site_pages
 import site_schema
+import typer.main
 import yaml
 from support.browser import chromium, needs_chromium
+from support.pages import text_of
 from support.places import ROOT
 from support.wait import until
+from typer.core import TyperGroup
 
 import goalreel
+from goalreel.cli.main import app
 from goalreel.editors.catalogue import catalogue
 from goalreel.models import presets
 from goalreel.models.registry import kinds
@@ -133,3 +139,41 @@ def test_tabs_land_on_tasks_and_the_page_of_python_shows_what_is_exported(site):
     page = (site / "reference/python.html").read_text()
     headings = [re.sub("<[^>]+>", " ", text) for text in re.findall(r"<h3.*?>(.*?)</h3>", page, re.DOTALL)]
     assert {text.split()[0] for text in headings} == {f"goalreel.{name}" for name in dir(goalreel)}
+
+
+COMMAND_PAGE = "docs/reference/cli.md"
+WRITTEN = [page for folder in ("docs", "lab") for page in sorted((ROOT / folder).rglob("*.md"))]
+PAGES = ["README.md", COMMAND_PAGE, *(page.relative_to(ROOT).as_posix() for page in WRITTEN)]
+COMMANDS = typer.main.get_command(app)
+FENCE = re.compile(r"```(\w*)\n(.*?)```", re.DOTALL)
+
+
+def printed_commands(page: str) -> Iterator[list[str]]:
+    """The arguments of each `goalreel` command in the shell blocks of a page."""
+    text = site_commands.page() if page == COMMAND_PAGE else text_of(page)
+    shell = (code for language, code in FENCE.findall(text) if language in ("", "sh", "bash"))
+    for code in shell:
+        for line in code.replace("\\\n", " ").replace("$(which goalreel)", "; goalreel").splitlines():
+            tokens = shlex.shlex(line, posix=True, punctuation_chars="|&;<>()")
+            tokens.whitespace_split = True
+            words: list[str] = []
+            for word in (*tokens, ";"):
+                if set(word) <= set("|&;<>()"):
+                    if words[:1] == ["goalreel"]:
+                        yield words[1:]
+                    words = []
+                elif words or not re.match(r"[A-Z_]+=", word):
+                    words.append(word)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_printed_command_has_options_that_exist(page):
+    lines = list(printed_commands(page))
+    assert len(lines) > {COMMAND_PAGE: 50, "README.md": 2}.get(page, -1)
+    for arguments in lines:
+        command, rest = COMMANDS, list(arguments)
+        context = typer.Context(command, info_name="goalreel")
+        while isinstance(command, TyperGroup):
+            _, command, rest = command.resolve_command(context, rest)
+            context = typer.Context(command, context, info_name=command.name, **command.context_settings)
+        command.make_parser(context).parse_args(rest)
