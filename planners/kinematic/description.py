@@ -124,9 +124,9 @@ def _spans(motion: ArmMotion, closure: signals.Curve) -> Iterator[tuple[str, int
         if closure[free:grasp].max(initial=0.0) < least:
             yield arm(free, grasp, "open")
         yield CLOSES, grasp, contact
-        release = motion.release(cycle)
+        release = max(contact, motion.release(cycle))
         yield arm(contact, release, "closed")
-        free = motion.free(cycle)
+        free = max(release, motion.free(cycle))
         yield OPENS, release, free
     if closure[free:].max(initial=0.0) < least:
         yield arm(free, n, "open")

@@ -155,9 +155,8 @@ class ArmMotion:
         """Tell whether the hand opens within `near` of where it closed in `taken`, before or after."""
         if cycle.release is None or cycle.let_go is None:
             return False
-        if self.drives_between(*sorted((cycle.release, taken.contact))):
-            return False
-        return bool(self.away(cycle.release, cycle.let_go + 1, taken.contact).min() < near)
+        drives = self.drives_between(*sorted((cycle.release, taken.contact)))
+        return not drives and bool(self.away(cycle.release, cycle.let_go + 1, taken.contact).min() < near)
 
     def _stop(self, cycle: Cycle) -> int:
         """The frame at which an arm that closes its hand on the way first stands, or turns from down to up.
@@ -203,8 +202,6 @@ class ArmMotion:
 
     def closes_on_the_way(self, cycle: Cycle) -> bool:
         """Tell whether the arm goes on to another place after its hand has closed, and stops there first."""
-        if cycle.contact >= len(self) - 1:
-            return False
         return self.distance(min(self._stop(cycle), len(self) - 1), cycle.contact) > _NEAR * self.extent
 
     def stays(self, start: int, end: int) -> int:
@@ -341,7 +338,8 @@ def _hold(cycle: Cycle, motion: ArmMotion) -> Cycle:
     """
     assert motion.closed is not None
     opened = np.flatnonzero(motion.closed[: cycle.grasp] <= _OPEN)
-    start = int(opened[-1]) if len(opened) else cycle.grasp
+    frees = [c.free for c in motion.cycles if c.free is not None and c.grasp < cycle.grasp]
+    start = max([int(opened[-1]), *frees]) if len(opened) else cycle.grasp
     if cycle.grasp - start >= motion.fps / 3:
         speed = np.diff(motion.closed[start : cycle.grasp + 1])
         fastest = int(speed.argmax())

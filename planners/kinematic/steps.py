@@ -302,7 +302,8 @@ def cut_handovers(
 ) -> list[ClauseSpan]:
     """Cut where a hand lets go of what the other has taken; each piece keeps the grasp of its own hand.
 
-    The pieces until there have the handovers' own `clauses`, if there is one for each.
+    The pieces until there have the handovers' own `clauses`, if there is one for each. A piece begins where
+    the one before ends: of two hands, one may close before the other has let go.
     """
     names = clauses if len(clauses) == len(motion.handovers) else [None] * len(motion.handovers)
     for handover, name in zip(motion.handovers, names, strict=True):
@@ -324,7 +325,9 @@ def cut_handovers(
             else:
                 cut.append(replace(piece, cycles=before if piece.end <= handover.at else after))
         pieces = cut
-    return [*pieces]
+    ends = itertools.accumulate((piece.end for piece in pieces), max, initial=0)
+    in_order = [replace(piece, start=max(piece.start, end)) for piece, end in zip(pieces, ends, strict=False)]
+    return [piece for piece in in_order if piece.end > piece.start]
 
 
 def goal_frames(pieces: Sequence[ClauseSpan], motion: ArmMotion) -> Iterator[tuple[int, int] | None]:
