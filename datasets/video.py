@@ -10,7 +10,6 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from threading import Lock
 from typing import Self
 
 import av
@@ -94,35 +93,40 @@ class VideoIndex:
 def video_index(path: Path) -> VideoIndex:
     """`VideoIndex.read`, remembered for the few files in use as long as they do not change."""
     try:
-        status = path.stat()
+        key = _version(path)
     except OSError:
         return VideoIndex.read(path)
-    return _index(path, (status.st_mtime_ns, status.st_size))
+    return _index(*key)
 
 
 @lru_cache(maxsize=8)
-def _index(path: Path, version: tuple[int, int]) -> VideoIndex:
+def _index(path: Path, *version: int) -> VideoIndex:
     return VideoIndex.read(path)
+
+
+def _version(path: Path) -> tuple[Path, int, int, int]:
+    """Make a key that is another one once the file is replaced or written."""
+    status = path.stat()
+    return path, status.st_ino, status.st_mtime_ns, status.st_size
 
 
 IDLE = 6
 """Files that stay open for the next frames: opening one takes as long as decoding a few."""
-_idle: list[tuple[object, InputContainer]] = []
-"""Those that nobody reads, with their keys, the last one used last."""
-_idle_lock = Lock()
+_idle: dict[tuple[object, int], InputContainer] = {}
+"""Those that nobody reads, by version and id, the last one used last. Threads take them out by `pop` alone,
+which gives each to one; a lock could be held by another thread at a fork."""
+os.register_at_fork(after_in_child=_idle.clear)  # both processes would read at one position
 
 
 @contextmanager
 def open_video(path: Path) -> Iterator[InputContainer]:
     """Lend an open video file, anywhere in it; raises FFmpegError or OSError where it is missing or no video.
 
-    One that changed since is opened anew. A forked process has its own, as both would read at one position.
+    One that changed since is opened anew. Up to IDLE files stay open, and on the disk where they are deleted.
     """
-    status = check_file(path).stat()
-    key = (os.getpid(), path, status.st_ino, status.st_mtime_ns, status.st_size)
-    with _idle_lock:
-        at = next((i for i, (other, _) in enumerate(_idle) if other == key), None)
-        container = None if at is None else _idle.pop(at)[1]
+    version = _version(check_file(path))
+    kept = (_idle.pop(name, None) for name in list(_idle) if name[0] == version)
+    container = next(filter(None, kept), None)
     if container is None:
         container = av.open(ffmpeg_url(path), metadata_errors="replace")
         # A decoder's threads do not pay for a few frames, and do not live on in a forked process.
@@ -132,11 +136,10 @@ def open_video(path: Path) -> Iterator[InputContainer]:
     except BaseException:
         container.close()
         raise
-    with _idle_lock:
-        _idle.append((key, container))
-        surplus = [_idle.pop(0)[1]] if len(_idle) > IDLE else []
-    for container in surplus:
-        container.close()
+    _idle[version, id(container)] = container
+    for name in list(_idle)[:-IDLE]:
+        if surplus := _idle.pop(name, None):
+            surplus.close()
 
 
 def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]]:
@@ -147,11 +150,11 @@ def decode(index: VideoIndex, pts: Sequence[int]) -> dict[int, NDArray[np.uint8]
     try:
         with open_video(index.path) as container:
             frames = dict(_walk(container, index, targets))
+            if undecoded := [p for p in targets if p not in frames]:
+                count, at = len(undecoded), undecoded[0] * index.time_base
+                raise DatasetError(f"{index.path}: {count} frame(s) from {at:.2f} s on cannot be decoded")
     except (FFmpegError, OSError) as e:
         raise DatasetError(f"{index.path}: decoding failed ({e}): truncated or corrupt?") from e
-    if undecoded := [p for p in targets if p not in frames]:
-        at = undecoded[0] * index.time_base
-        raise DatasetError(f"{index.path}: {len(undecoded)} frame(s) from {at:.2f} s on cannot be decoded")
     return frames
 
 
