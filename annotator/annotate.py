@@ -156,11 +156,13 @@ def _annotate(
         journal = Journal(records.answers, fingerprint.recording)
         if shard is None:  # before models are asked
             files.check_edits(source, out, options.subgoal_key, overwrite=run.overwrite)
+        job = AnnotationJob(source, recorded, models, options, run, records, journal, summary, progress)
         if todo:
             log_cost_estimate(models, source, recorded, list(todo))
-            job = AnnotationJob(source, recorded, models, options, run, records, journal, summary, progress)
             job.run(todo, len(selected))
             log_spent(models)
+        else:
+            job.forget_starts()
         summary.examination = read_examination(records.examination)
         summary.failures = dict(sorted(summary.failures.items()))
         summary.not_begun = len(selected) - summary.ended

@@ -226,6 +226,15 @@ class AnnotationJob:
     summary: Summary
     progress: OnProgress
 
+    def __post_init__(self) -> None:
+        shard = self.run_options.shard
+        self._writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
+        self._starts = _Starts(self.records.answers.with_name(f"starts-{self._writer}"))
+
+    def forget_starts(self) -> None:
+        """Forget which episodes were under way, as after a run that was killed with all records written."""
+        shutil.rmtree(self._starts.folder, ignore_errors=True)
+
     def run(self, todo: Mapping[int, int | None], run_size: int) -> None:
         """Annotate the episodes `todo`, until all are done or a model is out.
 
@@ -242,9 +251,8 @@ class AnnotationJob:
         self._todo, self._ended = todo, 0
         self._open: dict[str, Episode] = {}
         """Episodes under way, by their tasks."""
-        models, shard = self.models, self.run_options.shard
+        models = self.models
         models.prepare(roles=("planner",) if models.plans_first else ROLES)
-        writer = "run" if shard is None else f"{shard.number}-of-{shard.count}"
         truth = known_true(self.source, self.recorded, self.records)
         self._guarded = GuardedModels(
             models,
@@ -253,9 +261,8 @@ class AnnotationJob:
             self.options.on_rejected,
             run_size,
             corrected_plans(self.records, self.source, todo),
-            examiner=models.examiner(self.records.examination, writer=writer, known_true=truth),
+            examiner=models.examiner(self.records.examination, writer=self._writer, known_true=truth),
         )
-        self._starts = _Starts(self.records.answers.with_name(f"starts-{writer}"))
         self._deaths = {index: deaths for index in todo if (deaths := self._starts.of(episode_id(index)))}
         left = sorted(
             (i for i in todo if self._deaths.get(i, 0) < DEATHS), key=lambda i: -self._deaths.get(i, 0)
@@ -268,7 +275,7 @@ class AnnotationJob:
         try:
             self._annotate()
         finally:
-            shutil.rmtree(self._starts.folder, ignore_errors=True)
+            self.forget_starts()
 
     def _annotate(self) -> None:
         with ThreadPoolExecutor(THREADS, "goalreel-finish") as pool:

@@ -23,7 +23,7 @@ from goalreel.annotator.annotate import open_dataset
 from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
 from goalreel.annotator.show import show
-from goalreel.datasets.records import FOLDER, Records, Shard
+from goalreel.datasets.records import FOLDER, LOCAL, Records, Shard
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.models.load import load
@@ -287,6 +287,10 @@ def test_what_runs_beside_a_shard(sharded_dataset, whole, tmp_path):
     assert (result.exit_code, json.loads(result.stdout)["missing"]) == (1, [0, 1])
     assert "episodes 0-1" in result.stderr
     assert (out / "meta/info.json").is_file(), "what there is can be looked at"
+    goalreel(*work, "--shard", "1/3")
+    start = out / LOCAL / "starts-1-of-3/episode_000000"
+    start.parent.mkdir()
+    start.write_bytes(b".")  # as a kill after the last record leaves it
     goalreel(*work, "--shard", "1/3")
     goalreel(*work, "--shard", "2/3")
     goalreel("build", out)
