@@ -1,7 +1,8 @@
-"""GRPO of a Critic: what it is asked, its runs, what stops them, and what is left."""
+"""GRPO of a Critic: what it is asked, and its runs; and the trainers in two processes, as on two GPUs."""
 
 import json
 import logging
+import math
 import os
 import signal
 import subprocess
@@ -17,6 +18,7 @@ pytest.importorskip("trl", reason="needs trl: pip install 'goalreel[train]'")
 import torch
 import yaml
 from safetensors.torch import load_file
+from support import train_together
 from support.grpo_runs import SMALL, config, corpus, history, run
 from typer.testing import CliRunner
 
@@ -25,12 +27,14 @@ from goalreel.chat.hf import HfChat
 from goalreel.checkpoints import NANO
 from goalreel.cli.train import app
 from goalreel.datasets.corpora.critic_rows import CritiqueRow
+from goalreel.editors.diffusers import DiffusersEditor
 from goalreel.errors import BackendError, InputError
 from goalreel.tabletop.truth import held_out_split
 from goalreel.training import grpo
 from goalreel.training.rewards import Marks
 from goalreel.training.rows import Critiques, asked_of
 from goalreel.training.run import last_checkpoint
+from goalreel_lab.corpora.corpus import CorpusConfig, make_corpus
 from goalreel_lab.corpora.verdicts import critique_rows
 
 if not NANO.is_dir():
@@ -138,3 +142,47 @@ def test_a_killed_run_resumes_to_what_the_unkilled_is(folder, tmp_path):
     assert list((tmp_path / "killed/logs").glob("events.*"))
     assert {"critic/true_rate", "critic/unknown"} <= history(tmp_path / "whole", 2)[0].keys()
     HfChat.load(tmp_path / "killed", device="cpu")
+
+
+TOGETHER = Path(train_together.__file__)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("trained")
+    for kind in ("edits", "plans"):
+        make_corpus(CorpusConfig(kind, "train", 6, size=64), folder / kind)
+    # `accelerate launch` starts several processes only where there are GPUs.
+    run = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    environment = {**os.environ, "ACCELERATE_MIXED_PRECISION": "bf16"}
+    command = [*run, str(TOGETHER), str(folder)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=1200)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.mark.process
+def test_every_process_ends_with_what_one_learns_from_all_rows(trained, tmp_path):
+    first, second = (load_file(trained / f"line-{rank}.safetensors")["weight"] for rank in (0, 1))
+    assert torch.equal(first, second)
+    alone = train_together.fit_line(tmp_path, 0)
+    assert torch.allclose(first, alone, atol=1e-5)
+    assert not torch.allclose(alone, torch.zeros(1, 4), atol=1e-2)
+
+
+@pytest.mark.process
+def test_an_editor_is_written_once_and_resumed(trained):
+    told = [json.loads((trained / f"told-{rank}.json").read_text()) for rank in (0, 1)]
+    lengths = {"vae": 4, "latents": 2, "denoiser": 4}
+    assert told == [[[stage, n + 1, most] for stage, most in lengths.items() for n in range(most)], []]
+    assert "| seed | 0 |" in (trained / "editor/editor/README.md").read_text()
+    DiffusersEditor.load(trained / "editor/editor", device="cpu")
+
+
+@pytest.mark.process
+def test_a_planner_takes_each_row_in_one_process(trained):
+    rows = json.loads((trained / "plans/sharegpt/plans.json").read_text())
+    state = json.loads((trained / "planner/checkpoints/checkpoint-4/trainer_state.json").read_text())
+    assert state["epoch"] == 4 / math.ceil(len(rows) / 4)
+    assert "| seed | 0 |" in (trained / "planner/README.md").read_text()
+    HfChat.load(trained / "planner", device="cpu")
