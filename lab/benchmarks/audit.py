@@ -86,13 +86,8 @@ def main(argv: Sequence[str] | None = None) -> None:
         every = list(sets(options.half, data, options.episodes, options.tasks))
     for name, examples, cues in every:
         for draw in range(options.draws):
-            score(
-                name,
-                examples,
-                cues,
-                random.Random(f"{options.half} {examples[0].instruction} {draw}"),
-                counts,
-            )
+            rng = random.Random(f"{options.half} {examples[0].instruction} {draw}")
+            score(name, examples, cues, rng, counts)
     keys = dict.fromkeys((name, fault) for name, fault, _ in counts)
     measures = ("found", "right", "spoiled", "alarms", "true")
     rows = [{"set": n, "fault": f} | {m: counts[n, f, m] for m in measures} for n, f in keys]
@@ -104,13 +99,12 @@ def sets(half: str, data: Path, episodes: int, tasks_each: int) -> Iterator[tupl
     split = "validation" if half == "choose" else "test"
     first = episodes if half == "again" else 0
     root = data / f"tabletop-{split}-{first}-{episodes}"
-    if not root.exists():
+    if episodes and not root.exists():
         record(root, seeds(split, episodes, first), cameras=("front",), size=32)
-    true = read_truth(root).episodes
-    yield (
-        "tabletop",
-        *labelled(root, lambda i: [(s.text, s.start, s.end) for s in true[i].segments], JITTER_S),
-    )
+    if episodes:
+        true = read_truth(root).episodes
+        steps = labelled(root, lambda i: [(s.text, s.start, s.end) for s in true[i].segments], JITTER_S)
+        yield "tabletop", *steps
     chosen = {
         "choose": split_tasks("develop")[::3],
         "report": split_tasks("report"),

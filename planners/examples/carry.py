@@ -7,7 +7,7 @@ robot, of its hand or of the language is needed.
 What is carried over is tested on the examples themselves: each is predicted from the others (`measurement`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from statistics import median
@@ -16,7 +16,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel import claims, files
-from goalreel.planners.examples.warp import RATE, Numbers, Scale, resample, warp
+from goalreel.planners.examples.outsiders import Evidence, leaps, moved, refusal
+from goalreel.planners.examples.warp import (
+    RATE,
+    Numbers,
+    Scale,
+    features_of,
+    picked,
+    resample,
+    stood,
+    warp,
+)
 from goalreel.types import Plan, Recording, Segment, Step
 
 
@@ -78,15 +88,8 @@ _AGAIN = 2  # samples within which most examples find a boundary in each other, 
 _MOST = 0.8
 _SAME_S = 0.2  # seconds within which two labelled edges are one boundary
 _CONTRAST = 0.05  # a place that is elsewhere as alike, but for this share, is not found for sure
-# An episode is of another task, or not whole, if it is unlike the examples, which are alike:
-_UNLIKE = (0.14, 0.08)  # costs, plain and weighed: both must be exceeded,
-_OWN = (1.1, 0.8)  # and so must both of so many times the examples' own
-_ALONE = 3.0  # so many times the share of the motion that nothing goes with, among the examples
-_LITTLE = 0.05  # added to that share, the episode's and theirs
-_REACHED, _LESS = 0.9, 0.1  # share of an example that it reaches, and by how much less than they do
-_BACK = 0.75  # the same from its end back, where it starts no further from them than they from each other
-_ELSEWHERE = 0.03  # by how much it starts further from them
-_MISSED, _TIMES = 0.12, 1.3  # by how much, and how many times, a boundary costs more than any of theirs
+_SLOWER = 1.25  # times as long as the longest example: compared at the examples' pace too
+_PAUSE = 5  # samples for which any robot may stand still
 
 
 @dataclass(frozen=True)
@@ -163,14 +166,7 @@ class _Found:
     """Distance of each sample from the examples, for each boundary; infinite far from its projections."""
     projections: list[list[float]]
     """By each example that has the same steps."""
-    costs: tuple[float, float, float]
-    """Distances along the path, of all features alike and weighed, and `Warp.alone`."""
-    reached: tuple[float, float]
-    """Share of an example that it reaches from its start, and from its end back."""
-    start: float
-    """Distance of its first place from that of the nearest example."""
-    paid: NDArray[np.float64]
-    """The price of each sample that was found."""
+    evidence: Evidence
 
 
 @dataclass(frozen=True)
@@ -191,26 +187,43 @@ class TaskExamples:
         self.examples = tuple(examples)
         motions = [motion_of(example) for example in examples]
         self._scale = Scale.of(motions)
-        self._rows = [self._scale.features(motion) for motion in motions]
+        self._places = [self._scale.places(motion) for motion in motions]
+        self._rows = [features_of(places) for places in self._places]
+        self._longest_stop = max(int(stood(places).max()) for places in self._places)
         self._marks = [mark_samples(e, len(rows)) for e, rows in zip(examples, self._rows, strict=True)]
 
     def carry(self, recording: Recording) -> Carried:
         """Find the examples' boundaries in a recording of the same robot."""
-        found = self._find(self._scale.features(motion_of(recording)), range(len(self.examples)))
-        times = recording.timestamps[0] + np.array(found.samples) / RATE
+        places, every = self._scale.places(motion_of(recording)), range(len(self.examples))
+        tests = [left.found.evidence for left in self._left_out]
+        tried = [(self._find(picked(places, way), every), way) for way in self._ways(places)]
+        tried.sort(key=lambda pair: pair[0].evidence.costs[1])
+        found, way = next((t for t in tried if not refusal(t[0].evidence, tests)), tried[0])
+        slow = "it is much slower than the labelled episodes" if np.diff(way).min() > 1 else None
+        times = recording.timestamps[0] + way[found.samples] / RATE
         frames = np.searchsorted(recording.timestamps, times - 0.5 / recording.fps)
         return Carried(
             found.example,
             tuple(np.minimum(frames, len(recording.timestamps) - 1).tolist()),
-            tuple(self._doubt(found, at) for at in range(len(found.samples))),
+            tuple(self._doubt(found, at) or slow for at in range(len(found.samples))),
             doubt=self._unmeasured(found),
-            refusal=self._refusal(found),
+            refusal=refusal(found.evidence, tests),
         )
+
+    def _ways(self, places: Numbers) -> Iterator[Numbers]:
+        """Give the samples of an episode to compare: all, without stops, and at the examples' pace."""
+        yield np.arange(len(places), dtype=float)
+        kept = np.flatnonzero(stood(places) <= max(_PAUSE, self._longest_stop))
+        if len(kept) < len(places):
+            yield kept.astype(float)
+        lengths = [len(rows) for rows in self._rows]
+        if len(places) > _SLOWER * max(lengths):
+            yield np.linspace(0, len(places) - 1, round(median(lengths)), dtype=np.float64)
 
     def found_by_others(self, example: int) -> list[Elsewhere]:
         """Find the boundaries of an example by the others, which have as many."""
         others = self._others(example)
-        found = self._find(self._rows[example], others)
+        found = self._find(self._places[example], others)
         weight = relevance([self._rows[o] for o in others], [self._marks[o] for o in others])
         places: list[Elsewhere] = []
         for at, (mark, place) in enumerate(zip(self._marks[example], found.samples, strict=False)):
@@ -242,7 +255,7 @@ class TaskExamples:
         """Each example, found by the others."""
         left: list[_LeftOut] = []
         for example in range(len(self.examples) if len(self.examples) > 1 else 0):
-            found, true = self._find(self._rows[example], self._others(example)), self._marks[example]
+            found, true = self._find(self._places[example], self._others(example)), self._marks[example]
             errors = [min((abs(at - mark) for at in found.samples), default=np.inf) for mark in true]
             errors += [np.inf] * max(0, len(found.samples) - len(true))
             left.append(_LeftOut(self._shape(example), errors, found))
@@ -251,16 +264,17 @@ class TaskExamples:
     def _shape(self, example: int) -> Shape:
         return (*shape(self.examples[example]), (0, len(self._marks[example]) + 1))
 
-    def _find(self, rows: Numbers, examples: Sequence[int]) -> _Found:
-        """Find the boundaries of some examples in an episode's features."""
+    def _find(self, places: Numbers, examples: Sequence[int]) -> _Found:
+        """Find the boundaries of some examples in an episode's places."""
+        rows = features_of(places)
         weight = relevance([self._rows[e] for e in examples], [self._marks[e] for e in examples])
         weighed = {e: self._rows[e] * weight for e in examples}
         pairs = [(rows, self._rows[e]) for e in examples] + [(rows * weight, weighed[e]) for e in examples]
         aligned = warp(pairs)
         plain, warps = aligned[: len(examples)], dict(zip(examples, aligned[len(examples) :], strict=True))
         nearest = min(examples, key=lambda e: warps[e].cost)
+        half = places.shape[1]
         back = warp([(rows[::-2], self._rows[e][::-2]) for e in examples])
-        half = rows.shape[1] // 2
         voters = [e for e in examples if self._shape(e) == self._shape(nearest)]
         prices: list[Numbers] = []
         projections: list[list[float]] = []
@@ -276,10 +290,17 @@ class TaskExamples:
             samples,
             prices,
             projections,
-            costs=(min(w.cost for w in plain), warps[nearest].cost, alone),
-            reached=(max(w.reached for w in plain), max(w.reached for w in back)),
-            start=min(float(np.linalg.norm((rows[0] - self._rows[e][0])[:half])) for e in examples),
-            paid=np.array([of[at] for of, at in zip(prices, samples, strict=True)]),
+            Evidence(
+                costs=(min(w.cost for w in plain), warps[nearest].cost, alone),
+                reached=(max(w.reached for w in plain), max(w.reached for w in back)),
+                gain=min(w.gain for w in back),
+                start=min(float(np.linalg.norm((rows[0] - self._rows[e][0])[:half])) for e in examples),
+                paid=np.array([of[at] for of, at in zip(prices, samples, strict=True)]),
+                moved=moved(
+                    places, samples, [self._places[v] for v in voters], [self._marks[v] for v in voters]
+                ),
+                leaps=leaps(places, [self._places[e] for e in examples]),
+            ),
         )
 
     def _unmeasured(self, found: _Found) -> str | None:
@@ -300,27 +321,6 @@ class TaskExamples:
         elsewhere = np.abs(np.arange(len(prices)) - place) > TOLERANCE_S * RATE
         if prices[elsewhere].min(initial=np.inf) < (1 + _CONTRAST) * prices[place] + 0.001:
             return "another moment nearby is as much like this one"
-        return None
-
-    def _refusal(self, found: _Found) -> str | None:
-        tests = [left.found for left in self._left_out]
-        ends, begins = (min((t.reached[i] + _LESS for t in tests), default=1.0) for i in (0, 1))
-        if found.reached[0] < min(_REACHED, ends):
-            return f"it ends where the labelled episodes are {found.reached[0]:.0%} through"
-        if not tests:
-            return None
-        *among, alone = (max(test.costs[i] for test in tests) for i in range(3))
-        limits = (max(least, own * usual) for least, own, usual in zip(_UNLIKE, _OWN, among, strict=True))
-        is_far = all(cost > limit for cost, limit in zip(found.costs, limits, strict=False))
-        if is_far or found.costs[2] + _LITTLE > _ALONE * (alone + _LITTLE):
-            return "it is unlike the labelled episodes"
-        is_elsewhere = found.start > max(test.start for test in tests) + _ELSEWHERE
-        if found.reached[1] < min(_REACHED if is_elsewhere else _BACK, begins):
-            return f"it begins where the labelled episodes are {1 - found.reached[1]:.0%} through"
-        paid = [test.paid for test in tests if len(test.paid) == len(found.paid)]
-        usual = np.max(paid, axis=0, initial=0.0)
-        if paid and (found.paid > np.maximum(usual + _MISSED, usual * _TIMES)).any():
-            return "it does not do at a boundary what the labelled episodes do"
         return None
 
 
@@ -429,7 +429,7 @@ def choose(recordings: Sequence[Recording], count: int = 3) -> list[int]:
     places = np.unique(np.linspace(0, last, min(last + 1, _COMPARED)).round().astype(int))
     motions = [motion_of(recordings[place]) for place in places]
     scale = Scale.of(motions)
-    rows = [scale.features(motion) for motion in motions]
+    rows = [features_of(scale.places(motion)) for motion in motions]
     far = np.zeros((len(rows), len(rows)))
     for a in range(len(rows)):
         others = range(a + 1, len(rows))

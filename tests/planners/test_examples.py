@@ -50,6 +50,8 @@ class Arm:
     """How far the gripper closes."""
     again: bool = False
     """It does all of it a second time."""
+    missing: tuple[float, float] = (0.0, 0.0)
+    """Shares of the episode between which nothing was recorded."""
 
     @property
     def timestamps(self) -> NDArray[np.float32]:
@@ -60,6 +62,7 @@ class Arm:
         length = round(self.times[2] * self.fps)
         waiting = np.full(round(self.pause * self.fps), length // 2)
         order = [*range(length // 2), *waiting, *range(length // 2, length)]
+        del order[slice(*(round(share * len(order)) for share in self.missing))]
         edge = round(self.share * len(order))
         order = order[:edge] if edge > 0 else order[edge:]
         return self._moves(np.arange(length) / self.fps)[order * (1 + self.again)]
@@ -181,21 +184,28 @@ def test_one_example_is_measured_by_nothing_and_all_is_in_doubt() -> None:
 
 def test_what_is_cut_off_or_another_motion_is_refused() -> None:
     """So is one that does more, at places that the examples know, or whose hand does not close; one that only
-    waits is carried over."""
-    arms = {
-        "it ends where": replace(ARMS[3], share=0.6, id="cut"),
-        "it begins where": replace(ARMS[3], share=-0.7, id="late"),
-        "at a boundary": replace(ARMS[3], hand=0.0, id="in vain"),
-        "unlike the labelled": replace(ARMS[3], times=(0.5, 1.0, 9.0), reach=-2.0, id="other"),
-        "it is unlike": replace(ARMS[3], id="twice", again=True),
-    }
-    waits = replace(ARMS[3], id="waits", pause=4.0)
-    planner = planner_of(*map(label, ARMS[:3]), of=[*arms.values(), waits])
-    for reason, arm in arms.items():
-        answer = answer_of(planner, arm)
-        assert isinstance(answer, Failure), arm.id
-        assert reason in answer.message
-    assert plan_of(planner, waits)
+    waits, or is slow, is carried over."""
+    weak = [replace(arm, hand=0.05) for arm in ARMS]
+    same = [replace(ARMS[3], seed=seed) for seed in range(3)]
+    slow = replace(ARMS[3], times=(4.4, 10.0, 13.8), id="slow")
+    for examples, reason, arm in [
+        (ARMS[:3], "it ends where", replace(ARMS[3], share=0.6)),
+        (ARMS[:3], "it begins where", replace(ARMS[3], share=-0.7)),
+        (ARMS[:3], "a part of it is missing", replace(ARMS[3], missing=(0.45, 0.6))),
+        (ARMS[:3], "at a boundary", replace(ARMS[3], hand=0.0)),
+        (weak[:3], "at a boundary", replace(ARMS[3], hand=0.0)),
+        (ARMS[:3], "unlike the labelled", replace(ARMS[3], times=(0.5, 1.0, 9.0), reach=-2.0)),
+        (ARMS[:3], "it is unlike", replace(ARMS[3], again=True)),
+        (ARMS[:3], None, replace(ARMS[3], pause=4.0)),
+        (weak[:3], None, weak[3]),
+        (same, None, slow),
+    ]:
+        answer = answer_of(planner_of(*map(label, examples), of=[arm]), arm)
+        assert isinstance(answer, Failure) == bool(reason), answer
+        assert reason is None or reason in str(answer)
+        if arm is slow:
+            assert isinstance(answer, Plan)
+            assert cuts_of(answer) == pytest.approx(arm.marks(), abs=0.2 * arm.fps)
 
 
 def left_at(live: LiveSteps, arm: Arm) -> list[float]:

@@ -1,0 +1,99 @@
+"""Episodes that labelled examples refuse: true ones, cut ones, and such as fail.
+
+    python lab/benchmarks/outsiders.py --half report --data recordings --json
+
+The sets are those of lab/benchmarks/audit.py without the tabletop. In each of `--draws` draws of a set three
+episodes are the examples, first those that `goalreel check` names; up to four others are changed in each way.
+Thresholds were chosen on `choose`. Expected: at most 5 % of true, waiting and slow ones are refused.
+
+Keys of --json: `half`, and `rows`, each with `kind`; `set`, or "all"; and counts: `refused`, `episodes`;
+`right`, those with all boundaries that are left within 0.5 s; `sure` boundaries, and `wrong` ones of them.
+"""
+
+import random
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import cast
+
+import numpy as np
+
+sys.path.append(str(Path(__file__).parent))
+from audit import argument_parser, parse, report, sets
+
+from goalreel.planners.examples.carry import TOLERANCE_S, Example, TaskExamples, boundaries, choose
+from goalreel.types import Recording
+
+HANDS = {"Meta-World": [3, 7], "cr5_banana": [12], "gr1_sim": [*range(29, 35), *range(73, 79)]}
+"""Which of the state's and action's dimensions are the hand; else six fingers at the end of both."""
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Parse, measure, print."""
+    parser = argument_parser(__doc__)
+    parser.add_argument("--half", choices=("choose", "report", "again"), default="choose")
+    parser.add_argument("--data", type=Path, default=Path("recordings"), help="Meta-World's recordings")
+    parser.add_argument("--draws", type=int, default=4)
+    parser.add_argument("--tasks", type=int, default=10, help="of Meta-World")
+    options = parse(parser, argv, draws=1, tasks=0)
+    counts = Counter[tuple[str, str, str]]()
+    for name, episodes, _ in sets(options.half, options.data, 0, options.tasks):
+        every = range(len(episodes))
+        for draw in range(options.draws if len(every) > 3 else 0):
+            rng = random.Random(f"{episodes[0].instruction} {draw}")
+            known = rng.sample(every, 3) if draw else choose([cast("Recording", e) for e in episodes])
+            task = TaskExamples([episodes[i] for i in known])
+            for other in rng.sample(sorted({*every} - {*known}), min(4, len(every) - 3)):
+                for kind, episode, true in changed(episodes[other], name, task):
+                    carried = task.carry(cast("Recording", episode))
+                    near = TOLERANCE_S * episode.fps
+                    hits = [any(abs(f - t) <= near for t in true) for f in carried.frames]
+                    found = {"episodes": 1, "refused": int(carried.refusal is not None)}
+                    if not carried.refusal:
+                        sure = [h for h, d in zip(hits, carried.doubts, strict=True) if d is None]
+                        found |= {"right": int(all(hits) and len(hits) == len(true))}
+                        found |= {"sure": len(sure), "wrong": sure.count(False)}
+                    for key in (name, "all"):
+                        counts.update({(kind, key, measure): n for measure, n in found.items()})
+    keys = dict.fromkeys((kind, name) for kind, name, _ in counts)
+    measures = ("refused", "episodes", "right", "sure", "wrong")
+    rows = [{"kind": k, "set": n} | {m: counts[k, n, m] for m in measures} for k, n in keys]
+    report({"half": options.half, "rows": rows}, options.json)
+
+
+def changed(e: Example, name: str, task: TaskExamples) -> Iterator[tuple[str, Example, list[int]]]:
+    """Yield an episode in each way: the kind, the episode, and its boundaries.
+
+    Its hand stays open only where the hand moves at the same boundary in all examples.
+    """
+    length, width, marks = len(e.timestamps), e.state.shape[1], boundaries(e)
+    every = np.arange(length)
+    kinds = {"true": every, "reversed": every[::-1]}
+    for share in (0.1, 0.25, 0.5):
+        kinds |= {f"begins {share:.0%} late": every[round(share * length) :]}
+        kinds |= {f"ends {share:.0%} early": every[: -round(share * length)]}
+    kinds["middle left out"] = np.delete(every, slice(round(0.35 * length), round(0.65 * length)))
+    kinds["stops for 3 s"] = np.insert(every, length // 2, [length // 2] * round(3 * e.fps))
+    for kind, at in kinds.items():
+        made = replace(e, timestamps=np.arange(len(at)) / e.fps, state=e.state[at], action=e.action[at])
+        yield kind, made, [int(np.argmax(at == mark)) for mark in marks if mark in at]
+    yield "half as fast", replace(e, fps=e.fps / 2, timestamps=2 * e.timestamps), marks
+    hand = HANDS.get(name, [*range(width - 6, width), *range(2 * width - 6, 2 * width)])
+    if set.intersection(*(moves(one, hand) for one in task.examples)):
+        held = np.hstack([e.state, e.action])
+        held[:, hand] = held[0, hand]
+        yield "hand stays open", replace(e, state=held[:, :width], action=held[:, width:]), []
+
+
+def moves(e: Example, hand: list[int]) -> set[int]:
+    """Number the boundaries at which the hand makes a third of its way within 0.6 s on both sides."""
+    ways, last, around = np.hstack([e.state, e.action])[:, hand], len(e.timestamps) - 1, round(0.6 * e.fps)
+    at = np.array(boundaries(e), int)
+    change = ways[np.minimum(at + around, last)] - ways[np.maximum(at - around, 0)]
+    return set(np.flatnonzero((np.abs(change) > np.ptp(ways, axis=0) / 3).any(axis=1)).tolist())
+
+
+if __name__ == "__main__":
+    main()
