@@ -22,9 +22,7 @@ from goalreel.planners.examples.warp import (
     Numbers,
     Scale,
     features_of,
-    picked,
     resample,
-    stood,
     warp,
 )
 from goalreel.types import Plan, Recording, Segment, Step
@@ -89,7 +87,7 @@ _MOST = 0.8
 _SAME_S = 0.2  # seconds within which two labelled edges are one boundary
 _CONTRAST = 0.05  # a place that is elsewhere as alike, but for this share, is not found for sure
 _SLOWER = 1.25  # times as long as the longest example: compared at the examples' pace too
-_PAUSE = 5  # samples for which any robot may stand still
+_STILL = 0.005  # ranges in a sample by which a dimension that stands still may change
 
 
 @dataclass(frozen=True)
@@ -189,36 +187,35 @@ class TaskExamples:
         self._scale = Scale.of(motions)
         self._places = [self._scale.places(motion) for motion in motions]
         self._rows = [features_of(places) for places in self._places]
-        self._longest_stop = max(int(stood(places).max()) for places in self._places)
         self._marks = [mark_samples(e, len(rows)) for e, rows in zip(examples, self._rows, strict=True)]
 
     def carry(self, recording: Recording) -> Carried:
         """Find the examples' boundaries in a recording of the same robot."""
         places, every = self._scale.places(motion_of(recording)), range(len(self.examples))
         tests = [left.found.evidence for left in self._left_out]
-        tried = [(self._find(picked(places, way), every), way) for way in self._ways(places)]
-        tried.sort(key=lambda pair: pair[0].evidence.costs[1])
-        found, way = next((t for t in tried if not refusal(t[0].evidence, tests)), tried[0])
-        slow = "it is much slower than the labelled episodes" if np.diff(way).min() > 1 else None
+        tried = [(self._find(places[way], every), way, doubt) for way, doubt in self._ways(places)]
+        tried.sort(key=lambda one: one[0].evidence.costs[1])
+        found, way, doubt = next((one for one in tried if not refusal(one[0].evidence, tests)), tried[0])
         times = recording.timestamps[0] + way[found.samples] / RATE
         frames = np.searchsorted(recording.timestamps, times - 0.5 / recording.fps)
         return Carried(
             found.example,
             tuple(np.minimum(frames, len(recording.timestamps) - 1).tolist()),
-            tuple(self._doubt(found, at) or slow for at in range(len(found.samples))),
+            tuple(self._doubt(found, at) or doubt for at in range(len(found.samples))),
             doubt=self._unmeasured(found),
             refusal=refusal(found.evidence, tests),
         )
 
-    def _ways(self, places: Numbers) -> Iterator[Numbers]:
-        """Give the samples of an episode to compare: all, without stops, and at the examples' pace."""
-        yield np.arange(len(places), dtype=float)
-        kept = np.flatnonzero(stood(places) <= max(_PAUSE, self._longest_stop))
-        if len(kept) < len(places):
-            yield kept.astype(float)
+    def _ways(self, places: Numbers) -> Iterator[tuple[NDArray[np.int64], str | None]]:
+        """Give samples of an episode to compare, and a doubt: all, without stops, at the examples' pace."""
+        yield np.arange(len(places)), None
         lengths = [len(rows) for rows in self._rows]
+        if len(places) > max(lengths):
+            moves = np.abs(np.diff(places, axis=0)).max(axis=1, initial=0.0) > _STILL
+            yield np.flatnonzero([True, *moves[:-1], True]), None
         if len(places) > _SLOWER * max(lengths):
-            yield np.linspace(0, len(places) - 1, round(median(lengths)), dtype=np.float64)
+            samples = np.linspace(0, len(places) - 1, round(median(lengths)))
+            yield samples.round().astype(int), "it is much slower than the labelled episodes"
 
     def found_by_others(self, example: int) -> list[Elsewhere]:
         """Find the boundaries of an example by the others, which have as many."""
@@ -293,7 +290,6 @@ class TaskExamples:
             Evidence(
                 costs=(min(w.cost for w in plain), warps[nearest].cost, alone),
                 reached=(max(w.reached for w in plain), max(w.reached for w in back)),
-                gain=min(w.gain for w in back),
                 start=min(float(np.linalg.norm((rows[0] - self._rows[e][0])[:half])) for e in examples),
                 paid=np.array([of[at] for of, at in zip(prices, samples, strict=True)]),
                 moved=moved(

@@ -14,16 +14,15 @@ _OWN = (1.1, 0.8)  # and so must both of so many times the examples' own
 _ALONE = 3.0  # so many times the share of the motion that nothing goes with, among the examples
 _LITTLE = 0.05  # added to that share, the episode's and theirs
 _REACHED, _LESS = 0.9, 0.1  # share of an example that it reaches, and by how much less than they do
-_BACK = 0.75  # the same from its end back, where it starts no further from them than they from each other,
-_ELSEWHERE = 0.03  # but for this, nor is so much cheaper, beside them, if it need not reach their start
-_GAIN = 0.1
+_BACK = 0.75  # the same from its end back, where it starts no further from them than they from each other
+_ELSEWHERE = 0.03  # by how much it starts further from them
 _MISSED, _TIMES = 0.12, 1.3  # by how much, and how many times, a boundary costs more than any of theirs
 _LEAST = 1 / 3  # share of a dimension's change at a boundary, if each of theirs is at least
 _OWN_LEAST = 0.5  # so much of that of the others
 _LEAPS = 0.08  # share of the dimensions that leap at once
 
 _APART = 6  # samples before and after a boundary between which a dimension changes
-_NEARBY = 5  # samples around a boundary in which the change is looked for
+_NEARBY = np.arange(-5, 6)  # samples around a boundary in which the change is looked for
 _WAY, _RANGE = 0.5, 0.1  # shares of its whole way, and of its scale, by which a dimension must change
 _LEAP, _STEP = 3.0, 0.03  # times the examples' longest step, and the least such step in its scale
 
@@ -36,8 +35,6 @@ class Evidence:
     """Distances along the path, of all features alike and weighed, and `Warp.alone`."""
     reached: tuple[float, float]
     """Share of an example that it reaches from its start, and from its end back."""
-    gain: float
-    """`Warp.gain` from its end back."""
     start: float
     """Distance of its first place from that of the nearest example."""
     paid: NDArray[np.float64]
@@ -63,9 +60,8 @@ def refusal(found: Evidence, tests: Sequence[Evidence]) -> str | None:
     is_far = all(cost > limit for cost, limit in zip(found.costs, limits, strict=False))
     if is_far or found.costs[2] + _LITTLE > _ALONE * (alone + _LITTLE):
         return "it is unlike the labelled episodes"
-    is_cheaper = found.gain > _GAIN + max(test.gain for test in tests)
     is_elsewhere = found.start > max(test.start for test in tests) + _ELSEWHERE
-    if found.reached[1] < (_REACHED if is_cheaper else min(_REACHED if is_elsewhere else _BACK, begins)):
+    if found.reached[1] < min(_REACHED if is_elsewhere else _BACK, begins):
         return f"it begins where the labelled episodes are {1 - found.reached[1]:.0%} through"
     if found.leaps > _LEAPS:
         return "a part of it is missing: it leaps to another place"
@@ -97,7 +93,6 @@ def moved(
         Shares, (boundaries, dimensions).
     """
     shares = np.full((len(samples), episode.shape[1]), np.nan)
-    nearby = np.arange(-_NEARBY, _NEARBY + 1)
     least = np.array([np.maximum(_RANGE, _WAY * np.ptp(places, axis=0)) for places in examples])
     for at, sample in enumerate(samples):
         theirs = np.array(
@@ -105,7 +100,7 @@ def moved(
         )
         usual = np.median(theirs, axis=0)
         counts = (theirs * np.sign(usual) >= least).all(axis=0)
-        own = (_change(episode, sample + nearby) * np.sign(usual)).max(axis=0)
+        own = (_change(episode, sample + _NEARBY) * np.sign(usual)).max(axis=0)
         shares[at, counts] = own[counts] / np.abs(usual[counts])
     return shares
 

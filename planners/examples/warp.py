@@ -18,7 +18,6 @@ RATE = 10.0  # Hz at which motions are compared
 SPEED = 3.0  # weight of a speed (ranges in 0.1 s) beside a place
 _BEYOND = 0.2  # ranges that a value may lie outside what the examples show; more counts as this
 _CELLS = 2_000_000  # cells of 24 bytes of the tables that are in memory at once, if one table is no larger
-_STILL = 0.005  # ranges in a sample by which a dimension that stands still may change
 _DEAD = 1e-4  # a dimension that changes by less than this share of its size never changes
 
 
@@ -27,20 +26,6 @@ def resample(timestamps: Numbers, values: Numbers) -> Numbers:
     start, end = timestamps[0], timestamps[-1]
     times = start + np.arange(max(2, round((end - start) * RATE) + 1)) / RATE
     return np.stack([np.interp(times, timestamps, column) for column in values.T], axis=1)
-
-
-def picked(values: Numbers, samples: Numbers) -> Numbers:
-    """Interpolate `values` (samples, dimensions) at fractional samples."""
-    before = samples.astype(int)
-    share = (samples - before)[:, None]
-    return (1 - share) * values[before] + share * values[np.minimum(before + 1, len(values) - 1)]
-
-
-def stood(places: Numbers) -> NDArray[np.int64]:
-    """Count the samples for which nothing has moved, at each sample of `places` (samples, dimensions)."""
-    moves = np.abs(np.diff(places, axis=0)).max(axis=1, initial=0.0) > _STILL
-    samples = np.arange(len(places))
-    return samples - np.maximum.accumulate(np.where(np.append(True, moves), samples, 0))
 
 
 @dataclass(frozen=True)
@@ -78,8 +63,6 @@ class Warp:
     """Mean distance along the path."""
     reached: float
     """Share of the example that the episode reaches, if its end is free: below 1 where it stops early."""
-    gain: float
-    """Share by which its cost is lower if its end is free."""
     first: NDArray[np.int64]
     last: NDArray[np.int64]
     """First and last sample of the episode that belong to each sample of the example."""
@@ -131,8 +114,7 @@ def _trace(table: Numbers) -> Warp:
     open_costs = table[-1] / (length + np.arange(1, width + 1))
     first = width // 4  # less of an example is no likeness
     reached = first + int(np.argmin(open_costs[first:])) + 1
-    cost = float(open_costs[-1])
-    return Warp(cost, reached / width, 1 - float(open_costs[reached - 1]) / max(cost, 1e-9), *_path(table))
+    return Warp(float(open_costs[-1]), reached / width, *_path(table))
 
 
 def _path(table: Numbers) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
