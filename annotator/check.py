@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import BaseModel, computed_field
 
 from goalreel.annotator.examples import by_instruction, label_example, to_label
 from goalreel.annotator.policy import PolicyInputs, policy_inputs
@@ -36,10 +36,8 @@ _CLOSED = 0.75
 """A hand that has closed this far, of the range in all episodes, is closed."""
 
 
-class LabelFinding(BaseModel):
+class LabelFinding(BaseModel, frozen=True):
     """A label that may be wrong."""
-
-    model_config = ConfigDict(frozen=True)
 
     episode: int
     step: int
@@ -59,10 +57,8 @@ class LabelFinding(BaseModel):
         return f'episode {self.episode}, step {self.step + 1} "{self.name}", {span}: {self.fault}: {self.why}'
 
 
-class Audit(BaseModel):
+class Audit(BaseModel, frozen=True):
     """Findings of `goalreel check --audit`."""
-
-    model_config = ConfigDict(frozen=True)
 
     episodes: int
     """Number of episodes with labels that can be read."""
@@ -83,10 +79,8 @@ class Audit(BaseModel):
         return {fault: count for fault, count in counts.items() if count}
 
 
-class CheckReport(BaseModel):
+class CheckReport(BaseModel, frozen=True):
     """Findings of `goalreel.check`."""
-
-    model_config = ConfigDict(frozen=True)
 
     dataset: str
     robot_type: str | None = None

@@ -21,13 +21,12 @@ from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import read_file
 from goalreel.models.model_set import Lazy, ModelSet
-from goalreel.planners.examples.carry import Example, numbers_of
+from goalreel.planners.examples.carry import Example, Measurement, choose, numbers_of
 from goalreel.planners.rows import RowsPlanner, labelled_step
 from goalreel.types import Failure, Segment, Step, Storyboard, Task
 
 if TYPE_CHECKING:
     from goalreel.datasets.corrections.state import Review
-    from goalreel.planners.examples.carry import Measurement
 
 log = logging.getLogger(__name__)
 
@@ -277,7 +276,7 @@ def measure(
     selected: Sequence[int],
     *,
     anyway: bool = False,
-) -> "tuple[Measurement, ...]":
+) -> tuple[Measurement, ...]:
     """Say how many boundaries of the labelled episodes that serve the `selected` ones are found again.
 
     Nothing is said of other planners. Too few are refused, unless the run is to go on `anyway`.
@@ -337,8 +336,6 @@ def to_label(
     source: Source, instructions: Iterable[tuple[str, Sequence[int]]], count: int = LABELS
 ) -> dict[str, tuple[int, ...]]:
     """Instruction -> the episodes to label, in order; only for those of more than LABELS episodes."""
-    from goalreel.planners.examples.carry import choose
-
     chosen: dict[str, tuple[int, ...]] = {}
     for text, indices in instructions:
         if len(indices) <= LABELS:

@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.datasets import info_file, labels
 from goalreel.datasets.health.issues import HealthIssue, broken, note, warning
@@ -39,10 +39,8 @@ _STEPS = "policy_preprocessor.json"
 _IMAGES = "observation.images."
 
 
-class PolicyInputs(BaseModel):
+class PolicyInputs(BaseModel, frozen=True):
     """The part of a dataset that a policy sees."""
-
-    model_config = ConfigDict(frozen=True)
 
     policy: str
     inputs: dict[str, str | None]
@@ -60,10 +58,11 @@ def policy_inputs(source: Source, policy: str) -> tuple[PolicyInputs, list[Healt
     goals = goal_cameras(source.features)
     words = _words(config.type, source)
     cameras = [key for key, feature in features.items() if feature.type.value == "VISUAL"]
-    if not config.input_features:
-        found, issues = _from_scratch(config, features, source, goals)
-    else:
-        found, issues = _from_checkpoint(config, policy, features, cameras, goals)
+    found, issues = (
+        _from_checkpoint(config, policy, features, cameras, goals)
+        if config.input_features
+        else _from_scratch(config, features, source, goals)
+    )
     if not goals:
         issues.append(note("policy", f"{policy}: the dataset has no sub-goal camera yet: goalreel annotate"))
     return found.model_copy(update={"words": words}), issues

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.errors import InputError
 from goalreel.files import MAX_BYTES, read_mapping, write_bytes
@@ -21,10 +21,8 @@ _IDENTIFIER = re.compile(
 )
 
 
-class Reading(BaseModel):
+class Reading(BaseModel, frozen=True):
     """An instruction, and how it is read."""
-
-    model_config = ConfigDict(frozen=True)
 
     instruction: str
     episodes: tuple[int, ...]

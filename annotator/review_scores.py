@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.annotator.statistics import (
     Measurement,
@@ -33,10 +33,8 @@ Z = 1.645
 TOLERANCE_S = 0.5
 
 
-class ReviewReport(BaseModel):
+class ReviewReport(BaseModel, frozen=True):
     """Opinions of people about the episodes that they looked at, and accepted or rejected."""
-
-    model_config = ConfigDict(frozen=True)
 
     episodes: int
     """Reviewed: accepted or rejected."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.types import Segment
 
@@ -22,10 +22,8 @@ type Statistic = Callable[[Sums], Sums]
 """Makes values (...) of sums (..., columns), NaN where there is nothing to measure."""
 
 
-class Measurement(BaseModel):
+class Measurement(BaseModel, frozen=True):
     """A value with its 95 % interval over episodes; None where there was nothing to measure."""
-
-    model_config = ConfigDict(frozen=True)
 
     value: float | None
     low: float | None = None

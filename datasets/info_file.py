@@ -13,7 +13,7 @@ from math import prod
 from pathlib import Path
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, Field, ValidationError, model_validator
 
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import read_json
@@ -177,10 +177,8 @@ _RATE = re.compile(r"vel|force|torque|effort|current", re.IGNORECASE)
 _OWN = ("timestamp", "frame_index", "episode_index", "index", "task_index")
 
 
-class _Feature(BaseModel):
+class _Feature(BaseModel, strict=True):
     """A feature that lerobot can describe; of cameras and words it looks at the type alone."""
-
-    model_config = ConfigDict(strict=True)
 
     dtype: str
     shape: Any = None
@@ -221,10 +219,8 @@ def _template(text: str, default: str) -> str:
 type _Size = Annotated[int | float, Field(gt=0, le=2**31)]
 
 
-class InfoFile(BaseModel):
+class InfoFile(BaseModel, strict=True):
     """The part of info.json that goalreel and lerobot rely on."""
-
-    model_config = ConfigDict(strict=True)
 
     fps: Annotated[float, Field(ge=1e-3, le=1e6)]
     features: Annotated[dict[Annotated[str, AfterValidator(_folder)], _Feature], Field(min_length=1)]

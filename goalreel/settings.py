@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from types import NoneType
 from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
 
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
     from pydantic_core import ErrorDetails
 
 
-class Frozen(BaseModel):
+class Frozen(BaseModel, frozen=True, extra="forbid"):
     """A pydantic model whose fields cannot be assigned to, and which refuses fields it does not have."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def setting(
@@ -80,14 +78,12 @@ def _message(problem: "ErrorDetails") -> str:
     return "there is no such setting" if unknown else problem["msg"].removeprefix("Value error, ")
 
 
-class Settings(Frozen):
+class Settings(Frozen, allow_inf_nan=False):
     """A frozen pydantic model.
 
     Raises:
         SettingError: a field is unknown, or its value does not fit.
     """
-
-    model_config = ConfigDict(allow_inf_nan=False)
 
     if not TYPE_CHECKING:  # else type checkers would not know the fields of a subclass
 

@@ -16,7 +16,7 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field, ValidationError
 
 from goalreel.chat.conversation import MARK, shrink
 from goalreel.chat.json_reply import Problem
@@ -129,9 +129,7 @@ def _make(
     return rows
 
 
-class _Evaluation(BaseModel):
-    model_config = ConfigDict(strict=True)
-
+class _Evaluation(BaseModel, strict=True):
     success: bool
     semantics: Annotated[float, Field(ge=0, le=10)]
     quality: Annotated[float, Field(ge=0, le=10)]

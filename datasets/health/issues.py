@@ -5,7 +5,7 @@ from functools import partial
 from itertools import groupby
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, computed_field
+from pydantic import BaseModel, computed_field
 
 type Level = Literal["broken", "warning", "note"]
 """Broken: lerobot could not read an annotated copy, or there is nothing to annotate."""
@@ -21,10 +21,8 @@ _OF_GROUP: dict[Group, str] = {
 _SHOWN = 5
 
 
-class HealthIssue(BaseModel):
+class HealthIssue(BaseModel, frozen=True):
     """One thing to know about a dataset."""
-
-    model_config = ConfigDict(frozen=True)
 
     kind: str
     """Its name for scripts: docs/reference/dataset-checks.md lists them."""

@@ -40,12 +40,10 @@ from goalreel.chat.conversation import (
 from goalreel.chat.world import World
 from goalreel.errors import BackendError, InputError, first_line
 from goalreel.image import Image
-from goalreel.torch_support import quantization_config, threads_for
+from goalreel.torch_support import Quantize, quantization_config, threads_for
 
 if TYPE_CHECKING:
     from transformers import BatchFeature, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
-
-    from goalreel.torch_support import Quantize
 
 
 log = logging.getLogger(__name__)

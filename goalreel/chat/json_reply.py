@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, ValidationError
+from pydantic import BaseModel, BeforeValidator, ValidationError
 
 from goalreel.types import Text
 
@@ -108,12 +108,10 @@ def _closed(schema: dict[str, Any]) -> None:
         value.pop("default", None)
 
 
-class ReplyModel(BaseModel):
+class ReplyModel(
+    BaseModel, strict=True, json_schema_extra=_closed, json_schema_serialization_defaults_required=True
+):
     """The object of a reply."""
-
-    model_config = ConfigDict(
-        strict=True, json_schema_extra=_closed, json_schema_serialization_defaults_required=True
-    )
 
 
 def read_answer(reply: str, key: str, *, alone: bool = False) -> ParsedReply | Problem:

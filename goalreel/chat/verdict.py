@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from goalreel.chat.conversation import Token, TokenReply
 from goalreel.chat.json_reply import OptionalText, ParsedReply, Problem, ReplyModel, read_model, tagged_reply
@@ -69,16 +69,12 @@ def _truth(value: object) -> object:
     return True if word in _YES else False if word in _NO else value
 
 
-class _Verdict(ReplyModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Verdict(ReplyModel, extra="forbid"):
     previous_step_success: Annotated[bool, BeforeValidator(_truth)]
     refine_prompt: OptionalText = None
 
 
-class _Scores(ReplyModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Scores(ReplyModel, extra="forbid"):
     success: Score
     over_editing: Score
     naturalness: Score
@@ -231,9 +227,7 @@ def _normalized(value: object) -> object:
     return " ".join(text.split()).strip(" .") if isinstance(value, str) else value
 
 
-class _Observation(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid")
-
+class _Observation(BaseModel, strict=True, extra="forbid"):
     holds: Annotated[Literal["yes", "no", "cannot tell"], BeforeValidator(_normalized)]
     reason: Annotated[str, Field(min_length=1, pattern=r"\S")]
 

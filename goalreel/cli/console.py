@@ -3,7 +3,7 @@
 import json
 import sys
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from typing import TYPE_CHECKING
 
 import typer
@@ -23,11 +23,9 @@ from rich.table import Table
 
 from goalreel import drivers, wording
 from goalreel.progress import OnProgress
-from goalreel.types import Answer, Candidate, Edit, Failure, Plan, Request, Verdict
+from goalreel.types import STATUSES, Answer, Candidate, Edit, Failure, Plan, Request, Verdict
 
 if TYPE_CHECKING:
-    from contextlib import AbstractContextManager
-
     from pydantic import BaseModel
 
     from goalreel.annotator.job import Summary
@@ -138,7 +136,6 @@ def measured_table(report: "BaseModel", titles: Mapping[str, str]) -> Table:
 
 def show_summary(summary: "Summary") -> None:
     """Print what an annotation run did, and what to do next."""
-    from goalreel.types import STATUSES
     from goalreel.wording import status_counts
 
     table = Table(show_header=False, box=None, padding=(0, 2, 0, 0))

@@ -8,11 +8,10 @@ import typer
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.cli.options import INTERRUPTED, RUN, FieldOptions, Json, PresetOptions, with_options
 from goalreel.errors import InputError
-from goalreel.models.presets import ModelChoice
+from goalreel.models.presets import ModelChoice, Preset
 from goalreel.settings import Settings, setting
 
 if TYPE_CHECKING:
-    from goalreel.models.presets import Preset
     from goalreel.terms import OnRejected
     from goalreel.types import Storyboard, Task
 

@@ -9,12 +9,11 @@ import typer
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import FieldOptions, Host, with_options
 from goalreel.models.presets import LoopOptions
-from goalreel.serving.settings import ServeSettings
+from goalreel.serving.settings import Models, ServeSettings
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from goalreel.serving.settings import Models
 
 EPILOG = (
     "Examples:\n\n"

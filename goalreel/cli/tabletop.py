@@ -8,7 +8,7 @@ import typer
 
 from goalreel.cli import errors, extension
 from goalreel.cli.options import First, Json, Split
-from goalreel.tabletop.splits import seeds
+from goalreel.tabletop.splits import seeds, split_of
 
 app = extension.command_group("tabletop", "Simulate long-horizon tabletop episodes with ground truth.")
 SIZE = 128
@@ -68,7 +68,6 @@ def scene(
         from goalreel.image import Image
         from goalreel.tabletop.env import Tabletop
         from goalreel.tabletop.grammar import sample_episode
-        from goalreel.tabletop.splits import split_of
 
         split_of(seed)
         episode = sample_episode(seed)

@@ -23,12 +23,25 @@ from goalreel import claims, files, loop
 from goalreel.errors import UserError
 from goalreel.settings import Frozen
 from goalreel.terms import ControlKind
-from goalreel.types import WORDS, Answer, Ask, Candidate, Critic, Plan, Request, Stage, Task, Verdict, Word
+from goalreel.types import (
+    WORDS,
+    Answer,
+    Ask,
+    Candidate,
+    Critic,
+    Plan,
+    Request,
+    Stage,
+    Storyboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+    Word,
+)
 
 if TYPE_CHECKING:
     from goalreel.critics.controls import Control
     from goalreel.critics.known_true import KnownTrue
-    from goalreel.types import Storyboard, StoryboardStep
 
 log = logging.getLogger(__name__)
 

@@ -4,8 +4,6 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from pydantic import ConfigDict
-
 from goalreel.chat.ask import Question, ask
 from goalreel.chat.conversation import Chat, Message, interleave, plain
 from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, read_model
@@ -14,9 +12,7 @@ from goalreel.image import Image
 from goalreel.types import Candidate, Failure, PictureScores, Score
 
 
-class _Marks(ReplyModel):
-    model_config = ConfigDict(extra="forbid")
-
+class _Marks(ReplyModel, extra="forbid"):
     reasoning: OptionalText = None
 
     @classmethod

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from goalreel import checkpoints, terms
 from goalreel.errors import InputError
-from goalreel.http.endpoint import SERVER_KEYS
+from goalreel.http.endpoint import SERVER_KEYS, Endpoint
 from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import Lazy, ModelSet, Provenance, no_limit
@@ -50,7 +50,6 @@ def served_number(
     def query() -> int | None:
         if not told:
             from goalreel.http.client import HttpClient, HttpError
-            from goalreel.http.endpoint import Endpoint
 
             endpoint = Endpoint(f"{address.rstrip('/')}/v1", SERVER_KEYS)
             try:

@@ -12,7 +12,7 @@ from goalreel.editors.catalogue import catalogue
 from goalreel.files import check_file, read_file
 from goalreel.models import load, presets, registry
 from goalreel.models.names import EditorOptions, HfOptions, ModelName
-from goalreel.torch_support import BYTES, Quantize
+from goalreel.torch_support import BYTES, Quantize, has_gpu
 from goalreel.types import ROLES, Role
 
 _WHOLE_PARTS = ("embed", "lm_head")
@@ -183,8 +183,6 @@ def memory_of(preset: presets.Preset) -> PresetMemory:
 
 def gpu_gb() -> float | None:
     """The memory of the first GPU, in GB of 10^9 bytes; None without one."""
-    from goalreel.torch_support import has_gpu
-
     if not has_gpu():
         return None
     import torch

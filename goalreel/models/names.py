@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 from urllib.parse import parse_qs, unquote_plus
 
-from pydantic import ConfigDict, Field, Json
+from pydantic import Field, Json
 
 from goalreel import __version__, torch_support
 from goalreel.checkpoints import located
@@ -38,10 +38,8 @@ class Runtime:
 type Positive = Annotated[int, Field(ge=1)]
 
 
-class ModelOptions(Frozen):
+class ModelOptions(Frozen, defer_build=True):  # a command needs the options of one kind or two
     """No option. A subclass has a field for each."""
-
-    model_config = ConfigDict(defer_build=True)  # a command needs the options of one kind or two
 
     @property
     def loading(self) -> dict[str, Any]:

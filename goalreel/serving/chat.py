@@ -11,7 +11,7 @@ from itertools import accumulate
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Request
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from goalreel.chat.conversation import ChatRequest, Message, NoReply, Token, TokenReply
 from goalreel.image import Image
@@ -88,13 +88,11 @@ def _listed(value: object) -> object:
     return [value] if isinstance(value, str) else value
 
 
-class ChatBody(BaseModel):
+class ChatBody(BaseModel, extra="forbid", use_attribute_docstrings=True):
     """A conversation to continue. Sampling parameters are taken, and left to the served model.
 
     Any other field that is not here is refused.
     """
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     model: Wording
     messages: Annotated[list[ChatMessage], Field(min_length=1, max_length=256)]

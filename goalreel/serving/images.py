@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypedDict
 
 from fastapi import APIRouter, Form, Request, UploadFile
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, Field
 from starlette.exceptions import HTTPException
 
 from goalreel.errors import InputError
@@ -84,10 +84,8 @@ class ImagesAnswer(TypedDict):
     seed: int
 
 
-class ImageOptions(BaseModel):
+class ImageOptions(BaseModel, extra="forbid", use_attribute_docstrings=True):
     """Wishes for a picture. The size is the served model's own, and the form is PNG."""
-
-    model_config = ConfigDict(extra="forbid", use_attribute_docstrings=True)
 
     prompt: Wording
     model: str | None = None
@@ -126,10 +124,8 @@ class EditForm(ImageOptions):
     """Refused: the editor changes what the prompt says."""
 
 
-class InterleaveThinkerEdit(BaseModel):
+class InterleaveThinkerEdit(BaseModel, extra="ignore"):
     """A request of InterleaveThinker's training code. Sampling parameters are left to the served model."""
-
-    model_config = ConfigDict(extra="ignore")
 
     image: str | None = None
     prompt: Wording

@@ -52,10 +52,11 @@ class SceneReading:
     @classmethod
     def read(cls, picture: Image, scene: TabletopScene, before: Self | None = None) -> Self:
         """Read a square picture of the scene's own camera; at most one block has moved since `before`."""
-        if before is None:
-            layout = readback.read_back(picture.pixels, scene)
-        else:
-            layout = readback.read_after(picture.pixels, scene, before.layout, before.turns)
+        layout = (
+            readback.read_back(picture.pixels, scene)
+            if before is None
+            else readback.read_after(picture.pixels, scene, before.layout, before.turns)
+        )
         return cls(layout, readback.read_turns(picture.pixels, layout, scene.camera))
 
 

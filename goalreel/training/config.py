@@ -9,7 +9,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
 
-from pydantic import ConfigDict, Field, ValidationError, model_validator
+from pydantic import Field, ValidationError, model_validator
 
 import goalreel.training.presets as presets_package
 from goalreel.chat.dialects import DialectName
@@ -101,10 +101,8 @@ class LoraSettings(Frozen):
     dropout: Share = 0.0
 
 
-class AgentConfig(Frozen):
+class AgentConfig(Frozen, extra="allow"):
     """The model to train, which of its weights, and on what; `trainer` has the fields of TRL's class."""
-
-    model_config = ConfigDict(frozen=True, extra="allow")
 
     role: Literal["planner", "critic"]
     model: Annotated[str, Field(min_length=1)]

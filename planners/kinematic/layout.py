@@ -5,7 +5,7 @@ from typing import Any, Literal, Self, cast
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
+from pydantic import BaseModel, Field, NonNegativeInt
 
 from goalreel.errors import InputError
 from goalreel.types import Recording
@@ -29,10 +29,8 @@ class Unsegmentable(ValueError):
     """An episode cannot be cut into segments; the message is one line."""
 
 
-class Finding(BaseModel):
+class Finding(BaseModel, frozen=True):
     """One field as the data show it, how sure that is, and why."""
-
-    model_config = ConfigDict(frozen=True)
 
     field: str
     """Such as `gripper`, or `left gripper` where there are two."""
@@ -60,7 +58,7 @@ def finding(
     return Finding(field=field, value=text, confidence=confidence, reason=reason, answers=answers)
 
 
-class Layout(BaseModel):
+class Layout(BaseModel, frozen=True, extra="forbid"):
     """Dimensions by index. An empty or None field is found automatically (`robot.infer_robot`).
 
     >>> Layout.parse("gripper=6,position=0:3,closed=high").gripper
@@ -68,8 +66,6 @@ class Layout(BaseModel):
     >>> [hand.gripper for hand in Layout.parse("gripper=6/13,closed=low").hands]
     [(6,), (13,)]
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     gripper: tuple[NonNegativeInt, ...] = ()
     """Dimensions of `source`: one, or all the finger joints of one hand."""

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.planners.kinematic import roles
 from goalreel.planners.kinematic.closed_end import (
@@ -47,10 +47,8 @@ _NO_HEIGHT = "no dimension is known to be a height: --layout vertical=N names on
 _DOWNWARDS = "named z, but it falls between taking and leaving a thing: --layout vertical=N names another"
 
 
-class Robot(BaseModel):
+class Robot(BaseModel, frozen=True):
     """A robot as its recordings show it."""
-
-    model_config = ConfigDict(frozen=True)
 
     layout: Layout
     """Complete; with two hands, that of the one that moves most, and `other`."""

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BeforeValidator, ConfigDict, Field
+from pydantic import BeforeValidator, Field
 
 from goalreel.chat.ask import THOUGHTFUL, Question, ask
 from goalreel.chat.conversation import Chat, Message, interleave, plain
@@ -36,9 +36,7 @@ _WIDE, _NARROW, _STRIP = 224, 96, 16
 CONTACTS = ("closed", "opened")  # the cues at which the hand may have grasped or released an object
 
 
-class _Segment(ReplyModel):
-    model_config = ConfigDict(strict=False)
-
+class _Segment(ReplyModel, strict=False):
     start: _Frame
     end: _Frame
     name: WrittenText
@@ -126,9 +124,7 @@ def snap(plan: Plan, span: Segment, proposals: Sequence[Proposal], reach: float)
 _Text = Annotated[str | None, Field(max_length=2000), BeforeValidator(optional)]
 
 
-class _DetailsReply(ReplyModel):
-    model_config = ConfigDict(strict=False)
-
+class _DetailsReply(ReplyModel, strict=False):
     scene: _Text = None
     reasoning: _Text = None
     error_cause: _Text = None

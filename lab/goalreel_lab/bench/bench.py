@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from rich.table import Table
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
@@ -53,14 +53,12 @@ HEADLINES = (
 """The numbers that matter most; the table shows them in bold."""
 
 
-class BenchReport(BaseModel):
+class BenchReport(BaseModel, frozen=True):
     """Report on models, measured on episodes.
 
     `values` maps PART.MEASURE to a value with its interval over episodes; `first` is the first seed, `look`
     and `camera` say how the scenes were seen (`variety.View`).
     """
-
-    model_config = ConfigDict(frozen=True)
 
     models: dict[str, Any]
     split: str

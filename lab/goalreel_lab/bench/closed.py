@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.annotator.statistics import Measurement, with_interval
 from goalreel.image import Image
@@ -34,23 +34,19 @@ FOLLOWER = "follower, a block a goal"
 """The follower's name in the journal."""
 
 
-class Course(BaseModel):
+class Course(BaseModel, frozen=True):
     """Task of a follower: these goal images, one after the other, in the scene of a seed.
 
     The images, and what the follower sees, are of the view's camera.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     seed: int
     images: tuple[Image, ...]
     view: View = PLAIN
 
 
-class CourseEnd(BaseModel):
+class CourseEnd(BaseModel, frozen=True):
     """Which of the episode's sub-goals are true at the end."""
-
-    model_config = ConfigDict(frozen=True)
 
     held: tuple[bool, ...]
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.annotator.statistics import Measurement, boundary_counts, share, with_interval
 from goalreel.datasets.episode import Episode
@@ -31,13 +31,11 @@ type Counts = Mapping[str, tuple[float, float]]
 """Measure -> numerator and denominator that one episode adds to it."""
 
 
-class SegmentationReport(BaseModel):
+class SegmentationReport(BaseModel, frozen=True):
     """Report of `goalreel eval segmentation`.
 
     Every failed plan counts as one segment without a name.
     """
-
-    model_config = ConfigDict(frozen=True)
 
     episodes: int
     subtasks: int

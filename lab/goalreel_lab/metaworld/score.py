@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.annotator.statistics import Measurement, boundary_counts, share, with_interval
 from goalreel.types import Segment
@@ -246,10 +246,8 @@ class Annotation:
     """Reasons for doubt in the steps' words, each once."""
 
 
-class ScoreDetail(BaseModel):
+class ScoreDetail(BaseModel, frozen=True):
     """A name that the simulator contradicts, or a contact that no name covers."""
-
-    model_config = ConfigDict(frozen=True)
 
     task: str
     episode: int
@@ -283,10 +281,8 @@ class EpisodeScore:
     """It took the open end of the gripper for the closed one."""
 
 
-class MetaWorldReport(BaseModel):
+class MetaWorldReport(BaseModel, frozen=True):
     """Report of `goalreel eval metaworld`."""
-
-    model_config = ConfigDict(frozen=True)
 
     split: str
     tasks: int

@@ -10,7 +10,7 @@ from importlib import resources
 from typing import Literal
 
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 type TaskKind = Literal["grasp", "push", "articulated"]
 type TaskSplit = Literal["develop", "choose", "report"]
@@ -22,10 +22,8 @@ _SHARE = 0.2
 """Tasks of each kind that go to `choose`, and to `report`."""
 
 
-class TaskSpec(BaseModel):
+class TaskSpec(BaseModel, frozen=True, extra="forbid"):
     """A task of Meta-World: what is asked for, and what the nouns mean in its simulator."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     kind: TaskKind
     say: tuple[str, str]
@@ -36,10 +34,8 @@ class TaskSpec(BaseModel):
     """Nouns of what an object is put in, taken from or moved to."""
 
 
-class TaskWording(BaseModel):
+class TaskWording(BaseModel, frozen=True):
     """An instruction, and what the recorded arm does at the end."""
-
-    model_config = ConfigDict(frozen=True)
 
     instruction: str
     ending: Ending

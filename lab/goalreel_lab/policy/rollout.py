@@ -16,7 +16,7 @@ from lerobot.policies.pretrained import PreTrainedPolicy
 from lerobot.policies.utils import prepare_observation_for_inference
 from numpy.typing import NDArray
 from PIL import Image as Picture
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from safetensors import SafetensorError
 
 from goalreel.datasets.writing.pipeline import SUBGOAL
@@ -174,10 +174,8 @@ class Bounds:
     steps: int = 150
 
 
-class PolicyEnd(BaseModel):
+class PolicyEnd(BaseModel, frozen=True):
     """End of a task."""
-
-    model_config = ConfigDict(frozen=True)
 
     measures: ClassVar[tuple[str, ...]] = ("success",)
     """Measures of such ends (`intervals.measure_seeds`)."""

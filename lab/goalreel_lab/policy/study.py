@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from rich.table import Table
 
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
@@ -31,10 +31,8 @@ from goalreel_lab.policy.rollout import Bounds, LeRobotActor, film, no_film
 from goalreel_lab.statistics import json_line, values_table
 
 
-class PolicyTrial(BaseModel):
+class PolicyTrial(BaseModel, frozen=True):
     """One task under one arm, as the journal asks for it."""
-
-    model_config = ConfigDict(frozen=True)
 
     condition: str
     seed: int
@@ -83,10 +81,8 @@ class PolicyConfig:
     """Folder for films of one success and one failure of every arm."""
 
 
-class PolicyReport(BaseModel):
+class PolicyReport(BaseModel, frozen=True):
     """Report of a study. `values`: NAME.MEASURE and differences, with intervals over tasks and seeds."""
-
-    model_config = ConfigDict(frozen=True)
 
     condition: str
     split: str

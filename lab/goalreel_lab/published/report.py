@@ -6,7 +6,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from rich.table import Column, Table
 
 from goalreel.annotator.statistics import Measurement
@@ -43,10 +43,8 @@ WARNINGS = {
 }
 
 
-class PaperTable(BaseModel):
+class PaperTable(BaseModel, frozen=True, extra="forbid"):
     """One table of the paper, or the half of it that is about one task."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     table: int
     benchmark: str
@@ -97,10 +95,8 @@ def row_for(editor: str, planner: str = "") -> str | None:
     return _ALONE.get(row or "") if planner == "instruction" else row
 
 
-class PublishedReport(BaseModel):
+class PublishedReport(BaseModel, frozen=True):
     """The scores of one benchmark. `values` is empty where no judge was asked."""
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: str
     task: int | None = None

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 from rich.table import Table
 
 from goalreel.annotator.statistics import Measurement
@@ -89,10 +89,8 @@ def published_values(benchmark: str) -> Published:
     return yaml.safe_load(text)[benchmark]
 
 
-class VideoBenchReport(BaseModel):
+class VideoBenchReport(BaseModel, frozen=True):
     """Report on a benchmark of videos."""
-
-    model_config = ConfigDict(frozen=True)
 
     benchmark: str
     models: dict[str, str]

@@ -15,7 +15,7 @@ from typing import Annotated
 
 import typer
 import yaml
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from goalreel.cli.errors import one_line_errors
 from goalreel.errors import InputError
@@ -28,10 +28,8 @@ MARK, END = "<!-- cases -->", "<!-- /cases -->"
 HEAD = "| case | compared | gain, points | tasks x seeds | worth it? |\n|---|---|---|---|---|"
 
 
-class PolicyCase(BaseModel):
+class PolicyCase(BaseModel, frozen=True, extra="forbid"):
     """A case of cases.yaml, which says what its fields mean."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     case: str
     compared: str

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, NoReturn
 
-from goalreel.errors import first_line
+from goalreel.errors import UserError, first_line
 
 if TYPE_CHECKING:
     from goalreel_ros.node import GoalreelNode
@@ -54,8 +54,6 @@ def run(make: Callable[[], "GoalreelNode"], args: list[str] | None = None) -> bo
     from rclpy.exceptions import ParameterException
     from rclpy.logging import get_logger
     from rclpy.signals import SignalHandlerOptions
-
-    from goalreel.errors import UserError
 
     log, ok = get_logger("goalreel"), False
     try:
