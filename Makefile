@@ -39,8 +39,8 @@ demo: .venv/.ready  ## simulate, predict with the nano models, annotate, write r
 ros-demo: .venv/.ready  ## the closed loop of the nano models and a simulated robot over ROS 2, filmed
 	$(PYTHON) -m goalreel_ros.tabletop.demo --preset nano --seed 900300 --out out/ros_demo
 
-# Workers of `make test` on two cores, which four of them leave idle for a fifth of the time.
-WORKERS := 5
+# Workers of `make test` on two cores: half of the time of each is spent waiting.
+WORKERS := 4
 TESTS := $(PYTHON) -m pytest --dist loadfile --no-loadscope-reorder -q --durations=50 --durations-min=1
 quick: .venv/.ready  ## lint, and every short test that starts no other process
 	@$(MAKE) --no-print-directory -j2 lint quick-tests
