@@ -292,24 +292,11 @@ def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
             unread.append(str(e).removeprefix(f"{source.root}: "))
     if not labelled and not unread:
         unread.append("no episode has sub-task labels: there is nothing to audit")
-    findings: list[LabelFinding] = []
     indices = [*examples]
-    for found in suspicions([*examples.values()], hand_cues.cues_of(layout)):
-        index = indices[found.episode]
-        example = examples[index]
-        segment = example.segments[found.step]
-        findings.append(
-            LabelFinding(
-                episode=index,
-                step=found.step,
-                name=example.steps[found.step].name,
-                start_s=round(segment.start / example.fps, 2),
-                end_s=round(segment.end / example.fps, 2),
-                fault=found.fault,
-                why=found.why,
-                sure=round(found.sure, 2),
-            )
-        )
+    findings = [
+        _finding(examples, indices[found.episode], found.step, found.fault, found.why, found.sure)
+        for found in suspicions([*examples.values()], hand_cues.cues_of(layout))
+    ]
     examination, refused = _refused(source, examples)
     known = {(found.episode, found.step) for found in findings}
     findings += [found for found in refused if (found.episode, found.step) not in known]
@@ -319,6 +306,23 @@ def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
         findings=tuple(sorted(findings, key=lambda found: -found.sure)),
         unread=tuple(unread),
         critic=examination.line if examination else "",
+    )
+
+
+def _finding(
+    examples: Mapping[int, carry.Example],
+    index: int,
+    step: int,
+    fault: Fault | Literal["refused"],
+    why: str,
+    sure: float,
+) -> LabelFinding:
+    example = examples[index]
+    name, segment = example.steps[step].name, example.segments[step]
+    start_s, end_s = (round(frame / example.fps, 2) for frame in (segment.start, segment.end))
+    sure = round(sure, 2)
+    return LabelFinding(
+        episode=index, step=step, name=name, start_s=start_s, end_s=end_s, fault=fault, why=why, sure=sure
     )
 
 
@@ -332,25 +336,14 @@ def _refused(
     records = Records(source.root / FOLDER, source="")
     if (examination := read_examination(records.examination)) is None:
         return None, []
-    sure = 0.0 if examination.too_few else round(1 - examination.no_on_true[1], 2)
+    sure = 0.0 if examination.too_few else 1 - examination.no_on_true[1]
     found: list[LabelFinding] = []
     for index in sorted(records.recorded() & examples.keys()):
-        labels, fps = examples[index], examples[index].fps
-        spans = {(g.start, g.end): number for number, g in enumerate(labels.segments)}
+        numbers = {(label.start, label.end): i for i, label in enumerate(examples[index].segments)}
         for step in records.outline(index).steps:
             verdict = step.attempts[step.chosen].verdict if step.chosen is not None else None
-            span = (step.segment.start, step.segment.end) if step.segment else (0, 0)
-            if step.status == "rejected" and verdict and not verdict.pictures_only and span in spans:
-                found.append(
-                    LabelFinding(
-                        episode=index,
-                        step=spans[span],
-                        name=labels.steps[spans[span]].name,
-                        start_s=round(span[0] / fps, 2),
-                        end_s=round(span[1] / fps, 2),
-                        fault="refused",
-                        why=f"the critic says: {verdict.reasoning}",
-                        sure=sure,
-                    )
-                )
+            number = numbers.get((step.segment.start, step.segment.end)) if step.segment else None
+            if step.status == "rejected" and verdict and not verdict.pictures_only and number is not None:
+                why = f"the critic says: {verdict.reasoning}"
+                found.append(_finding(examples, index, number, "refused", why, sure))
     return examination, found
