@@ -3,7 +3,7 @@
     python benchmarks/ros.py --json                       # 640x480 and 1920x1080 at 30 Hz, 6 rounds each
     python benchmarks/ros.py --rounds 8 --seconds 15      # narrower intervals: 36 minutes
 
-All takes five minutes of a machine that does nothing else. Three processes over DDS on loopback, with the
+All takes four minutes of a machine that does nothing else. Three processes over DDS on loopback, with the
 shared-memory profile that goalreel ships: a camera, a bare rclpy subscriber, and the goalreel node, which
 carries out tasks all the while, with models that take --model-seconds for a plan and an edit. Latency runs
 from just before `publish` to the callback's first line.
