@@ -56,7 +56,7 @@ test: rules  ## that, and nodes, kills, wheels, colcon, documentation, and a smo
 # once more, alone. One that fails again fails the run; one that passes is named loudly, and has to be mended.
 ALONE := $(PYTHON) -m pytest -x -q -rA --show-capture=no --last-failed --last-failed-no-failures none
 all-tests: .venv/.ready
-	@$(TESTS) -n $(WORKERS) -m "not slow and not lab" --showlocals --junitxml=out/tests.xml || { \
+	@$(TESTS) --tx "$(WORKERS)*popen//python=$(PYTHON) dev/xdist_worker.py" -m "not slow and not lab" --showlocals --junitxml=out/tests.xml || { \
 		[ $$? = 1 ] && cp .pytest_cache/v/cache/lastfailed out/failed_once.json && \
 		echo "failed beside others; once more, alone:" && $(ALONE) -m "not slow and not lab" && \
 		printf '\n%s\n' "!!!!!!!!!! THE SECOND TRY HID THESE FAILURES: mend them !!!!!!!!!!" && \
