@@ -15,13 +15,16 @@ LONG_S = 0.6
 
 
 def long_tests(report: Path) -> list[str]:
-    """Name the long tests of a JUnit report, as FILE::TEST without parameters, sorted."""
+    """Name the long tests of a JUnit report, as FILE::TEST without parameters; the longest files first."""
     seconds: dict[str, float] = defaultdict(float)
+    files: dict[str, float] = defaultdict(float)
     for case in ElementTree.parse(report).iter("testcase"):
-        name = case.attrib["name"].partition("[")[0]
-        test = f"{case.attrib['classname'].replace('.', '/')}.py::{name}"
+        file = f"{case.attrib['classname'].replace('.', '/')}.py"
+        test = f"{file}::{case.attrib['name'].partition('[')[0]}"
         seconds[test] = max(seconds[test], float(case.attrib["time"]))
-    return sorted(test for test, longest in seconds.items() if longest >= LONG_S)
+        files[file] += float(case.attrib["time"])
+    long = [test for test, longest in seconds.items() if longest >= LONG_S]
+    return sorted(long, key=lambda test: (-files[test.partition("::")[0]], test))
 
 
 if __name__ == "__main__":

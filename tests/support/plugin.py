@@ -6,7 +6,6 @@ import re
 import shutil
 import signal
 import sys
-from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -29,18 +28,19 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what is long, and put its files first: at the end, one worker would wait for the others.
+    """Mark what is long, and put the longest files first: at the end, one worker would wait for the others.
 
-    `python dev/long_tests.py` writes the list of long tests from the times of `make test`.
+    `python dev/long_tests.py` writes the list in that order from the times of `make test`.
     """
-    long = set((TESTS / "long.txt").read_text(encoding="utf-8").splitlines())
+    long = (TESTS / "long.txt").read_text(encoding="utf-8").splitlines()
     for item in items:
         if item.nodeid.partition("[")[0] in long:
             item.add_marker(pytest.mark.long)
         if _is_laboratorys(item.path):
             item.add_marker(pytest.mark.lab)
-    count = Counter(name.partition("::")[0] for name in long)
-    items.sort(key=lambda item: -count[item.nodeid.partition("::")[0]])
+    files = dict.fromkeys(name.partition("::")[0] for name in long)
+    place = {file: number for number, file in enumerate(files)}
+    items.sort(key=lambda item: place.get(item.nodeid.partition("::")[0], len(place)))
 
 
 LAB = re.compile(r"^pytestmark = .*\bpytest\.mark\.lab\b", re.MULTILINE)
