@@ -10,6 +10,7 @@ import select
 import signal
 import socket
 import sys
+import warnings
 from contextlib import suppress
 from pathlib import Path
 
@@ -54,6 +55,7 @@ def serve(server: socket.socket, tests: int) -> None:
             importlib.import_module(name)
     threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     assert len([name for name in threads if name != "jemalloc_bg_thd"]) == 1, f"fork would lose {threads}"
+    warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the workers
     ended = os.pidfd_open(tests)
     while ended not in select.select([server, ended], [], [])[0]:
