@@ -99,8 +99,8 @@ class PageMiddleware:
             if refusal := self._refusal(scope["method"], Headers(scope=scope)):
                 status, detail = refusal
                 app = JSONResponse({"detail": detail}, status)
-            # A body that is too long ends as if the browser had gone.
-            receive = limit_body(receive, MAX_BODY, lambda: {"type": "http.disconnect"})
+            # A body that is too long, or late, ends as if the browser had gone.
+            receive = limit_body(receive, MAX_BODY, lambda _: {"type": "http.disconnect"})
         await app(scope, receive, send_guarded)
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:

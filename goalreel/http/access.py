@@ -4,6 +4,7 @@ A server without a token answers to the names of this machine alone. A page in a
 its own at 127.0.0.1, but it cannot forge the Host header.
 """
 
+import asyncio
 import errno
 import hmac
 import ipaddress
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 UNANSWERED = 424
 """`goalreel serve` works, but its model failed at this very request, which was not refused."""
 TOKEN_VARIABLE = "GOALREEL_TOKEN"
+BODY_S, BODY_RATE = 20.0, 16_384.0
+"""A body may take `BODY_S` seconds, and one more for each `BODY_RATE` bytes that came."""
 
 
 def is_loopback(host: str) -> bool:
@@ -106,23 +109,29 @@ def is_too_long(headers: Mapping[str, str], limit: int) -> bool:
 def limit_body(
     receive: "Receive",
     limit: int,
-    on_excess: "Callable[[], Message]",
+    on_excess: "Callable[[int], Message]",
     on_end: Callable[[], None] = lambda: None,
 ) -> "Receive":
-    """Count a body that does not say its length; beyond `limit` bytes `on_excess` gives the message.
+    """Bound a body in bytes, also one that does not say its length, and in time.
 
-    `on_end` is called when the body is whole.
+    `on_excess` gives the message in place of what is too much (status 413) or late (408). `on_end` is called
+    when the body is whole.
     """
-    size = 0
+    start, size, whole = asyncio.get_running_loop().time(), 0, False
 
-    async def receive_counted() -> "Message":
-        nonlocal size
-        message = await receive()
+    async def receive_bounded() -> "Message":
+        nonlocal size, whole
+        try:
+            async with asyncio.timeout_at(None if whole else start + BODY_S + size / BODY_RATE):
+                message = await receive()
+        except TimeoutError:
+            return on_excess(408)
         size += len(message.get("body", b""))
         if size > limit:
-            return on_excess()
-        if message["type"] == "http.request" and not message.get("more_body"):
+            return on_excess(413)
+        whole = not message.get("more_body")
+        if whole and message["type"] == "http.request":
             on_end()
         return message
 
-    return receive_counted
+    return receive_bounded

@@ -1,66 +1,21 @@
-"""uvicorn with bounds: on connections, and on the size and time of a header and the time of a body."""
+"""uvicorn with bounds: on connections, and on the size and time of a header."""
 
 import asyncio
 import resource
 import time
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import AsyncIterator
+from typing import Any, cast
 
 import uvicorn
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
-
-    from starlette.types import ASGIApp, Message, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 MAX_HEADER_BYTES = 64 * 1024
 HEADER_S = 10.0
 """A connection ends where no whole header came for so long after it began, or after its last answer."""
-BODY_S, BODY_RATE = 20.0, 16_384.0
-"""A body may take `BODY_S` seconds, and one more for each `BODY_RATE` bytes that came."""
 _streams: list[asyncio.Timeout] = []
 
 
-class BodyTimeout:
-    """Answers 408 to a request whose body is late, and lets the application end."""
-
-    def __init__(self, app: "ASGIApp", body_s: float = BODY_S) -> None:
-        self._app, self._body_s = app, body_s
-
-    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        limit = asyncio.timeout(None)
-        start, size, whole, started = asyncio.get_running_loop().time(), 0, False, False
-
-        async def receive_in_time() -> "Message":
-            nonlocal size, whole
-            if not whole:
-                limit.reschedule(start + self._body_s + size / BODY_RATE)
-            message = await receive()
-            size += len(message.get("body", b""))
-            whole = whole or not message.get("more_body")
-            if whole:
-                limit.reschedule(None)
-            return message
-
-        async def send_noted(message: "Message") -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
-        try:
-            async with limit:
-                await self._app(scope, receive_in_time, send_noted)
-        except TimeoutError:
-            if not limit.expired() or started:
-                raise
-            headers = [(b"content-type", b"text/plain"), (b"connection", b"close")]
-            await send({"type": "http.response.start", "status": 408, "headers": headers})
-            await send({"type": "http.response.body", "body": b"the request did not arrive in time"})
-
-
-async def one_of_many(stream: "AsyncIterator[bytes]") -> "AsyncIterator[bytes]":
+async def one_of_many(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """Pass a stream of events on; where streams have half of the connections, the oldest ends."""
     limit = asyncio.timeout(None)
     try:
@@ -86,15 +41,13 @@ def max_connections() -> int:
 class BoundedServer(uvicorn.Server):
     """An HTTP server whose connections have bounds; `options` are those of `uvicorn.Config`."""
 
-    def __init__(
-        self, app: "ASGIApp", *, header_s: float = HEADER_S, body_s: float = BODY_S, **options: Any
-    ) -> None:
+    def __init__(self, app: ASGIApp, *, header_s: float = HEADER_S, **options: Any) -> None:
         self._header_s = header_s
         self._idle: dict[tuple[Any, Any, int], float] = {}
         """Time at which a connection was first seen without a request, after which one, with what to send."""
         defaults: dict[str, Any] = {"limit_concurrency": max_connections(), "timeout_keep_alive": 10}
         config = uvicorn.Config(
-            BodyTimeout(app, body_s),
+            app,
             http="h11",  # the other protocol does not bound the header
             h11_max_incomplete_event_size=MAX_HEADER_BYTES,
             ws="none",

@@ -77,8 +77,10 @@ class Gate:
         return self._service.under_way >= self._service.settings.max_requests
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
-        def refuse() -> Message:
-            raise HTTPException(413, self._too_long)
+        def refuse(status: int) -> Message:
+            raise HTTPException(
+                status, self._too_long if status == 413 else "the request did not arrive in time"
+            )
 
         def begin() -> None:
             nonlocal working

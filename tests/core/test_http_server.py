@@ -8,11 +8,13 @@ from contextlib import ExitStack, suppress
 
 import httpx
 import pytest
+from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.responses import StreamingResponse
 from support.serving_models import running
 from support.wait import until
 
-from goalreel.http import server
+from goalreel.http import access, server
 from goalreel.http.server import MAX_HEADER_BYTES
 
 HALF_BODY = b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 100\r\n\r\nhalf"
@@ -22,12 +24,20 @@ async def app(scope, receive, send):
     """Read the body, wait where `/wait` is asked for, and answer."""
     if scope["type"] == "lifespan":
         return
+
+    def refuse(status):
+        raise HTTPException(status)
+
+    receive = access.limit_body(receive, 1000, refuse)
     while (await receive()).get("more_body"):
         pass
     if scope["path"] == "/wait":
         await asyncio.sleep(0.5)
     await send({"type": "http.response.start", "status": 200, "headers": [(b"content-length", b"2")]})
     await send({"type": "http.response.body", "body": b"ok"})
+
+
+told = ExceptionMiddleware(app)
 
 
 def connect(url: str, sent: bytes) -> socket.socket:
@@ -48,8 +58,9 @@ def ended(connection: socket.socket) -> bytes:
 @pytest.mark.parametrize(
     "sent", [HALF_BODY, HALF_BODY.replace(b"Content-Length: 100", b"Transfer-Encoding: chunked")]
 )
-def test_a_body_has_its_time_and_the_client_is_told(sent):
-    with running(app, body_s=0.1) as (url, _), connect(url, sent.replace(b"\nhalf", b"\n9\r\nhalf")) as slow:
+def test_a_body_has_its_time_and_the_client_is_told(sent, monkeypatch):
+    monkeypatch.setattr(access, "BODY_S", 0.1)
+    with running(told) as (url, _), connect(url, sent.replace(b"\nhalf", b"\n9\r\nhalf")) as slow:
         assert b"408 Request Timeout" in ended(slow)
 
 
@@ -97,8 +108,9 @@ def test_a_stream_that_nobody_reads_ends_with_its_connection(monkeypatch):
         until(lambda: len(connections) == 1)
 
 
-def test_an_answer_may_take_longer_than_a_body():
-    with running(app, body_s=0.1) as (url, _):
+def test_an_answer_may_take_longer_than_a_body(monkeypatch):
+    monkeypatch.setattr(access, "BODY_S", 0.1)
+    with running(told) as (url, _):
         assert httpx.post(f"{url}/wait", content=b"whole", timeout=60).status_code == 200
 
 
