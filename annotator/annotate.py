@@ -4,6 +4,7 @@ The answers of models that predict are kept in OUT's LOCAL/answers, so that a ru
 model twice. The answers of an episode are removed once its record is written, the folder with the last ones.
 """
 
+import logging
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, replace
@@ -12,28 +13,35 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from goalreel import __version__, claims, terms
-from goalreel.annotator import examples, existing_words, watched
-from goalreel.annotator.guards import accepted_steps, rule_roles, to_retry
+from goalreel.annotator import examples, existing_words
+from goalreel.annotator.guards import GuardedModels, accepted_steps, rule_roles, to_retry, watches
 from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.robot import read_robot
 from goalreel.critics.examiner import read_examination
 from goalreel.datasets import hub, info_file
 from goalreel.datasets.health.inspect import refuse_broken
-from goalreel.datasets.records import FOLDER, Records
+from goalreel.datasets.parquet import read_table
+from goalreel.datasets.records import FOLDER, LOCAL, Records, check_own
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing import files, pipeline, plan
 from goalreel.errors import DatasetError, InputError
-from goalreel.files import copy, files_below
-from goalreel.models import presets, registry
+from goalreel.files import atomic, copy, exclusive, files_below
+from goalreel.models import presets
 from goalreel.models.journal import Journal
 from goalreel.models.load import as_folder, choose_models, type_name
 from goalreel.models.model_set import ModelSet
+from goalreel.models.registry import RecordingContext
 from goalreel.planners.examples.carry import Measurement
 from goalreel.planners.kinematic.robot import Robot
 from goalreel.progress import OnProgress
-from goalreel.types import Critic, Editor, Planner, Role, Status
+from goalreel.types import Critic, Editor, Failure, Plan, Planner, Role, Status, Task
+
+log = logging.getLogger(__name__)
 
 
 def open_dataset(root: Path | str) -> Source:
@@ -110,9 +118,9 @@ def annotate(
         )
     if (labelled := run.examples) and run.to_watch:
         watching = choose_models(None, preset, named, "hindsight", recorded)
-        watched.check_watching(watching, options, run)
+        check_watching(watching, options, run)
         _check(source, folder, source.select(run.episodes), watching, options)
-        labelled = watched.watch_examples(source, folder, watching, recorded, options, run)
+        labelled = watch_examples(source, folder, watching, recorded, options, run)
         named["planner"] = "examples"
     if labelled is not None:  # whose numbers are those that the layout names
         options = options.but(labelled=examples.read_examples(labelled, source))
@@ -127,7 +135,7 @@ def _annotate(
     models: ModelSet,
     options: Options,
     run: RunOptions,
-    recorded: registry.RecordingContext,
+    recorded: RecordingContext,
     progress: OnProgress,
 ) -> Summary:
     selected, shard = source.select(run.episodes), run.shard
@@ -309,3 +317,86 @@ def _gather(folder: Path, into: Path) -> None:
     for path in sorted(files_below(folder), key=lambda path: path.suffix == ".json"):
         if path.name != "settings.json" and not path.is_relative_to(folder / files.MARKS.name):
             copy(path, into / path.relative_to(folder))
+
+
+TABLE = FOLDER / "watched.parquet"
+"""Labels by a model that watches, as a table that `--examples` takes."""
+
+
+def check_watching(models: ModelSet, options: Options, run: RunOptions) -> None:
+    """Refuse a run in which no model can label `run.to_watch` episodes of each instruction."""
+    if not watches(models):
+        raise InputError(f"--examples {run.to_watch}: no model watches: add --preset watch, or name LABELLED")
+    if run.shard:
+        raise InputError(f"--examples {run.to_watch} watches in one process: leave out --shard")
+    if several := {"scene", "reasoning"}.intersection(options.detail_names):
+        raise InputError(f"--details {min(several)} is of one episode: leave out --examples {run.to_watch}")
+
+
+def watch_examples(
+    source: Source, out: Path, models: ModelSet, recorded: RecordingContext, options: Options, run: RunOptions
+) -> Path:
+    """Have a model label `run.to_watch` episodes of each instruction; returns the table of their steps.
+
+    They are those that `goalreel check` names and, in place of one that the model cannot label, that fails or
+    that is not as instructed, the next one. The model is asked for none in the table.
+    """
+    table, maker = out / TABLE, claims.makers(models.provenance.identities().get)["planner"]
+    check_own(out)
+    with exclusive(out / LOCAL, out):
+        rows: list[dict[str, Any]] = read_table(table).to_pylist() if table.is_file() else []
+        journal = Journal(Records(out / FOLDER, source="").answers, source.fingerprint().recording)
+        guarded = GuardedModels(models, journal, run.limits, options.on_rejected, run.to_watch)
+        tried = {row["episode"] for row in rows}
+        selected = {text for text, _ in examples.by_instruction(source, source.select(run.episodes))}
+        groups = {text: e for text, e in examples.by_instruction(source, source.indices) if text in selected}
+        orders = examples.to_label(source, groups.items(), 2 * run.to_watch)
+
+        def next_ones() -> list[int]:
+            labelled = {row["episode"] for row in rows}
+            found: list[int] = []
+            for text, episodes in groups.items():
+                missing = run.to_watch - len(labelled.intersection(episodes))
+                untried = [e for e in orders.get(text, episodes[: 2 * run.to_watch]) if e not in tried]
+                found += untried[: max(0, missing)]
+            return found
+
+        while todo := next_ones():
+            log_cost_estimate(models, source, recorded, todo)
+            tried.update(todo)
+            episodes = {e.id: e for e in examples.readable(source, todo)}  # open as long as they are watched
+            tasks = [Task(id=id, instruction=e.instruction) for id, e in episodes.items()]
+            for task, plan in guarded.plans_of(tasks):
+                rows += _rows(episodes[task.id].index, task, plan, maker)
+            rows.sort(key=lambda row: row["episode"])
+            if rows:
+                with atomic(table) as part:
+                    pq.write_table(pa.Table.from_pylist(rows), part)
+        log_spent(models)
+    if not rows:
+        raise InputError(f"the model labelled none of {len(tried)} episodes: look at what it answers")
+    return table
+
+
+def _rows(index: int, task: Task, plan: Plan | Failure, maker: str) -> list[dict[str, Any]]:
+    """The steps of a plan as rows of a table; none where others are not to be labelled from them."""
+    why = plan.message if isinstance(plan, Failure) else "a step failed, or is not as instructed"
+    if isinstance(plan, Failure) or any(
+        s.outcome == "failed" or s.auxiliary_text or s.doubts for s in plan.steps
+    ):
+        log.warning("episode %d is no example: %s", index, why)
+        return []
+    return [
+        {
+            "episode": index,
+            "instruction": task.instruction,
+            "name": step.name,
+            "sub_goal": step.instruction,
+            "prompt": step.prompt,
+            "start_frame": segment.start,
+            "end_frame": segment.end,
+            "what_by": maker,
+            "when_by": maker,
+        }
+        for step, segment in zip(plan.steps, plan.segments or (), strict=True)
+    ]

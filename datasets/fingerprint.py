@@ -21,7 +21,7 @@ import pyarrow as pa
 from av.container import InputContainer
 from av.error import FFmpegError
 
-from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.episode import EpisodeRows
 from goalreel.datasets.info_file import stored
 from goalreel.datasets.labels import SUBTASKS, annotated_subtasks, has_sub_tasks, read_texts
 from goalreel.datasets.parquet import LISTS, episode_tables, list_items, read_schema, to_numpy

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.concurrency import map_threaded
-from goalreel.datasets import episode_rows, hub, labels
-from goalreel.datasets.episode import Episode
+from goalreel.datasets import hub, labels
+from goalreel.datasets.episode import Episode, EpisodeRows
 from goalreel.datasets.fingerprint import Fingerprint
 from goalreel.datasets.info_file import NumberFeatures, find_numbers, read_info, stored
 from goalreel.errors import DatasetError
@@ -45,7 +45,7 @@ class Source:
 
     root: Path
     info: dict[str, Any]
-    rows: episode_rows.EpisodeRows
+    rows: EpisodeRows
     tasks: dict[int, str]
 
     @classmethod
@@ -53,7 +53,7 @@ class Source:
         """Read the metadata of the dataset in the folder `root`, or of that name on the Hub, in a cache."""
         root = hub.local_folder(Path(root))
         info = read_info(root)
-        rows = episode_rows.EpisodeRows.read(root).located(root)
+        rows = EpisodeRows.read(root).located(root)
         return cls(root, info, rows, labels.read_texts(root / "meta" / "tasks.parquet", "task"))
 
     @property

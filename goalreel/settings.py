@@ -16,11 +16,9 @@ from typing import TYPE_CHECKING, Any, Literal, Self, get_args
 from pydantic import BaseModel, Field, ValidationError
 from pydantic.config import JsonDict
 from pydantic.fields import FieldInfo
+from pydantic_core import ErrorDetails
 
 from goalreel.errors import InputError
-
-if TYPE_CHECKING:
-    from pydantic_core import ErrorDetails
 
 
 class Frozen(BaseModel, frozen=True, extra="forbid"):
@@ -73,7 +71,7 @@ class SettingError(InputError):
         return cls(problems[0][0], "; ".join(lines))
 
 
-def _message(problem: "ErrorDetails") -> str:
+def _message(problem: ErrorDetails) -> str:
     unknown = problem["type"] == "extra_forbidden"
     return "there is no such setting" if unknown else problem["msg"].removeprefix("Value error, ")
 

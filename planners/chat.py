@@ -7,16 +7,15 @@ its published checkpoints. The dialect words the question (`goalreel.chat.dialec
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from goalreel.chat.ask import THOUGHTFUL, Question, ask
-from goalreel.chat.conversation import MARK, Chat, Conversation
+from goalreel.chat.conversation import MARK, THOUGHTFUL, Chat, Conversation, Question, ask
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_example, plan_schema
-from goalreel.http.probe import probe
+from goalreel.http.calls import probe
 from goalreel.types import Failure, Plan, ReplanContext, Step, Task
 
 
 class ChatPlanner:
-    """Plans with any chat model, which gives at most `replies` replies to a task (see `goalreel.chat.ask`).
+    """Plans with any chat model, which gives at most `replies` replies to a task (`chat.conversation.ask`).
 
     A reply with more than `max_steps` steps is rejected.
     """
@@ -53,7 +52,7 @@ class ChatPlanner:
         )
 
     def probe(self) -> str | None:
-        """Ask the chat model's server whether it is there, as `goalreel.http.probe.probe` says."""
+        """Ask the chat model's server whether it is there, as `goalreel.http.calls.probe` says."""
         return probe(self._chat)
 
     def _ask(self, questions: Sequence[Question[Plan] | Failure]) -> list[Plan | Failure]:

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from pyarrow.types import is_floating, is_integer
 
-from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.episode import EpisodeRows
 from goalreel.datasets.health.issues import spell
 from goalreel.datasets.health.tables import NUMBERS, FrameRows
 from goalreel.datasets.info_file import check_links, read_info, stored

@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import Any, Literal, Self
 
 import PIL.Image
 import torch
@@ -17,8 +17,12 @@ from transformers import (
     AutoConfig,
     AutoModelForImageTextToText,
     AutoProcessor,
+    BatchFeature,
     LogitsProcessor,
     LogitsProcessorList,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    ProcessorMixin,
 )
 from transformers.utils import logging as transformers_logging
 from transformers.utils.import_utils import is_flash_attn_2_available
@@ -42,10 +46,6 @@ from goalreel.errors import BackendError, InputError, first_line
 from goalreel.image import Image
 from goalreel.torch_support import Quantize, quantization_config, threads_for
 
-if TYPE_CHECKING:
-    from transformers import BatchFeature, PreTrainedModel, PreTrainedTokenizerBase, ProcessorMixin
-
-
 log = logging.getLogger(__name__)
 
 OUT_OF_MEMORY = NoReply("out of memory for this conversation alone: use smaller or fewer images")
@@ -66,8 +66,8 @@ class HfChat(Chat):
 
     def __init__(
         self,
-        model: "PreTrainedModel",
-        processor: "ProcessorMixin",
+        model: PreTrainedModel,
+        processor: ProcessorMixin,
         *,
         max_new_tokens: int = 4096,
         batch_size: int = 8,
@@ -118,7 +118,7 @@ class HfChat(Chat):
         device: str | None = None,
         dtype: str | None = None,
         processor: str | Path | None = None,
-        quantize: "Quantize | None" = None,
+        quantize: Quantize | None = None,
         **options: Any,
     ) -> Self:
         """Load a checkpoint from a folder or from the Hugging Face hub.
@@ -266,7 +266,7 @@ class _RecordChances(LogitsProcessor):
         self.steps.append(list(zip(all_ids, all_chances, strict=True)))
 
 
-def row_tokens(tokenizer: "PreTrainedTokenizerBase", steps: Sequence[TokenChances]) -> list[Token]:
+def row_tokens(tokenizer: PreTrainedTokenizerBase, steps: Sequence[TokenChances]) -> list[Token]:
     """Make the tokens of one reply, without the special ones."""
     token_ids = sorted({token for ids, _ in steps for token in ids})
     texts = dict(zip(token_ids, tokenizer.batch_decode([[i] for i in token_ids]), strict=True))
@@ -286,7 +286,7 @@ def _token(piece: str, ids: Sequence[int], probabilities: Sequence[float], texts
     return Token(piece, by_text)
 
 
-def _pieces(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int]) -> Iterator[str]:
+def _pieces(tokenizer: PreTrainedTokenizerBase, ids: Sequence[int]) -> Iterator[str]:
     """The text that each token adds. A character of several tokens comes with its last one.
 
     A token is decoded together with its predecessor, as some tokenizers drop a leading blank.
@@ -300,7 +300,7 @@ def _pieces(tokenizer: "PreTrainedTokenizerBase", ids: Sequence[int]) -> Iterato
             start, at = at, end
 
 
-def _processor(checkpoint: Path, other: str | Path | None) -> "ProcessorMixin":
+def _processor(checkpoint: Path, other: str | Path | None) -> ProcessorMixin:
     source = checkpoint if other is None else files.check_folder(Path(other).expanduser())
     try:
         return AutoProcessor.from_pretrained(source, trust_remote_code=False)
@@ -315,13 +315,13 @@ class ChatTemplate:
     With a `world` it refuses what is not of it.
     """
 
-    def __init__(self, model: "PreTrainedModel", processor: "ProcessorMixin") -> None:
+    def __init__(self, model: PreTrainedModel, processor: ProcessorMixin) -> None:
         self.world: World | None = None
         self._model, self._processor, self._folds = model, processor, False
         marks = [getattr(processor, name, None) for name in ("image_token", "video_token")]
         self._reserved = [t for t in (*processor.tokenizer.all_special_tokens, *marks) if t]
 
-    def inputs(self, batch: Sequence[Conversation]) -> "BatchFeature":
+    def inputs(self, batch: Sequence[Conversation]) -> BatchFeature:
         """The tokens and pictures of conversations, padded on the left.
 
         Raises:
@@ -340,7 +340,7 @@ class ChatTemplate:
             self._folds = True
             return self.inputs(batch)
 
-    def _apply(self, batch: Sequence[Conversation]) -> "BatchFeature":
+    def _apply(self, batch: Sequence[Conversation]) -> BatchFeature:
         inputs: BatchFeature = self._processor.apply_chat_template(  # pyrefly: ignore[bad-assignment]  (tokenize: no str)
             [_content(c) for c in batch],
             add_generation_prompt=True,

@@ -12,9 +12,10 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from pydantic.fields import FieldInfo
 
 from goalreel import files, terms
 from goalreel.cli.errors import fail, one_line_errors
@@ -22,10 +23,6 @@ from goalreel.errors import DatasetError, InputError
 from goalreel.models.presets import FIELDS, LIVE, PRESET_HELP, ModelChoice, Preset
 from goalreel.models.presets import names as preset_names
 from goalreel.settings import Settings, bound_of, kind_of, mark_of
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
 
 INTERRUPTED = "interrupted; what was finished is saved: run the same command again to resume"
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object on the last line.")]
@@ -150,7 +147,7 @@ def with_options(
 
 
 def _option(
-    name: str, info: "FieldInfo", default: object, help_suffix: str = "", panel: str | None = None
+    name: str, info: FieldInfo, default: object, help_suffix: str = "", panel: str | None = None
 ) -> inspect.Parameter:
     kind = str if mark_of(info, "as_text") else kind_of(info)
     dashed = name.replace("_", "-")

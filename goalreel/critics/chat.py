@@ -2,18 +2,17 @@
 
 from collections.abc import Sequence
 
-from goalreel.chat.ask import THOUGHTFUL, Question, ask
-from goalreel.chat.conversation import Chat, plain
+from goalreel.chat.conversation import THOUGHTFUL, Chat, Question, ask, plain
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.verdict import decided
 from goalreel.errors import InputError
-from goalreel.http.probe import probe
+from goalreel.http.calls import probe
 from goalreel.terms import Mode
 from goalreel.types import Candidate, Failure, Verdict
 
 
 class ChatCritic:
-    """Judges with any chat model, asking at most `replies` times a candidate (see `goalreel.chat.ask`).
+    """Judges with any chat model, asking at most `replies` times a candidate (`chat.conversation.ask`).
 
     `strict` goes through every fault before it decides and rejects in doubt (the RL checkpoint); `fast`
     looks whether the step's goal is reached (the SFT checkpoint). With `scores`, four sub-scores come in the
@@ -62,7 +61,7 @@ class ChatCritic:
         return [a if isinstance(a, Failure) else a.model_copy(update=unseen) for a in decisions]
 
     def probe(self) -> str | None:
-        """Ask the chat model's server whether it is there, as `goalreel.http.probe.probe` says."""
+        """Ask the chat model's server whether it is there, as `goalreel.http.calls.probe` says."""
         return probe(self._chat)
 
 

@@ -4,8 +4,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from goalreel.chat.ask import Question, ask
-from goalreel.chat.conversation import Chat, Message, interleave, plain
+from goalreel.chat.conversation import Chat, Message, Question, ask, interleave, plain
 from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, read_model
 from goalreel.chat.prompts import render
 from goalreel.image import Image

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar, copy_context
+from typing import Any
 
 
 class CallAbortedError(Exception):
@@ -66,3 +67,8 @@ def report_retry(number: int, problem: str) -> None:
     """Tell the caller that a request is sent for another time, the `number`th retry, and why."""
     abort = current_abort()
     abort.retries, abort.problem = number, problem
+
+
+def probe(model: Any) -> str | None:
+    """Ask the server of a model by the model's own `probe`; None where it has none, and so no server."""
+    return model.probe() if hasattr(model, "probe") else None

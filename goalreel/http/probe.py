@@ -1,23 +1,16 @@
 """Ask a model server, before any task, whether it is there, takes the key and has the model."""
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from goalreel.errors import BackendError, InputError
-
-if TYPE_CHECKING:
-    from goalreel.http.client import Reply
-    from goalreel.http.endpoint import Endpoint
+from goalreel.http.client import HttpClient, HttpError, Reply, is_transient
+from goalreel.http.endpoint import Endpoint
 
 _NO_ROUTE = (404, 405)
 
 
-def probe(model: Any) -> str | None:
-    """Ask the server of a model by the model's own `probe`; None where it has none, and so no server."""
-    return model.probe() if hasattr(model, "probe") else None
-
-
-def probe_openai(endpoint: "Endpoint", model: str, route: str) -> str:
+def probe_openai(endpoint: Endpoint, model: str, route: str) -> str:
     """Check that an OpenAI-compatible server answers and serves a model. Gives a remark, or "".
 
     A server that lists no models gets an empty request at `route`, such as `/chat/completions`, which it
@@ -47,7 +40,7 @@ def probe_openai(endpoint: "Endpoint", model: str, route: str) -> str:
     return message
 
 
-def probe_gemini(endpoint: "Endpoint", model: str) -> str:
+def probe_gemini(endpoint: Endpoint, model: str) -> str:
     """Check that Gemini's API answers and has a model. Raises as `probe_openai`."""
     reply, says = _send(endpoint, "GET", f"/models/{model}")
     if reply.status in _NO_ROUTE or b"API_KEY_INVALID" in reply.body:
@@ -56,16 +49,14 @@ def probe_gemini(endpoint: "Endpoint", model: str) -> str:
     return ""
 
 
-def probe_address(endpoint: "Endpoint") -> str:
+def probe_address(endpoint: Endpoint) -> str:
     """Check that a server of no known list answers at all; BackendError where it cannot be reached."""
     _send(endpoint, "GET", "")
     return ""
 
 
-def _send(endpoint: "Endpoint", method: str, route: str, **content: Any) -> "tuple[Reply, str]":
+def _send(endpoint: Endpoint, method: str, route: str, **content: Any) -> tuple[Reply, str]:
     """Return the reply to a request, and the explanation of one that is no success."""
-    from goalreel.http.client import HttpClient, HttpError
-
     client = HttpClient(endpoint, timeout_s=3.0, retries=0)
     try:
         return client.call(method, route, **content), ""
@@ -75,16 +66,14 @@ def _send(endpoint: "Endpoint", method: str, route: str, **content: Any) -> "tup
         return e.reply, client.explain(e)
 
 
-def _check(reply: "Reply", says: str) -> None:
-    from goalreel.http.client import is_transient
-
+def _check(reply: Reply, says: str) -> None:
     if reply.status == 401 and b"scope" not in reply.body:  # of a key that may not list models
         raise InputError(says)
     if is_transient(reply.status):
         raise BackendError(says)
 
 
-def _cards(endpoint: "Endpoint", reply: "Reply") -> list[dict[str, Any]]:
+def _cards(endpoint: Endpoint, reply: Reply) -> list[dict[str, Any]]:
     try:
         listed = json.loads(reply.body)
     except (ValueError, RecursionError):

@@ -1,10 +1,13 @@
 """The kinds of models that come with goalreel. What one needs is imported when it is built, not before."""
 
 from collections.abc import Collection, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from goalreel import checkpoints, details
+from goalreel.chat.conversation import Chat
+from goalreel.http.calls import probe
 from goalreel.http.endpoint import SERVER_KEYS
+from goalreel.image import Image
 from goalreel.models.names import (
     EditorOptions,
     HfOptions,
@@ -15,11 +18,7 @@ from goalreel.models.names import (
     ServiceEditorOptions,
 )
 from goalreel.models.registry import CATALOGUE, SPLIT, ModelSpec, chats, critics, editors, planners
-
-if TYPE_CHECKING:
-    from goalreel.chat.conversation import Chat
-    from goalreel.image import Image
-    from goalreel.types import Critic, Edit, Editor, Failure, Planner
+from goalreel.types import Critic, Edit, Editor, Failure, Planner
 
 OPENAI = "An OpenAI-compatible server; without @URL, OpenAI's own."
 SERVER = "A goalreel server (`goalreel serve`), asked for the role."
@@ -28,7 +27,7 @@ SERVER = "A goalreel server (`goalreel serve`), asked for the role."
 @chats.kind(
     "hf:DIR", "A vision-language checkpoint, loaded by transformers.", HfOptions, extra="gpu", shared=True
 )
-def _hf(spec: ModelSpec[HfOptions]) -> "Chat":
+def _hf(spec: ModelSpec[HfOptions]) -> Chat:
     from goalreel.chat.hf import HfChat
 
     spec.name.check_folders()
@@ -36,14 +35,14 @@ def _hf(spec: ModelSpec[HfOptions]) -> "Chat":
 
 
 @chats.kind("openai:MODEL@URL", OPENAI, HttpOptions, extra="api", remote=True)
-def _openai(spec: ModelSpec[HttpOptions]) -> "Chat":
+def _openai(spec: ModelSpec[HttpOptions]) -> Chat:
     from goalreel.chat.openai import OpenAIChat
 
     return OpenAIChat(spec.name.model, base_url=spec.name.url, **spec.options.loading)
 
 
 @chats.kind("server:URL", SERVER, HttpOptions, extra="api", remote=True)
-def _server(spec: ModelSpec[HttpOptions]) -> "Chat":
+def _server(spec: ModelSpec[HttpOptions]) -> Chat:
     from goalreel.chat.openai import OpenAIChat
 
     url = f"{spec.name.target.rstrip('/')}/v1"
@@ -51,7 +50,7 @@ def _server(spec: ModelSpec[HttpOptions]) -> "Chat":
 
 
 @planners.kind("kinematic", "Reads the steps off a recording's motion.", ModelOptions, needs_recording=True)
-def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
+def _kinematic(spec: ModelSpec[ModelOptions]) -> Planner:
     from goalreel.planners.kinematic import KinematicPlanner
 
     asked = spec.required_recordings
@@ -72,7 +71,7 @@ def _kinematic(spec: ModelSpec[ModelOptions]) -> "Planner":
     ModelOptions,
     needs_recording=True,
 )
-def _examples(spec: ModelSpec[ModelOptions]) -> "Planner":
+def _examples(spec: ModelSpec[ModelOptions]) -> Planner:
     from goalreel.planners.examples.hand_cues import cues_of
     from goalreel.planners.examples.planner import ExamplesPlanner
 
@@ -86,7 +85,7 @@ def _examples(spec: ModelSpec[ModelOptions]) -> "Planner":
     ModelOptions,
     needs_recording=True,
 )
-def _rows(spec: ModelSpec[ModelOptions]) -> "Planner":
+def _rows(spec: ModelSpec[ModelOptions]) -> Planner:
     from goalreel.planners.rows import RowsPlanner
 
     return RowsPlanner(spec.required_recordings.recordings, spec.required_recordings.labels)
@@ -99,7 +98,7 @@ def _rows(spec: ModelSpec[ModelOptions]) -> "Planner":
     needs_recording=True,
     asks_chat=True,
 )
-def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
+def _watch(spec: ModelSpec[ModelOptions]) -> Planner:
     from goalreel.planners.watch.planner import WatchPlanner
 
     context, chat = spec.required_recordings, spec.chat
@@ -115,14 +114,14 @@ def _watch(spec: ModelSpec[ModelOptions]) -> "Planner":
 
 
 @planners.kind("instruction", "Makes one step of the whole instruction.", ModelOptions, predicts=False)
-def _instruction(spec: ModelSpec[ModelOptions]) -> "Planner":
+def _instruction(spec: ModelSpec[ModelOptions]) -> Planner:
     from goalreel.planners.chat import InstructionPlanner
 
     return InstructionPlanner()
 
 
 @critics.kind("accept", "Accepts every picture unseen.", ModelOptions, predicts=False)
-def _accept(spec: ModelSpec[ModelOptions]) -> "Critic":
+def _accept(spec: ModelSpec[ModelOptions]) -> Critic:
     from goalreel.critics.difference import AcceptCritic
 
     return AcceptCritic()
@@ -131,7 +130,7 @@ def _accept(spec: ModelSpec[ModelOptions]) -> "Critic":
 @critics.kind(
     "difference", "Rejects pictures that are unusable or show no change.", ModelOptions, predicts=False
 )
-def _difference(spec: ModelSpec[ModelOptions]) -> "Critic":
+def _difference(spec: ModelSpec[ModelOptions]) -> Critic:
     from goalreel.critics.difference import DifferenceCritic
 
     if spec.recordings is None:
@@ -151,7 +150,7 @@ _LOCAL: dict[str, Any] = {"options": EditorOptions, "extra": "gpu", "shared": Tr
 
 
 @editors.kind("diffusers:DIR", "A diffusers pipeline that takes a prompt and a picture.", **_LOCAL)
-def _diffusers(spec: ModelSpec[EditorOptions]) -> "Editor":
+def _diffusers(spec: ModelSpec[EditorOptions]) -> Editor:
     from goalreel.editors.diffusers import DiffusersEditor
 
     return DiffusersEditor.load(checkpoints.located(spec.name.target), **spec.options.loading)
@@ -169,7 +168,7 @@ def _register_remote(
     """Register a kind of editor behind HTTP, one that `remote_editor` knows by the same word."""
 
     @editors.kind(form, help, options, extra="api", remote=True, works=lambda name: works)
-    def build(spec: ModelSpec[RemoteEditorOptions]) -> "Editor":
+    def build(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
         from goalreel.editors.remote import remote_editor
 
         kind = form.partition(":")[0]
@@ -185,7 +184,7 @@ _register_remote("interleavethinker:URL", "InterleaveThinker's own edit server."
 @editors.kind(
     CATALOGUE, "An editor of the catalogue, such as flux2-klein-4b; FOLDER holds its weights.", **_LOCAL
 )
-def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
+def _catalogue(spec: ModelSpec[EditorOptions]) -> Editor:
     from goalreel.editors.diffusers import DiffusersEditor
 
     return DiffusersEditor.from_catalogue(spec.name.target, **spec.options.loading)
@@ -194,10 +193,10 @@ def _catalogue(spec: ModelSpec[EditorOptions]) -> "Editor":
 class SplitEditor:
     """Two editors as one: sends edits without a source to `draw`, and the others to `edit`."""
 
-    def __init__(self, draw: "Editor", edit: "Editor") -> None:
+    def __init__(self, draw: Editor, edit: Editor) -> None:
         self._models = {True: draw, False: edit}
 
-    def edit(self, edits: "Sequence[Edit]") -> "list[Image | Failure]":
+    def edit(self, edits: Sequence[Edit]) -> list[Image | Failure]:
         """Answer i belongs to edit i, from either model."""
         answers: dict[bool, Iterator[Image | Failure]] = {}
         for draws, model in self._models.items():
@@ -206,21 +205,19 @@ class SplitEditor:
         return [next(answers[e.image is None]) for e in edits]
 
     def probe(self) -> str | None:
-        """Ask both editors' servers whether they are there (`goalreel.http.probe.probe`)."""
-        from goalreel.http.probe import probe
-
+        """Ask both editors' servers whether they are there (`goalreel.http.calls.probe`)."""
         remarks = [r for model in self._models.values() if (r := probe(model)) is not None]
         return "; ".join(filter(None, remarks)) if remarks else None
 
 
 @editors.kind(SPLIT, "NAME of the catalogue draws first pictures, EDITOR edits.", ModelOptions)
-def _split(spec: ModelSpec[ModelOptions]) -> "Editor":
+def _split(spec: ModelSpec[ModelOptions]) -> Editor:
     first, second = spec.editors
     return SplitEditor(first, second)
 
 
 @editors.kind("hindsight", "Takes goal images from the recording.", ModelOptions, needs_recording=True)
-def _hindsight(spec: ModelSpec[ModelOptions]) -> "Editor":
+def _hindsight(spec: ModelSpec[ModelOptions]) -> Editor:
     from goalreel.editors.hindsight import HindsightEditor
 
     return HindsightEditor(spec.required_recordings.recordings, spec.required_recordings.camera)

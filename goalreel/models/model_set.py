@@ -4,9 +4,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 from goalreel import claims, loop
+from goalreel.critics.examiner import Examiner
+from goalreel.http.calls import probe
 from goalreel.image import Image
 from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
 from goalreel.models.journal import Journal
@@ -29,9 +31,6 @@ from goalreel.types import (
     Task,
     Verdict,
 )
-
-if TYPE_CHECKING:
-    from goalreel.critics.examiner import Examiner
 
 
 @dataclass(frozen=True)
@@ -129,9 +128,7 @@ class Lazy[M: Planner | Editor | Critic]:
         return cast(Critic, self.model).judge(candidates)
 
     def probe(self) -> str | None:
-        """Ask the model's server whether it is there (`goalreel.http.probe.probe`)."""
-        from goalreel.http.probe import probe
-
+        """Ask the model's server whether it is there (`goalreel.http.calls.probe`)."""
         return probe(self.model)
 
     def free(self) -> None:
@@ -228,10 +225,8 @@ class ModelSet:
         model = AskAdapter(compose(self.ask, middleware))
         return replace(self, planner=model, editor=model, critic=model, names=self.provenance)
 
-    def examiner(self, folder: Path | None = None, **options: Any) -> "Examiner":
+    def examiner(self, folder: Path | None = None, **options: Any) -> Examiner:
         """Make the examiner of the critic, whose logs `folder` keeps; `options` are those of `Examiner`."""
-        from goalreel.critics.examiner import Examiner
-
         name = claims.makers(self.provenance.identities().get).get("critic", claims.UNKNOWN)
         return Examiner(name, folder, **options)
 

@@ -14,8 +14,7 @@ from typing import Any, Literal, overload
 from goalreel.critics.examiner import Examiner
 from goalreel.errors import BackendError, first_line
 from goalreel.extras import absent
-from goalreel.http.calls import Abort
-from goalreel.http.probe import probe
+from goalreel.http.calls import Abort, probe
 from goalreel.image import Image
 from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.models.presets import Preset

@@ -39,11 +39,10 @@ from goalreel.serving.images import decode_all, from_base64, to_base64
 from goalreel.serving.service import Here
 from goalreel.serving.settings import Models, ServeSettings
 from goalreel.settings import Frozen
-from goalreel.studio.board import StudioBoard
+from goalreel.studio.board import Json, StudioBoard, board_view, model_names
 from goalreel.studio.boards import StudioBoards
 from goalreel.studio.events import BoardEdit, ContinueEdit, JudgeEdit, PersonsChange, Submitted
 from goalreel.studio.state import storyboard_of
-from goalreel.studio.views import Json, board_view, model_names
 from goalreel.types import ROLES, Storyboard, Task
 
 FOLDER = Path(str(files(__package__)))

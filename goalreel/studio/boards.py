@@ -27,10 +27,9 @@ from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import TMP, file_lock, is_linked
 from goalreel.image import stand_in
 from goalreel.serving.service import Service
-from goalreel.studio.board import BoardFolder, StudioBoard
+from goalreel.studio.board import BoardFolder, Json, StudioBoard, summary_row
 from goalreel.studio.events import BoardEvent, BoardStatus, Submitted, WorkEnded
 from goalreel.studio.state import storyboard_of, with_pictures
-from goalreel.studio.views import Json, summary_row
 from goalreel.studio.work import BoardWork
 from goalreel.types import ROLES, Candidate, Plan, Task
 

@@ -26,9 +26,8 @@ from goalreel.loop import (
 from goalreel.serving.loading import is_loaded
 from goalreel.serving.service import ServedModels, Service
 from goalreel.studio import events
-from goalreel.studio.board import StudioBoard
+from goalreel.studio.board import Json, StudioBoard
 from goalreel.studio.state import DrawnAttempt, end_key, recorded_step, storyboard_of
-from goalreel.studio.views import Json
 from goalreel.types import (
     ROLE_OF_STAGE,
     Answer,

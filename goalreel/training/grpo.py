@@ -4,10 +4,10 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
-from transformers import TrainerCallback, TrainerControl, TrainerState
+from transformers import PreTrainedModel, TrainerCallback, TrainerControl, TrainerState
 from trl import GRPOConfig, GRPOTrainer
 
 from goalreel.chat.dialects import whole_dialect
@@ -16,22 +16,22 @@ from goalreel.errors import BackendError, InputError, UserError
 from goalreel.extras import is_installed
 from goalreel.training.card import grpo_card, write_card
 from goalreel.training.config import CollapseSettings, GrpoConfig, OutageSettings
-from goalreel.training.loading import adapters, freeze, load, quicken
 from goalreel.training.rewards import CriticReward, fits_in, summary
 from goalreel.training.rows import Critiques, HeldOut
 from goalreel.training.run import (
+    adapters,
     begin,
     check_sharded,
+    freeze,
     last_checkpoint,
+    load,
     processes,
+    quicken,
     save,
     tensorboard,
     trainer_arguments,
 )
 from goalreel.types import Editor, Scorer
-
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ def trl_arguments(config: GrpoConfig, out: Path) -> GRPOConfig:
     return arguments
 
 
-def _without_pictures(model: "PreTrainedModel", *, vllm: bool) -> dict[str, Any]:
+def _without_pictures(model: PreTrainedModel, *, vllm: bool) -> dict[str, Any]:
     """Suppress the tokens of pictures: a sampled one would stand for no picture (trl#3847)."""
     ids = {getattr(model.config, name, None) for name in _PICTURES}
     tokens = sorted(i for i in ids if i is not None)

@@ -17,7 +17,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
-from typing import TYPE_CHECKING
+
+from transformers import ProcessorMixin
 
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.verdict import parse_verdict
@@ -64,9 +65,6 @@ FORMS: Mapping[FormName, RewardForm] = {
         right=0.0, wrong=-1.0, unchanged=0.0, worst=-10.0, step=lambda old, new: new.overall - old.overall
     ),
 }
-
-if TYPE_CHECKING:
-    from transformers import ProcessorMixin
 
 
 @dataclass(frozen=True)
@@ -270,7 +268,7 @@ def _candidate(row: CritiqueRow, picture: Image) -> Candidate:
     return question.model_copy(update={"source": None}) if row.drawn else question
 
 
-def fits_in(editor: Editor, processor: "ProcessorMixin", tokens: int) -> Callable[[str], bool]:
+def fits_in(editor: Editor, processor: ProcessorMixin, tokens: int) -> Callable[[str], bool]:
     """Make a function that tells whether the editor reads all of a prompt.
 
     An editor in this process counts with its own tokenizer and limit. Of any other, `tokens` is the limit,

@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import batched
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import datasets
 import PIL.Image
 import torch
 from torch.utils.data import Sampler
+from transformers import ProcessorMixin
 
 from goalreel import files, terms
 from goalreel.chat.conversation import MARK, interleave
@@ -30,10 +31,6 @@ from goalreel.datasets.corpora.rows import StoredRows, shards_of
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.training.config import LongRows
-
-if TYPE_CHECKING:
-    from transformers import ProcessorMixin
-
 
 log = logging.getLogger(__name__)
 
@@ -118,7 +115,7 @@ class Collator:
         InputError: a row of more than `max_length` tokens, unless `cut` says to cut it.
     """
 
-    processor: "ProcessorMixin"
+    processor: ProcessorMixin
     max_length: int | None = None
     cut: bool = False
     """Cut the end of the reply of a row of more than `max_length` tokens."""

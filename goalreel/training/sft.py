@@ -2,29 +2,29 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from datasets import Dataset
+from transformers import ProcessorMixin
 from trl import SFTConfig, SFTTrainer
 
 from goalreel.chat import dialects, plan
 from goalreel.checkpoints import located
 from goalreel.training.card import BASE, PURPOSE, TABLETOP, agent_card, write_card
 from goalreel.training.config import SftConfig
-from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.rows import Collator, Length, LengthSampler, length, read_rows, short_enough
 from goalreel.training.run import (
+    adapters,
     begin,
     check_sharded,
+    freeze,
     is_nano,
+    load,
     processes,
     save,
     tensorboard,
     trainer_arguments,
 )
-
-if TYPE_CHECKING:
-    from transformers import ProcessorMixin
 
 _LIMITS = f"{TABLETOP} On any other picture or wording its answers mean nothing."
 
@@ -37,7 +37,7 @@ class RowTrainer(SFTTrainer):
         super().__init__(*args, **options)
 
     @staticmethod
-    def collator(processor: "ProcessorMixin", config: SftConfig) -> Collator:
+    def collator(processor: ProcessorMixin, config: SftConfig) -> Collator:
         """Make what turns rows into a batch."""
         return Collator(processor, config.max_length, config.long_rows == "cut")
 

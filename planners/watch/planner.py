@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import astuple, dataclass, field
 
 from goalreel.chat import json_reply, prompts
-from goalreel.chat.ask import THOUGHTFUL, Question, ask
-from goalreel.chat.conversation import Chat, Message, interleave, plain
+from goalreel.chat.conversation import THOUGHTFUL, Chat, Message, Question, ask, interleave, plain
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.details import DetailName
 from goalreel.errors import BackendError, DatasetError
@@ -52,7 +51,7 @@ class WatchPlanner:
     The instruction and the proposals from the robot's state are hints. The segments of a plan, one for each
     step, cover the episode without a gap. A step that the pictures show to fail has the `outcome` `failed`;
     one that contradicts the instruction says so in its `auxiliary_text`. `task.id` names the recording. A
-    model gives at most `replies` replies to a window (`goalreel.chat.ask`). Its prompt has the most similar
+    model gives at most `replies` replies to a window (`conversation.ask`). Its prompt has the most similar
     `examples`. With `details` it is asked once more about each step (`watch.reply`).
 
     Raises:

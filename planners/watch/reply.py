@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field
 
-from goalreel.chat.ask import THOUGHTFUL, Question, ask
-from goalreel.chat.conversation import Chat, Message, interleave, plain
+from goalreel.chat.conversation import THOUGHTFUL, Chat, Message, Question, ask, interleave, plain
 from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, WrittenText, optional, read_model
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render

@@ -71,7 +71,7 @@ def test_preset_watch(video_dataset, tmp_path, caplog):
 
 
 def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, caplog):
-    caplog.set_level(logging.INFO, "goalreel.chat.ask")
+    caplog.set_level(logging.INFO, "goalreel.chat.conversation")
 
     def stubborn(request: Request) -> Reply:
         if "Frames 0 to 8" in text_of(request):

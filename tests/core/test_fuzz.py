@@ -39,7 +39,7 @@ from support.studio import SCENE, app, scripted
 from goalreel.chat.plan import parse_plan
 from goalreel.chat.verdict import parse_verdict
 from goalreel.cli.errors import BUG
-from goalreel.editors.formats import OpenAIImages
+from goalreel.editors.remote import OpenAIImages
 from goalreel.errors import UserError
 from goalreel.image import Image, decode_compressed
 from goalreel.serving.settings import Models

@@ -10,7 +10,7 @@ from support.stub_server import StubHandler, StubServer
 from goalreel.chat.openai import OpenAIChat
 from goalreel.editors.remote import remote_editor
 from goalreel.errors import BackendError, InputError
-from goalreel.http.probe import probe
+from goalreel.http.calls import probe
 from goalreel.planners.chat import ChatPlanner
 
 

@@ -15,7 +15,7 @@ from support.faults import DATA, EPISODES, FRONT, Fault, both, column, info, tab
 from support.killing import tree
 from support.recordings import load
 
-from goalreel.datasets.episode_rows import EpisodeRows
+from goalreel.datasets.episode import EpisodeRows
 from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.files import content_digest

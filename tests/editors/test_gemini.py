@@ -5,7 +5,7 @@ import base64
 import pytest
 from support.image_server import Server, picture
 
-from goalreel.editors.formats import GeminiImages
+from goalreel.editors.remote import GeminiImages
 from goalreel.errors import InputError
 from goalreel.http.endpoint import gemini_endpoint
 from goalreel.image import Image

@@ -18,7 +18,7 @@ from support.grpo_runs import corpus, critique
 
 from goalreel.errors import InputError
 from goalreel.tabletop.truth import held_out_split
-from goalreel.training import loading
+from goalreel.training import run
 from goalreel.training.config import GrpoConfig, SftConfig
 from goalreel.training.rows import POOL, LengthSampler, length
 from goalreel.training.run import check_sharded, hold
@@ -95,11 +95,11 @@ def test_bf16_is_for_gpus_and_for_cpus_that_gain_by_it_measured_once(gpu, bf16, 
     measured = []
     seconds = {torch.bfloat16: bf16, torch.float32: 1.0}
     monkeypatch.setattr(torch.cuda, "is_available", lambda: gpu)
-    monkeypatch.setattr(loading, "product_seconds", lambda dtype: measured.append(dtype) or seconds[dtype])
-    loading._gains.cache_clear()
-    assert [loading.computes_bf16() for _ in range(2)] == [wanted] * 2
+    monkeypatch.setattr(run, "product_seconds", lambda dtype: measured.append(dtype) or seconds[dtype])
+    run._gains.cache_clear()
+    assert [run.computes_bf16() for _ in range(2)] == [wanted] * 2
     assert measured == [] if gpu else list(seconds)
-    loading._gains.cache_clear()
+    run._gains.cache_clear()
 
 
 @pytest.mark.parametrize("shape", [(48, 32), (32, 48), (40, 40)])

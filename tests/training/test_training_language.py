@@ -22,9 +22,8 @@ from goalreel.datasets.corpora.rows import messages_of
 from goalreel.errors import InputError
 from goalreel.planners.chat import ChatPlanner
 from goalreel.training.config import SftConfig, presets, read_config
-from goalreel.training.loading import adapters, freeze, load
 from goalreel.training.rows import IGNORED, Collator, LengthSampler, read_rows, short_enough
-from goalreel.training.run import last_checkpoint
+from goalreel.training.run import adapters, freeze, last_checkpoint, load
 from goalreel_lab.corpora.plans import plan_rows
 from goalreel_lab.corpora.rows import candidate_of, plan_lesson, task_of, verdict_lesson
 from goalreel_lab.corpora.verdicts import verdict_rows

@@ -21,7 +21,7 @@ from goalreel.checkpoints import located
 from goalreel.editors.catalogue import Entry
 from goalreel.editors.loading import model_index
 from goalreel.errors import InputError, first_line
-from goalreel.training.loading import fused_attention_is_slow, half
+from goalreel.training.run import fused_attention_is_slow, half
 from goalreel_lab.nano.config import EditorConfig, EditorShape
 from goalreel_lab.nano.language import tabletop_words, token_id
 

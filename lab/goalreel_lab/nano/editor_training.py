@@ -31,8 +31,7 @@ from goalreel.image import Image
 from goalreel.progress import OnProgress
 from goalreel.training.card import Card, file_facts, went_on_from, write_card
 from goalreel.training.config import read_config
-from goalreel.training.loading import half
-from goalreel.training.run import hold, processes
+from goalreel.training.run import half, hold, processes
 from goalreel_lab.corpora.rows import EditRow
 from goalreel_lab.nano.config import DenoiserTraining, EditorConfig, VaeTraining
 from goalreel_lab.nano.editor import NanoEditor, to_model

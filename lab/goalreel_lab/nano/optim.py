@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import Parameter
 
-from goalreel.training.loading import computes_bf16
+from goalreel.training.run import computes_bf16
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ from lerobot.policies.act.modeling_act import ACTPolicy
 from torch import Tensor, nn
 
 from goalreel.tabletop.env import STATE_NAMES
-from goalreel.training.loading import half
+from goalreel.training.run import half
 from goalreel_lab.policy.policy_tasks import ENVIRONMENT, KEY_POSE_NAMES, STATE
 
 BATCH, RATE, WIDTH = 128, 3e-3, 64
