@@ -195,8 +195,10 @@ def parse_episodes(text: str | None) -> list[int] | None:
         match = _EPISODES.fullmatch(part)
         numbers = range(int(match[1]), int(match[2] or match[1]) + 1) if match else ()
         if not numbers:
-            wanted = f"numbers and ranges such as 0-4,7, of at most {_DIGITS} digits"
-            raise InputError(f"--episodes takes {wanted}, the smaller one first, not {part.strip()[:80]!r}")
+            raise InputError(
+                f"--episodes takes numbers and ranges such as 0-4,7, of at most {_DIGITS} digits, "
+                f"the smaller one first, not {part.strip()[:80]!r}"
+            )
         episodes.update(numbers)
     return sorted(episodes)
 

@@ -205,13 +205,20 @@ def _from_checkpoint(
         arguments += f" --policy.empty_cameras={len(empty)}"
     issues = list[HealthIssue]()
     if trained:
-        text = (
-            f"{policy} was trained with a rename_map, which lerobot-train and lerobot-rollout do not remember"
+        issues.append(
+            warning(
+                "policy",
+                f"{policy} was trained with a rename_map, which lerobot-train and lerobot-rollout do not "
+                f"remember: add {arguments}",
+            )
         )
-        issues.append(warning("policy", f"{text}: add {arguments}"))
     elif arguments and goals:
-        text = f"{policy} will not see the sub-goal: its inputs are {', '.join(slots)}. Add {arguments}"
-        issues.append(broken("policy", text))
+        issues.append(
+            broken(
+                "policy",
+                f"{policy} will not see the sub-goal: its inputs are {', '.join(slots)}. Add {arguments}",
+            )
+        )
     elif refusal := _refusal(partial(validate_visual_features_consistency, config, features)):
         issues.append(broken("policy", f"{policy}: {refusal}. Add {arguments}"))
     issues += [warning("policy", f"{policy} will not see {', '.join(unseen)}")] if unseen else []

@@ -58,8 +58,10 @@ class EpisodeRows:
                 names = [n for n in read_schema(path).names if not n.startswith("stats/")]
                 tables.append(read_table(path, names))
             except (pa.ArrowException, OSError) as e:
-                text = f"{path}: not readable as parquet ({first_line(e)}), where lerobot fails"
-                raise DatasetError(f"{text}: remove a stray file, or copy the dataset again") from e
+                raise DatasetError(
+                    f"{path}: not readable as parquet ({first_line(e)}), where lerobot fails: "
+                    "remove a stray file, or copy the dataset again"
+                ) from e
             if not len(tables[-1]):
                 raise DatasetError(f"{path}: holds no episode, where lerobot fails: remove the file")
         where = f"{root}: meta/episodes"
@@ -201,8 +203,9 @@ class Episode:
         start, stop = np.searchsorted(episodes, [index, index + 1]).tolist()
         table = sort_rows(table.slice(start, stop - start), "frame_index")
         if len(table) != row["length"] or not len(table):
-            text = f"{path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
-            raise DatasetError(f"{where}: {text}")
+            raise DatasetError(
+                f"{where}: {path.name} holds {len(table)} frames but meta/episodes says {row['length']}"
+            )
         features, timestamps = info["features"], _columns(table, ["timestamp"], where)[:, 0]
         if np.isnan(timestamps).any() or (np.diff(timestamps) <= 0).any():
             raise DatasetError(f"{where}: timestamps in {path.name} do not increase")
@@ -210,8 +213,10 @@ class Episode:
         for names, values in ((numbers.state, state), (numbers.action, action)):
             size = sum(prod(features[name]["shape"]) for name in names if name in table.column_names)
             if values.shape[1] != size:
-                text = f"{', '.join(names)}: {values.shape[1]} numbers a frame, and {size} in meta/info.json"
-                raise DatasetError(f"{where}: {text}: correct its shape there")
+                raise DatasetError(
+                    f"{where}: {', '.join(names)}: {values.shape[1]} numbers a frame, and {size} in "
+                    "meta/info.json: correct its shape there"
+                )
         task_runs = frame_labels(_indices(table, "task_index"), tasks)
         instruction = joined_tasks(task_runs)
         if has_sub_tasks(features) and len(listed := row.get("tasks") or ()) > 1:

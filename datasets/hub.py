@@ -148,8 +148,10 @@ def _download(name: str, **options: Any) -> Path:
     try:
         return Path(huggingface_hub.snapshot_download(name, repo_type="dataset", **options))
     except RuntimeError as e:  # hf_xet raises no other
-        text = "the Hub's storage of large files, Xet, fails: set HF_HUB_DISABLE_XET=1"
-        raise DatasetError(f"{name}: {text} ({first_line(e)})") from e
+        raise DatasetError(
+            f"{name}: the Hub's storage of large files, Xet, fails: set HF_HUB_DISABLE_XET=1 "
+            f"({first_line(e)})"
+        ) from e
 
 
 def _files(root: Path, episodes: Collection[int]) -> list[str]:
@@ -196,8 +198,9 @@ def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
     try:
         yield
     except hub.GatedRepoError as e:
-        text = "its owner asks for consent: accept the terms on its page, hf auth login"
-        raise DatasetError(f"{name}: {text}") from e
+        raise DatasetError(
+            f"{name}: its owner asks for consent: accept the terms on its page, hf auth login"
+        ) from e
     except hub.RepositoryNotFoundError as e:
         raise DatasetError(f"{name}: {absent}") from e
     except (hub.HFValidationError, hub.HTTPError, hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled) as e:

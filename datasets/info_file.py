@@ -50,12 +50,16 @@ def no_dataset(root: Path) -> str:
     """One line that says what is in the place of a dataset, and what to do."""
     name = written(root)
     if ADDRESS.match(name):
-        download = "hf download NAME --repo-type dataset --local-dir DIR"
-        return f"{name}: an address of no dataset on the Hub: download it to a folder ({download})"
+        return (
+            f"{name}: an address of no dataset on the Hub: download it to a folder "
+            "(hf download NAME --repo-type dataset --local-dir DIR)"
+        )
     if not root.exists():
         if HUB_NAME.fullmatch(name):
-            download = f"hf download {name} --repo-type dataset --local-dir {root.name}"
-            return f"{name}: no such folder; if it is a dataset on the Hugging Face Hub: {download}"
+            return (
+                f"{name}: no such folder; if it is a dataset on the Hugging Face Hub: "
+                f"hf download {name} --repo-type dataset --local-dir {root.name}"
+            )
         return f"{name}: no such folder"
     if (root / "storyboard.json").is_file():
         return f"{name}: a storyboard of goalreel plan, not a dataset: look at {root / 'index.html'}"
@@ -114,8 +118,7 @@ def check_links(root: Path, *, follow: bool = False) -> None:
     link, target = outside[0][0].relative_to(root), outside[0][1]
     others = f" (and {len(outside) - 1} more)" if len(outside) > 1 else ""
     if not follow:
-        text = f"{root}: {link} is a link out of the dataset, to {target}{others}"
-        raise DatasetError(f"{text}: {LINK_ADVICE}")
+        raise DatasetError(f"{root}: {link} is a link out of the dataset, to {target}{others}: {LINK_ADVICE}")
     log.warning("%s: %s is a link to %s%s: what lies there is copied", root, link, target, others)
 
 
@@ -249,8 +252,9 @@ def read_info(root: Path) -> dict[str, Any]:
         advice = CONVERTERS.get(version, "a newer goalreel may read it")
         raise DatasetError(f"{path}: codebase version {version}, but goalreel reads v3.0: {advice}")
     if info.get("storage_format") == "lance":
-        text = "stored as lance, which lerobot 0.6 does not read either: convert it to parquet and mp4"
-        raise DatasetError(f"{path}: {text}")
+        raise DatasetError(
+            f"{path}: stored as lance, which lerobot 0.6 does not read either: convert it to parquet and mp4"
+        )
     try:
         paths = InfoFile.model_validate(info)
     except ValidationError as e:
@@ -312,8 +316,9 @@ def dimension_names(features: Features, chosen: Sequence[str]) -> tuple[str, ...
 def _find(features: Features, role: str, chosen: tuple[str, ...]) -> tuple[str, ...]:
     numeric = number_features(features)
     if missing := [name for name in chosen if name not in numeric]:
-        text = f"layout: {role}={missing[0]} is no feature of numbers"
-        raise InputError(f"{text}: the dataset has {', '.join(numeric)}")
+        raise InputError(
+            f"layout: {role}={missing[0]} is no feature of numbers: the dataset has {', '.join(numeric)}"
+        )
     if chosen:
         return chosen
     if name := next((name for name in _ALIASES[role] if name in numeric), None):

@@ -53,8 +53,10 @@ def read_labels(episode: "Episode", form: LabelForm) -> tuple[Label, ...]:
             return ()
         texts = read_texts(path, "subtask")
         if unknown := sorted(set(indices[indices >= 0].tolist()) - set(texts)):
-            where = f"{episode.root}: episode {episode.index}"
-            raise DatasetError(f"{where}: subtask_index {unknown[0]} has no row in {path.name}: add it")
+            raise DatasetError(
+                f"{episode.root}: episode {episode.index}: "
+                f"subtask_index {unknown[0]} has no row in {path.name}: add it"
+            )
         runs = frame_labels(indices, texts)
     elif not has_several(text for _, text in runs) or has_sub_tasks(episode.info["features"]):
         return ()
@@ -239,8 +241,9 @@ def _spans(
     stop = 0.0
     for start, end, text in sorted({span for span in spans if span[0] < span[1]}):
         if labels and frame(start) < frame(stop):
-            both = f"the sub-tasks {labels[-1][1]!r} and {text!r}"
-            raise DatasetError(f"{where}: {both} overlap at {start:g} s: correct one")
+            raise DatasetError(
+                f"{where}: the sub-tasks {labels[-1][1]!r} and {text!r} overlap at {start:g} s: correct one"
+            )
         if labels and frame(stop) < frame(start):
             labels.append((stop, ""))
         labels.append((start, text))

@@ -476,8 +476,9 @@ class Records:
             data = _RECORDING.sub(b"{", read_file(path), count=1) if text is None else text
             board = Storyboard.model_validate_json(data, context={"get_image": get})
         except (ValueError, OSError) as e:
-            advice = "remove this file and annotate the episode again"
-            raise DatasetError(f"{path}: damaged record ({_error_line(e)}): {advice}") from e
+            raise DatasetError(
+                f"{path}: damaged record ({_error_line(e)}): remove this file and annotate the episode again"
+            ) from e
         return attributed(board, self.makers)
 
 

@@ -243,8 +243,10 @@ class Registration(Frozen):
             return f"Background not measurable: {self.reason}."
         right, down = self.shift
         turned = f", turned by {self.rotation:+.1f} degrees" if abs(self.rotation) >= 0.1 else ""
-        moved = f"moved by {right:+.1f}, {down:+.1f} px, scaled by {self.scale:+.1f} %{turned}"
-        return f"Background {moved}: {self.outcome}."
+        return (
+            f"Background moved by {right:+.1f}, {down:+.1f} px, scaled by {self.scale:+.1f} %{turned}: "
+            f"{self.outcome}."
+        )
 
 
 class Attempt(Frozen):

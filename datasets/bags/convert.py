@@ -54,8 +54,9 @@ def read_bags(path: Path, request: TopicRequest) -> dict[Path, Cut]:
             for c in (cuts[each], first)
         )
         if what := next((name for name in ours if ours[name] != theirs[name]), None):
-            text = f"{each}: {what} {ours[what]}, but {theirs[what]} in {origin}"
-            raise DatasetError(f"{text}: convert them apart")
+            raise DatasetError(
+                f"{each}: {what} {ours[what]}, but {theirs[what]} in {origin}: convert them apart"
+            )
     return cuts
 
 
@@ -120,8 +121,10 @@ def _agree(out: Path, made_from: dict[str, Any]) -> None:
         raise DatasetError(f"{out}: holds files that goalreel did not write: choose another --out") from e
     if previous != made_from:
         changed = ", ".join(sorted(k for k in made_from | previous if made_from.get(k) != previous.get(k)))
-        text = f"{out}: made from another bag or with other settings ({changed})"
-        raise DatasetError(f"{text}: remove it, or choose another --out")
+        raise DatasetError(
+            f"{out}: made from another bag or with other settings ({changed}): "
+            "remove it, or choose another --out"
+        )
 
 
 def _write(cuts: dict[Path, Cut], root: Path, progress: OnCount) -> None:

@@ -87,8 +87,10 @@ def cut(bag: Bag, request: TopicRequest) -> Cut:
     needed = [(goal, name) for goal in goals for name in ("claims", "degraded")]
     needed += [(step.critic, "probability") for board in boards for step in board.steps]
     if missing := next((name for message, name in needed if not hasattr(message, name)), None):
-        text = f"{bag.path}: recorded by an older goalreel node: its sub-goals hold no {missing}"
-        raise DatasetError(f"{text}: record it again, or leave them out (ros2 bag convert, exclude_topics)")
+        raise DatasetError(
+            f"{bag.path}: recorded by an older goalreel node: its sub-goals hold no {missing}: "
+            "record it again, or leave them out (ros2 bag convert, exclude_topics)"
+        )
     return _Cutter(bag, choice, request, tracks).cut()
 
 
@@ -125,8 +127,10 @@ class _Cutter:
         laid_out = (self._excerpt(w, times.timeline(stamps, fps, w.start, w.end)) for w in windows)
         excerpts = tuple(excerpt for excerpt in laid_out if excerpt is not None)
         if not excerpts:
-            text = f"{self.bag.path}: no two frames in a row have all topics asked for"
-            raise DatasetError(f"{text}: is the bag cut short, or do their clocks differ (--clock)?")
+            raise DatasetError(
+                f"{self.bag.path}: no two frames in a row have all topics asked for: "
+                "is the bag cut short, or do their clocks differ (--clock)?"
+            )
         names = {feature: _names(parts) for feature, parts in self.numbers.items() if parts}
         boards = self.tracks[self.choice.storyboard].payloads if self.choice.storyboard else []
         return Cut(self.choice, fps, names, excerpts, Storyboards(boards))

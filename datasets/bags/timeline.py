@@ -151,8 +151,9 @@ def survey(
         if not count:
             raise DatasetError(f"{bag.path}: {topic}: none of its {expected} messages is there: truncated?")
         if count != expected:
-            text = "%s: %s: holds %d messages and tells of %d: damaged?"
-            log.warning(text, bag.path, topic, count, expected)
+            log.warning(
+                "%s: %s: holds %d messages and tells of %d: damaged?", bag.path, topic, count, expected
+            )
         times = np.array(stamps[topic], np.int64)
         order = np.argsort(times, kind="stable")
         tracks[topic] = Track(topic, times[order], order, [payloads[topic][i] for i in order])
@@ -167,8 +168,10 @@ def _check_lags(bag: Bag, lags: dict[str, list[int]]) -> None:
     medians = sorted((float(np.median(each)) / SECOND, topic) for topic, each in lags.items())
     (least, newest), (most, oldest) = medians[0], medians[-1]
     if most - least > 5:
-        text = f"{bag.path}: the stamps of {oldest} are {most - least:.1f} s older than those of {newest}"
-        raise DatasetError(f"{text}, as where a clock is off: use --clock received")
+        raise DatasetError(
+            f"{bag.path}: the stamps of {oldest} are {most - least:.1f} s older than those of {newest}, "
+            "as where a clock is off: use --clock received"
+        )
 
 
 def _check_order(where: str, clock: StampClock, times: list[int], earlier_times: list[int]) -> None:

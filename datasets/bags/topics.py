@@ -63,8 +63,9 @@ def _check_merged(file: Path) -> None:
     """Refuse a database whose last messages a killed recorder left beside it, where they are not read."""
     for beside in (file.with_name(file.name + end) for end in ("-wal", "-journal")):
         if beside.is_file() and beside.stat().st_size:
-            text = f"{beside} holds what a killed recorder left: `sqlite3 '{file}' VACUUM` merges it"
-            raise DatasetError(text)
+            raise DatasetError(
+                f"{beside} holds what a killed recorder left: `sqlite3 '{file}' VACUUM` merges it"
+            )
 
 
 def unlisted(path: Path) -> list[Path]:
@@ -81,8 +82,10 @@ def _typestore(path: Path, connection: Connection) -> Typestore:
         return store
     store = get_typestore(Stores.ROS2_KILTED)
     if connection.msgtype not in store.fielddefs:
-        text = f"{path}: {connection.topic} is of type {connection.msgtype}, which the bag does not define"
-        raise DatasetError(f"{text}: record it to MCAP")
+        raise DatasetError(
+            f"{path}: {connection.topic} is of type {connection.msgtype}, which the bag does not define: "
+            "record it to MCAP"
+        )
     return store
 
 
@@ -96,8 +99,10 @@ def _one_line(path: Path) -> Iterator[None]:
     except FileNotFoundError as e:
         raise DatasetError(f"{path}: no bag there: give a folder with metadata.yaml, .mcap or .db3") from e
     except Exception as e:
-        advice = "truncated? `mcap recover` or `ros2 bag reindex` saves what a killed recorder left"
-        raise DatasetError(f"{path}: not readable as a ROS 2 bag ({first_line(e)}): {advice}") from e
+        raise DatasetError(
+            f"{path}: not readable as a ROS 2 bag ({first_line(e)}): "
+            "truncated? `mcap recover` or `ros2 bag reindex` saves what a killed recorder left"
+        ) from e
 
 
 type NamedNumbers = tuple[tuple[str, ...], tuple[float, ...]]
@@ -204,8 +209,10 @@ def choose(bag: Bag, request: TopicRequest) -> TopicChoice:
         raise DatasetError("give --task or --instruction-topic, not both")
     instruction, subgoal = request.instruction_topic, _optional(bag, request.subgoal_topic, SUBGOAL)
     if request.task is None and instruction is None and subgoal is None:
-        advice = f"pass --task TEXT or --instruction-topic; {_listing(bag, (STRING,))}"
-        raise DatasetError(f"{bag.path}: the instruction is not known: {advice}")
+        raise DatasetError(
+            f"{bag.path}: the instruction is not known: "
+            f"pass --task TEXT or --instruction-topic; {_listing(bag, (STRING,))}"
+        )
     states, actions = (
         tuple(_typed(bag, topic, NUMBERS, "numbers") for topic in topics or ())
         for topics in (request.state_topic, request.action_topic)
@@ -242,8 +249,9 @@ def _cameras(bag: Bag, options: Collection[str]) -> dict[str, str]:
         name, _, topic = text.rpartition("=")
         name = name or camera_name(topic)
         if not re.fullmatch(r"[A-Za-z0-9_-]+", name) or name in cameras:
-            why = f"{name!r} cannot be the camera's name, or is taken: pass NAME={topic}"
-            raise DatasetError(f"--image-topic {text}: {why}")
+            raise DatasetError(
+                f"--image-topic {text}: {name!r} cannot be the camera's name, or is taken: pass NAME={topic}"
+            )
         if topic in cameras.values():
             raise DatasetError(f"--image-topic {topic} is given twice")
         cameras[name] = _typed(bag, topic, IMAGE_TYPES, "images")
@@ -256,8 +264,7 @@ def _optional(bag: Bag, topic: str | None, kind: str) -> str | None:
         return _typed(bag, topic, (kind,), name)
     candidates = [name for name, topic in bag.topics.items() if topic.msgtype == kind]
     if len(candidates) > 1:
-        option = f"--{name.lower()}-topic"
-        raise DatasetError(f"{bag.path}: {', '.join(candidates)} are all {kind}: pass {option}")
+        raise DatasetError(f"{bag.path}: {', '.join(candidates)} are all {kind}: pass --{name.lower()}-topic")
     return candidates[0] if candidates else None
 
 

@@ -312,8 +312,8 @@ def _finish(corpus: Corpus[Any], out: Path) -> int:
         right = sum(part.to_pylist().count(True) for part in parts)
         summary += f", {right} of them right,"
         if rows and not 0.05 < right / rows < 0.95:
-            advice = "a critic trained on this learns to accept everything"
-            log.warning("%s: of %d rows %d are right: %s", out, rows, right, advice)
+            what = "%s: of %d rows %d are right: a critic trained on this learns to accept everything"
+            log.warning(what, out, rows, right)
     card = (
         f"---\nconfigs:\n- config_name: {corpus.kind.name}\n  data_files:\n  - split: {corpus.split}\n"
         f"    path: data/{corpus.split}-*.parquet\n---\n\n{summary} of {corpus.about}\n"

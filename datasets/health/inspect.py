@@ -47,8 +47,11 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
     """NaN in the numbers, and dimensions that are constant."""
     names = (*source.numbers.state, *source.numbers.action)
     if not names:
-        text = "no feature is known to be a state or an action, so nothing tells grasps"
-        yield warning("no_numbers", f"{text}: name them with --layout state=NAME,action=NAME")
+        yield warning(
+            "no_numbers",
+            "no feature is known to be a state or an action, so nothing tells grasps: "
+            "name them with --layout state=NAME,action=NAME",
+        )
     for name in names:
         try:
             found = _range(name, [rows.paths[i] for i in np.unique(rows.file)])
@@ -59,8 +62,11 @@ def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Ite
             continue  # said of the column
         not_finite, spans = found
         if bad := not_finite & set(chosen):
-            text = f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out: correct it"
-            yield warning("not_finite", text, bad)
+            yield warning(
+                "not_finite",
+                f"{spell(bad)}: {name} is NaN or infinite, so annotate leaves that out: correct it",
+                bad,
+            )
         still = np.flatnonzero(spans == 0).tolist()
         if still and len(rows) > 1:
             everything = len(still) == len(spans)
@@ -116,8 +122,12 @@ def stats_issues(source: Source) -> Iterator[HealthIssue]:
     except (OSError, ValueError, KeyError, TypeError, AttributeError, OverflowError) as e:
         level, text = "broken", f"{path}: not statistics as lerobot writes them ({e!r}): remove the file"
     if text:
-        advice = "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats"
-        yield issue(level, "stats", f"{text}; make them with {advice}")
+        yield issue(
+            level,
+            "stats",
+            f"{text}; make them with "
+            "lerobot-edit-dataset --repo_id local/NAME --root DIR --operation.type recompute_stats",
+        )
 
 
 def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
@@ -143,16 +153,23 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
             is_straight = np.abs(times - offset - slope * count).max() < deviation / 2
             rates.append(1 / float(slope) if is_straight else fps)
     if empty:
-        text = f"{spell(empty)}: timestamps are empty or NaN, for which lerobot finds no frame: {mend}"
-        yield broken("time_order", text, empty)
+        yield broken(
+            "time_order",
+            f"{spell(empty)}: timestamps are empty or NaN, for which lerobot finds no frame: {mend}",
+            empty,
+        )
     if backwards:
-        text = f"{spell(backwards)}: timestamps do not increase, so annotate leaves that out: {mend}"
-        yield warning("time_order", text, backwards)
+        yield warning(
+            "time_order",
+            f"{spell(backwards)}: timestamps do not increase, so annotate leaves that out: {mend}",
+            backwards,
+        )
     if gaps:
         yield _off_rate("gaps", "jump", gaps)
     if long := [episode for episode, deviation in gaps.items() if deviation > MAX_SPAN_S]:
-        text = f"{spell(long)}: timestamps jump by hours, which no video can: {mend}"
-        yield broken("time_span", text, long)
+        yield broken(
+            "time_span", f"{spell(long)}: timestamps jump by hours, which no video can: {mend}", long
+        )
     if off and abs((rate := float(np.median(rates))) / fps - 1) > 5e-4:  # 1e-3 for 29.97 in place of 30
         yield _off_rate("drift", f"run at {rate:.4g} frames a second, and meta/info.json says {fps:g}", off)
     elif off:
@@ -161,8 +178,12 @@ def clock_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iter
 
 def _off_rate(kind: str, what: str, deviations: dict[int, float]) -> HealthIssue:
     worst = f"up to {1000 * max(deviations.values()):.3g} ms off a constant rate"
-    advice = "lerobot's streaming reader wants frame i at i / fps, in timestamp and in the videos"
-    return warning(kind, f"{spell(deviations)}: timestamps {what}: {worst}: {advice}", deviations)
+    return warning(
+        kind,
+        f"{spell(deviations)}: timestamps {what}: {worst}: "
+        "lerobot's streaming reader wants frame i at i / fps, in timestamp and in the videos",
+        deviations,
+    )
 
 
 _DELETE = "copy it again, or delete the episodes with lerobot-edit-dataset"
@@ -181,22 +202,30 @@ def video_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> It
     """Faults that keep lerobot from reading the frames of a camera, one that annotate does not show too."""
     cameras = [name for name, feature in source.features.items() if feature["dtype"] == "video"]
     if cameras and not source.info.get("video_path"):
-        text = "meta/info.json has no video_path: write lerobot's, videos/{video_key}/chunk-..."
-        yield broken("video_file", text)
+        yield broken(
+            "video_file", "meta/info.json has no video_path: write lerobot's, videos/{video_key}/chunk-..."
+        )
         return
     selected = set(chosen)
     for camera in cameras:
         starts, nowhere = _starts(source, camera)
         if nowhere:
-            text = f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again"
-            yield broken("video_file", text, nowhere)
+            yield broken(
+                "video_file",
+                f"{spell(nowhere)}: meta/episodes does not say where {camera} is: copy the dataset again",
+                nowhere,
+            )
         for path, of_file in starts.items():
             concerned = {episode: start for episode, start in of_file.items() if episode in selected}
             try:
                 video = video_index(path)
             except DatasetError as e:
-                text = f"{str(e).removesuffix(': copy the dataset again')} ({spell(of_file)}): {_DELETE}"
-                yield issue("broken" if concerned else "warning", "video_file", text, concerned or of_file)
+                yield issue(
+                    "broken" if concerned else "warning",
+                    "video_file",
+                    f"{str(e).removesuffix(': copy the dataset again')} ({spell(of_file)}): {_DELETE}",
+                    concerned or of_file,
+                )
             else:
                 yield from _frame_issues(source.fps, rows, concerned, camera, video)
                 yield from _size_issues(source, camera, video.size, path)
@@ -224,8 +253,10 @@ def _size_issues(source: Source, camera: str, size: tuple[int, int], where: Path
     if not declares(feature, size):
         says = f"meta/info.json says shape {feature.get('shape')}, names {feature.get('names')}"
         right = f"shape [{size[1]}, {size[0]}, 3], names [height, width, channels]"
-        text = f"{where}: frames of {camera} are {size[0]}x{size[1]}, and {says}: write {right} there"
-        yield warning("camera_size", text)
+        yield warning(
+            "camera_size",
+            f"{where}: frames of {camera} are {size[0]}x{size[1]}, and {says}: write {right} there",
+        )
 
 
 def _frame_issues(
@@ -255,13 +286,18 @@ def _frame_issues(
     if off:
         worst = max(off.values())
         text = f"{video.path}: {spell(off)}: frames are up to {1000 * worst:.3g} ms off their timestamps"
-        tolerance = f"tolerance_s={np.ceil(worst * 10_500) / 10_000:g}"
-        yield warning("video_clock", f"{text}: read it with {tolerance} (lerobot-train --tolerance_s)", off)
+        yield warning(
+            "video_clock",
+            f"{text}: read it with tolerance_s={np.ceil(worst * 10_500) / 10_000:g} "
+            "(lerobot-train --tolerance_s)",
+            off,
+        )
     pairs = itertools.pairwise(sorted(read))
     if leaked := [episode for (_, end, _), (begin, _, episode) in pairs if begin < end + 0.5 / fps]:
         text = f"{video.path}: {spell(leaked)}: frames of the neighbouring episode leak in"
-        advice = "correct from_timestamp in meta/episodes, or timestamp"
-        yield warning("leaked_frames", f"{text}: {advice}", leaked)
+        yield warning(
+            "leaked_frames", f"{text}: correct from_timestamp in meta/episodes, or timestamp", leaked
+        )
 
 
 def _other_rate(video: VideoIndex, fps: float) -> float | None:
@@ -302,8 +338,9 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
         counts = count_values(path)
         for camera in cameras:
             if missing := counts.get(f"{camera}.bytes", (0, 0))[1]:
-                text = f"{path}: {missing} pictures of {camera} are not stored: copy the dataset again"
-                yield broken("images", text)
+                yield broken(
+                    "images", f"{path}: {missing} pictures of {camera} are not stored: copy the dataset again"
+                )
     for camera in cameras:
         yield from _size_issues(source, camera, source.picture_size(camera), source.root)
 

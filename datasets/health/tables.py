@@ -100,8 +100,11 @@ def file_issues(source: Source, chosen: Collection[int]) -> Iterator[HealthIssue
         try:
             schema = read_schema(path)
         except (pa.ArrowException, OSError) as e:
-            text = f"{path}: not readable as parquet ({first_line(e)}), and lerobot loads it too"
-            yield broken("data_file", f"{text}: remove it, or {_COPY}")
+            yield broken(
+                "data_file",
+                f"{path}: not readable as parquet ({first_line(e)}), and lerobot loads it too: "
+                f"remove it, or {_COPY}",
+            )
         else:
             yield from _column_issues(source, path, schema)
 
@@ -116,24 +119,35 @@ def _column_issues(source: Source, path: Path, schema: pa.Schema) -> Iterator[He
         faults.append(f"meta/info.json has no feature {extra}: add it there, or drop the column")
     yield from (broken("columns", f"{path}: {fault}") for fault in faults)
     if absent := ", ".join(sorted(features.keys() - columns)):
-        text = f"{path}: has no column {absent}, which meta/info.json names: lerobot gives None"
-        yield warning("columns", f"{text}; remove it from features")
+        yield warning(
+            "columns",
+            f"{path}: has no column {absent}, which meta/info.json names: lerobot gives None; "
+            "remove it from features",
+        )
     counts = count_values(path)
     for name in [name for name in features if name in columns] if not faults else ():
         if features[name].startswith(_NO_TENSOR):
-            text = f"{path}: {name} is of the dtype {features[name]}, of which lerobot makes no tensor"
-            yield broken("columns", f"{text}: write numbers or text, or remove the feature and its column")
+            yield broken(
+                "columns",
+                f"{path}: {name} is of the dtype {features[name]}, of which lerobot makes no tensor: "
+                "write numbers or text, or remove the feature and its column",
+            )
         elif features[name] in _NUMERIC and name in counts:
             shape, (count, nulls) = source.features[name]["shape"], counts[name]
             fits = prod(shape) == 1 or count == prod(shape) * counts["episode_index"][0]
             dims = 0 if shape == [1] else len(shape)
             if depth(schema.field(name).type) != dims or not (fits or nulls):
-                text = f"{path}: {name} has not the shape {shape} that meta/info.json says"
-                yield broken("columns", f"{text}: correct it there")
+                yield broken(
+                    "columns",
+                    f"{path}: {name} has not the shape {shape} that meta/info.json says: correct it there",
+                )
             elif prod(shape) > 1 and nulls:
                 # lerobot loads empty cells, whose episodes annotate leaves out, but no empty number.
-                text = f"{path}: {name} has empty cells or numbers: fill them"
-                yield issue("broken" if fits else "warning", "columns", text)
+                yield issue(
+                    "broken" if fits else "warning",
+                    "columns",
+                    f"{path}: {name} has empty cells or numbers: fill them",
+                )
 
 
 def count_values(path: Path) -> dict[str, tuple[int, int]]:
@@ -152,8 +166,10 @@ def count_values(path: Path) -> dict[str, tuple[int, int]]:
 def link_issues(source: Source) -> Iterator[HealthIssue]:
     """Links that lead out of the dataset, which `annotate` does not follow unasked."""
     for link, target in links_out(source.root):
-        text = f"{link.relative_to(source.root)} is a link out of the dataset, to {target}"
-        yield warning("link", f"{text}: {LINK_ADVICE}")
+        yield warning(
+            "link",
+            f"{link.relative_to(source.root)} is a link out of the dataset, to {target}: {LINK_ADVICE}",
+        )
 
 
 def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iterator[HealthIssue]:
@@ -161,20 +177,34 @@ def row_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Iter
     tables = [read_table(path, ["episode_index"]) for path in episode_files(source.root)]
     order = to_numpy(pa.concat_tables(tables)["episode_index"])
     if not np.array_equal(order, np.arange(len(order))):
-        text = "lerobot takes row k of meta/episodes for episode k, and they differ: number the episodes"
-        yield broken("episode_order", f"{text} from 0 on, in meta/episodes and in the data files")
+        yield broken(
+            "episode_order",
+            "lerobot takes row k of meta/episodes for episode k, and they differ: number the episodes "
+            "from 0 on, in meta/episodes and in the data files",
+        )
     present, expected = set(rows.of_episode), set(source.indices)
     if unknown := present - expected:
-        text = f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}"
-        yield broken("episode_rows", text)
+        yield broken(
+            "episode_rows",
+            f"the data files have rows of {spell(unknown)}, and meta/episodes does not: {_COPY}",
+        )
     if missing := expected - present:
         needed = missing & set(chosen)
         level, concerned = ("broken", needed) if needed else ("warning", missing)
-        text = f"the data files have no row of {spell(concerned)}, so lerobot cannot read all episodes"
-        yield issue(level, "episode_rows", f"{text}: {_COPY}, or delete them", concerned)
+        yield issue(
+            level,
+            "episode_rows",
+            f"the data files have no row of {spell(concerned)}, so lerobot cannot read all episodes: "
+            f"{_COPY}, or delete them",
+            concerned,
+        )
     if mixed := rows.mixed:
-        text = f"the rows of {spell(mixed)} are not together: sort the data files by index"
-        yield broken("row_order", f"{text}, and remove a file that is a copy", mixed)
+        yield broken(
+            "row_order",
+            f"the rows of {spell(mixed)} are not together: sort the data files by index, "
+            "and remove a file that is a copy",
+            mixed,
+        )
         return
     if not missing:
         yield from _places(source, rows)
@@ -230,16 +260,24 @@ def task_issues(source: Source, rows: FrameRows, chosen: Collection[int]) -> Ite
     task_indices = list(map(int, read_table(source.root / _TASKS)["task_index"].to_pylist()))
     stated = source.info.get("total_tasks")
     if not isinstance(stated, int) or stated <= 0:
-        text = f"meta/info.json says total_tasks {stated}, so lerobot reads no task"
-        yield broken("tasks", f"{text}: write {len(task_indices)}")
+        yield broken(
+            "tasks",
+            f"meta/info.json says total_tasks {stated}, so lerobot reads no task: write {len(task_indices)}",
+        )
     beyond = (rows.task >= len(task_indices)) | (rows.task < -len(task_indices))
     if beyond.any():
         episodes = np.unique(rows.episode[beyond]).tolist()
-        text = f"{spell(episodes)}: frames whose task_index has no row in {_TASKS}, where lerobot fails"
-        yield broken("tasks", f"{text}: add the tasks, or correct task_index", episodes)
+        yield broken(
+            "tasks",
+            f"{spell(episodes)}: frames whose task_index has no row in {_TASKS}, where lerobot fails: "
+            "add the tasks, or correct task_index",
+            episodes,
+        )
     if task_indices != list(range(len(task_indices))):
-        text = f"lerobot takes row k of {_TASKS} for task k, and they differ: sort its rows by task_index"
-        yield warning("task_order", text)
+        yield warning(
+            "task_order",
+            f"lerobot takes row k of {_TASKS} for task k, and they differ: sort its rows by task_index",
+        )
     yield from _instructions(source, rows, [e for e in chosen if e in rows.of_episode])
 
 
@@ -264,13 +302,22 @@ def label_issues(source: Source, chosen: Sequence[int]) -> Iterator[HealthIssue]
     features, label_forms = source.features, find_labels(source, chosen)
     for form, episodes in label_forms.items():
         how = "--planner rows" if form == next(iter(label_forms)) else f"--planner rows --labels {form}"
-        text = f"{spell(episodes)}: sub-task labels in {LABEL_FORMS[form]}: {how} keeps them"
-        yield note("labels", f"{text}, --replace-rows writes new ones", episodes)
+        yield note(
+            "labels",
+            f"{spell(episodes)}: sub-task labels in {LABEL_FORMS[form]}: {how} keeps them, "
+            "--replace-rows writes new ones",
+            episodes,
+        )
     for form, path in (("annotations", ANNOTATIONS), ("subtask_index", SUBTASKS)):
         if form not in label_forms and (form in features or (source.root / path).is_file()):
-            text = f"{LABEL_FORMS[form]}: no sub-task there can be read, and annotate leaves it as it is"
-            yield note("labels", text)
+            yield note(
+                "labels",
+                f"{LABEL_FORMS[form]}: no sub-task there can be read, and annotate leaves it as it is",
+            )
     if goals := [c for c in source.cameras if f"{c.rpartition('.')[2]}_is_pad" in features]:
         records = " and its records" if (source.root / FOLDER).is_dir() else ""
-        text = f"the sub-goal camera {', '.join(goals)}{records} of an earlier run: annotate replaces"
-        yield note("subgoal_camera", f"{text} what it shows in the episodes it annotates")
+        yield note(
+            "subgoal_camera",
+            f"the sub-goal camera {', '.join(goals)}{records} of an earlier run: annotate replaces "
+            "what it shows in the episodes it annotates",
+        )

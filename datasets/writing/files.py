@@ -106,8 +106,9 @@ def check_apart(root: Path, out: Path) -> None:
     """Refuse to write into the dataset that is read: raise DatasetError where the folders overlap."""
     source, target = root.resolve(), out.resolve()
     if source.is_relative_to(target) or target.is_relative_to(source):
-        text = f"{out}: overlaps the dataset {root}, which is never changed"
-        raise DatasetError(f"{text}: choose another --out")
+        raise DatasetError(
+            f"{out}: overlaps the dataset {root}, which is never changed: choose another --out"
+        )
 
 
 def meta_digest(root: Path) -> str:

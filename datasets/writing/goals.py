@@ -137,8 +137,10 @@ def _goals(records: Records, episode: int, length: int, use_rejected: bool) -> G
         spans.append(GoalSpan(step.segment.start, step.segment.end, name, picture, came_off))
         unsaid += [step.segment] if step.step.doubts and name is None else []
     if any(a.end > b.start for a, b in itertools.pairwise(spans)) or (spans and spans[-1].end > length):
-        text = f"{records.path(episode)}: its segments do not fit the episode's {length} frames"
-        raise DatasetError(f"{text}: remove this file and annotate the episode again")
+        raise DatasetError(
+            f"{records.path(episode)}: its segments do not fit the episode's {length} frames: "
+            "remove this file and annotate the episode again"
+        )
     claims = (claim for step in board.steps for claim in step.claims.items())
     return Goals(
         episode=episode,

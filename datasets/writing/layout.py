@@ -74,8 +74,10 @@ def clocks(shards: list[Path], fps: float) -> dict[int, EpisodeClock]:
             is_steady = not jitter > max(TOLERANCE_S / 2, np.spacing(np.float32(abs(times).max())))
             span = float(times[-1] - times[0])
             if not is_steady and not span < MAX_SPAN_S:
-                text = f"{path}: the timestamps of episode {episode} span {span:g} s"
-                raise DatasetError(f"{text}: write frame_index / fps into timestamp")
+                raise DatasetError(
+                    f"{path}: the timestamps of episode {episode} span {span:g} s: "
+                    "write frame_index / fps into timestamp"
+                )
             seconds = len(times) / fps if is_steady else span + 1 / fps
             found[episode] = EpisodeClock(len(times), float(times[0]), seconds, is_steady, path)
     return found

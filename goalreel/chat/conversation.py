@@ -89,8 +89,9 @@ class NoReply:
 
 def cut_off(text: str, usage: Usage | None = None) -> NoReply:
     """Make a NoReply of a reply that reached its length limit after `text`."""
-    reason = "it was cut off at its length limit: be shorter, or allow more tokens"
-    return NoReply(reason, cut_off=text, usage=usage)
+    return NoReply(
+        "it was cut off at its length limit: be shorter, or allow more tokens", cut_off=text, usage=usage
+    )
 
 
 type Reply = str | NoReply

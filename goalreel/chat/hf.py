@@ -162,8 +162,9 @@ class HfChat(Chat):
         except torch.OutOfMemoryError as e:
             raise InputError(f"{repo_or_dir} does not fit on {device}: use ?quantize=fp8") from e
         except (OSError, ValueError, RuntimeError, ImportError, SafetensorError) as e:
-            what = f"cannot load {repo_or_dir} as an image-text-to-text model"
-            raise InputError(f"{what}: {first_line(e)[:300]}") from e
+            raise InputError(
+                f"cannot load {repo_or_dir} as an image-text-to-text model: {first_line(e)[:300]}"
+            ) from e
         if missing := sorted(info["missing_keys"]):  # transformers would go on with random ones
             raise InputError(f"{repo_or_dir} lacks {len(missing)} of the model's weights, {missing[0]} first")
         tokens = {getattr(part, "image_token_id", None) for part in (loaded_processor, model.config)}
@@ -351,8 +352,9 @@ class ChatTemplate:
         length = inputs["input_ids"].shape[1]
         context = getattr(self._model.config.get_text_config(), "max_position_embeddings", None)
         if context is not None and length >= context:
-            both = f"the conversation has {length} tokens and the model reads {context}"
-            raise ValueError(f"{both}: use fewer images")
+            raise ValueError(
+                f"the conversation has {length} tokens and the model reads {context}: use fewer images"
+            )
         return inputs
 
     def _check(self, conversation: Conversation) -> None:

@@ -300,8 +300,11 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
         raise ValueError(f"an error came with it: {http.error_text(json.dumps({'error': error}).encode())}")
     counted = Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
     if len({(c.message.text, c.finish_reason) for c in completion.choices}) > 1:
-        differ = f"{len(completion.choices)} replies came where one was asked for, and they differ"
-        return NoReply(differ, cut_off=choice.message.text, usage=counted)
+        return NoReply(
+            f"{len(completion.choices)} replies came where one was asked for, and they differ",
+            cut_off=choice.message.text,
+            usage=counted,
+        )
     was_cut_off = max_tokens is not None and counted.reply >= max_tokens
     reason = choice.finish_reason or ("length" if was_cut_off else "stop")
     return replace(_reply_of(choice, reason), usage=counted)
@@ -323,8 +326,9 @@ def _reply_of(choice: _Choice, reason: str) -> TokenReply | NoReply:
     if message.tool_calls or message.function_call:
         return NoReply("the model called a tool, and there is none: ask another model", cut_off=text or None)
     if not text and not refusal and (message.reasoning or message.reasoning_content):
-        mend = "turn thinking off (?extra=), or the server's parser on"
-        raise ValueError(f"the model wrote thoughts alone: {mend}")
+        raise ValueError(
+            "the model wrote thoughts alone: turn thinking off (?extra=), or the server's parser on"
+        )
     if not text:
         raise ValueError(f"the model said nothing: {refusal or reason}")
     return token_reply(text, _tokens(choice.logprobs))

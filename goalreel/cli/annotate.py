@@ -220,5 +220,8 @@ def bag2lerobot(
         episodes = [e for each in cuts.values() for e in each.excerpts]
         frames = sum(len(e.moments) for e in episodes)
         results = {"out": str(out), "episodes": len(episodes), "frames": frames, "steps": counts}
-        text = f"{len(episodes)} episodes, {frames} frames, {counts.total()} sub-goals: {out}"
-        print_results(results, text, json_output)
+        print_results(
+            results,
+            f"{len(episodes)} episodes, {frames} frames, {counts.total()} sub-goals: {out}",
+            json_output,
+        )

@@ -171,8 +171,10 @@ def show_summary(summary: "Summary") -> None:
     for episode, reason in sorted(summary.failures.items()):
         by_reason.setdefault(reason, []).append(episode)
     for reason, episodes in by_reason.items():
-        which = f"episode{'s' if len(episodes) > 1 else ''} {', '.join(map(str, episodes))}"
-        console.print(f"{which}: {reason}", style="red")
+        console.print(
+            f"episode{'s' if len(episodes) > 1 else ''} {', '.join(map(str, episodes))}: {reason}",
+            style="red",
+        )
     if summary.shard:
         console.print(f"Recorded, not written. When all shards are done:  goalreel build {summary.out}")
     elif summary.annotated or summary.resumed:

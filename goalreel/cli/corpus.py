@@ -153,6 +153,9 @@ def _summarize(report: "CorpusReport", out: Path) -> None:
         if report.scorer in ("critic", "simulator") and not any(report.success["scored"]):
             typer.echo(f"{report.scorer} scored none: name a judge, --scorer openai:MODEL@URL", err=True)
     elif not report.rows["sft"]:
-        reason = "steps that vary little hold no rejected attempt to balance with"
-        typer.echo(f"no sft row: {reason}; --rl-variance 25 gives every step to sft", err=True)
+        typer.echo(
+            "no sft row: steps that vary little hold no rejected attempt to balance with; "
+            "--rl-variance 25 gives every step to sft",
+            err=True,
+        )
     typer.echo(f"Look at {out / 'report.json'}")

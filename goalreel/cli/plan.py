@@ -56,8 +56,10 @@ def plan_file(
             typer.echo(f"line {line} left out: {reason}", err=True)
         for row, reason in summary.failures.items():
             typer.echo(f"{row}: {reason}", err=True)
-        done = f"{summary.planned} storyboards, {summary.resumed} were there"
-        typer.echo(f"{done}, {len(summary.failures)} failed, {len(faults)} lines left out")
+        typer.echo(
+            f"{summary.planned} storyboards, {summary.resumed} were there, "
+            f"{len(summary.failures)} failed, {len(faults)} lines left out"
+        )
         if summary.steps:
             doubted = f"; words in doubt: {summary.doubtful}" if summary.doubtful else ""
             doubted += f", {summary.ends_in_doubt} ends in doubt" if summary.ends_in_doubt else ""

@@ -38,11 +38,13 @@ class ChatCritic:
         if mode not in ("strict", "fast"):
             raise InputError(f"no mode {mode!r}: use strict or fast")
         if scores and not dialect.scored:
-            mend = "give --no-critic-scores, or ?dialect=own with its name"
-            raise InputError(f"the published Critic gives no scores: {mend}")
+            raise InputError(
+                "the published Critic gives no scores: give --no-critic-scores, or ?dialect=own with its name"
+            )
         if threshold is not None and dialect.verdict_format.with_probability is None:
-            mend = "leave the critic's threshold out"
-            raise InputError(f"a critic of recorded frames says yes, no or cannot tell: {mend}")
+            raise InputError(
+                "a critic of recorded frames says yes, no or cannot tell: leave the critic's threshold out"
+            )
         if threshold is not None and not 0 <= threshold <= 1:
             raise InputError(f"the critic's threshold is a probability, between 0 and 1; got {threshold}")
         self._chat, self._replies, self._threshold, self._dialect = chat, replies, threshold, dialect

@@ -215,8 +215,10 @@ class Examination(Frozen):
         if unread := false.none + true.none:
             rate += f" ({unread} without an answer)"
         result = f"did not pass its examination: {self.open}" if self.open else "passed its examination"
-        untrue = f"of {self.accepted} accepted pictures, {100 * low:.0f} to {100 * high:.0f} % are untrue"
-        return f"{self.shown} {result}. {rate}; {untrue}."
+        return (
+            f"{self.shown} {result}. {rate}; "
+            f"of {self.accepted} accepted pictures, {100 * low:.0f} to {100 * high:.0f} % are untrue."
+        )
 
     def summary(self) -> dict[str, Any]:
         """Everything as JSON values, with what is derived."""

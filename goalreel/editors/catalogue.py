@@ -79,8 +79,10 @@ def find(name: str) -> Entry:
     name, _, folder = name.partition("@")
     entry = catalogue().get(name)
     if entry is None:
-        others = f"diffusers:DIR, openai:MODEL@URL, server:URL or one of {', '.join(catalogue())}"
-        raise InputError(f"no editor called {name!r}: use {others}")
+        raise InputError(
+            f"no editor called {name!r}: use "
+            f"diffusers:DIR, openai:MODEL@URL, server:URL or one of {', '.join(catalogue())}"
+        )
     return entry.model_copy(update={"repository": folder}) if folder else entry
 
 

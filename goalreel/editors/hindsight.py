@@ -43,8 +43,9 @@ class HindsightEditor:
     def _edit(self, edit: Edit) -> Image | Failure:
         step = f"{edit.task_id} step {edit.step}"
         if edit.segment is None:
-            reason = f"{step} has no segment: hindsight needs a plan read off a recording"
-            return Failure(stage="edit", message=reason)
+            return Failure(
+                stage="edit", message=f"{step} has no segment: hindsight needs a plan read off a recording"
+            )
         try:
             ranked = self._rank(edit.task_id, edit.segment)
         except KeyError:

@@ -74,14 +74,16 @@ def model_index(source: str) -> dict[str, Any]:
         except (OSError, ValueError, TypeError) as e:
             raise InputError(f"{source} is not a diffusers pipeline: no readable model_index.json") from e
     if source.count("/") != 1 or source.startswith((".", "/", "~")):
-        mend = "give a folder made by save_pretrained or a repository OWNER/NAME"
-        raise InputError(f"no folder {source!r}: {mend}")
+        raise InputError(
+            f"no folder {source!r}: give a folder made by save_pretrained or a repository OWNER/NAME"
+        )
     try:
         # A pair only with return_unused_kwargs.
         return DiffusionPipeline.load_config(source)  # pyrefly: ignore[bad-return]
     except OSError as e:
-        mend = f"download it once with `hf download {source}`, or give a local folder"
-        raise InputError(f"cannot fetch {source}: {mend}") from e
+        raise InputError(
+            f"cannot fetch {source}: download it once with `hf download {source}`, or give a local folder"
+        ) from e
 
 
 def entry_of(folder: Path, index: dict[str, Any]) -> Entry:
@@ -169,8 +171,7 @@ def load_pipeline(
         else:
             pipeline.to(device)
     except torch.OutOfMemoryError as e:
-        mend = "use offload='model' or quantize='fp8'"
-        raise InputError(f"the model does not fit on {device}: {mend}") from e
+        raise InputError(f"the model does not fit on {device}: use offload='model' or quantize='fp8'") from e
     except RuntimeError as e:
         raise InputError(f"cannot use the device {device!r}: {first_line(e)}") from e
     return pipeline

@@ -375,6 +375,8 @@ def remote_editor(
         case "interleavethinker":
             form, endpoint = InterleaveThinkerImages(), Endpoint(address, ("GOALREEL_API_KEY",))
         case _:
-            known = "openai:MODEL@URL, gemini:MODEL@URL, server:URL or interleavethinker:URL"
-            raise InputError(f"no remote editor of kind {kind!r}: use {known}")
+            raise InputError(
+                f"no remote editor of kind {kind!r}: use "
+                "openai:MODEL@URL, gemini:MODEL@URL, server:URL or interleavethinker:URL"
+            )
     return RemoteEditor(form, endpoint, **options)

@@ -141,11 +141,13 @@ class HttpClient:
                 event_hooks={"request": [guard]},
             )
         except ImportError as e:
-            needs = "needs a package: pip install 'goalreel[socks]'"
-            raise InputError(f"the proxy of the environment {needs}, or unset it") from e
+            raise InputError(
+                "the proxy of the environment needs a package: pip install 'goalreel[socks]', or unset it"
+            ) from e
         except (httpx2.InvalidURL, ValueError) as e:
-            needs = "is not an address: write http://HOST:PORT"
-            raise InputError(f"the proxy of the environment {needs}, or unset it") from e
+            raise InputError(
+                "the proxy of the environment is not an address: write http://HOST:PORT, or unset it"
+            ) from e
         weakref.finalize(self, _close, self._client).atexit = False
 
     def request(self, method: str, route: str, **content: Any) -> httpx2.Request:

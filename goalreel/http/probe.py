@@ -78,7 +78,8 @@ def _cards(endpoint: Endpoint, reply: Reply) -> list[dict[str, Any]]:
         listed = json.loads(reply.body)
     except (ValueError, RecursionError):
         kind = reply.headers.get("Content-Type", "nothing").partition(";")[0]
-        found = f"it answers /models with {kind}{endpoint.advice(404)}"
-        raise InputError(f"{endpoint.shown} is no model server: {found}") from None
+        raise InputError(
+            f"{endpoint.shown} is no model server: it answers /models with {kind}{endpoint.advice(404)}"
+        ) from None
     data = listed.get("data") if isinstance(listed, dict) else None
     return [card for card in data if isinstance(card, dict)] if isinstance(data, list) else []

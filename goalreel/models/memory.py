@@ -156,8 +156,10 @@ class PresetMemory:
         if needed <= gpu_gb:
             smaller = ", in smaller batches (?batch_size=)" if batched > gpu_gb else ""
             return f"{line}: fits in {_gb(gpu_gb)}{smaller}"
-        advice = "klein-48gb, ?quantize=fp8, ?offload=model of the editor, or models on servers"
-        return f"{line}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or {advice}"
+        return (
+            f"{line}: does not fit in {_gb(gpu_gb)}; use --preset klein-24gb or "
+            "klein-48gb, ?quantize=fp8, ?offload=model of the editor, or models on servers"
+        )
 
     def fits(self, gpu_gb: float | None) -> bool | None:
         """True if a GPU of so many GB holds it; None where that is unknown."""

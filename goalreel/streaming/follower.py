@@ -264,8 +264,9 @@ class StepFollower(Follower):
             case "ask":
                 self._ask(self._candidate(frame.image), frame)
             case "stalled":
-                reason = f"no progress for {self._settings.stall_timeout:g} s"
-                return StepEnd("replan", self._index, frame, reason)
+                return StepEnd(
+                    "replan", self._index, frame, f"no progress for {self._settings.stall_timeout:g} s"
+                )
             case "wait" if not math.isnan(self.closeness):
                 self.message = f"{max(0.0, self.closeness):.0%} of the visible change"
         return None
@@ -362,8 +363,11 @@ class TaskFollower(Follower):
 
 def _unconfirmed(reason: str, verdict: Verdict | None = None) -> TaskEnded:
     line = reason.strip().splitlines()[0] if reason.strip() else "it gives no reason"
-    text = f"every step has ended, but the critic does not confirm the task: {line}"
-    return TaskEnded(ErrorCode.UNCONFIRMED, text, verdict)
+    return TaskEnded(
+        ErrorCode.UNCONFIRMED,
+        f"every step has ended, but the critic does not confirm the task: {line}",
+        verdict,
+    )
 
 
 def shrink(image: Image, size: tuple[int, int] | None = None) -> SmallPixels:

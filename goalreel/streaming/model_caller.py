@@ -233,8 +233,10 @@ class ModelCaller:
                 waits.append(call.describe(f"the {role} ({getattr(names, role)})"))
         for stage, (since, _) in tuple(self._unavailable.items()):
             if (age := now - since) < COOL_DOWN:
-                text = f"failed {age:.0f} s ago and is not asked again for {COOL_DOWN - age:.0f} s"
-                waits.append(f"the {ROLE_OF_STAGE[stage]} {text}")
+                waits.append(
+                    f"the {ROLE_OF_STAGE[stage]} "
+                    f"failed {age:.0f} s ago and is not asked again for {COOL_DOWN - age:.0f} s"
+                )
         return waits
 
     async def _call(

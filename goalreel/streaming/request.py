@@ -150,8 +150,10 @@ def check_request(
     _require(math.isfinite(request.timeout), f"a timeout is a number of seconds, not {request.timeout}")
     for name, minimum in (("max_steps", 1), ("max_attempts", 1), ("max_replans", 0)):
         number = getattr(request, name)
-        text = f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}"
-        _require(number >= minimum or number == -1, text)
+        _require(
+            number >= minimum or number == -1,
+            f"{name} is {minimum} or more, or -1 for the parameter's value, not {number}",
+        )
     check_length("task", request.task, settings)
     check_length("auxiliary text", request.auxiliary_text, settings)
     if (board := request.storyboard) is not None:
@@ -170,8 +172,10 @@ def check_request(
 def check_length(name: str, text: str, settings: EngineSettings) -> None:
     """Check that a text is not longer than is allowed. A TaskEnded says that it is."""
     limit = settings.max_instruction_length
-    line = f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)"
-    _require(len(text) <= limit, line)
+    _require(
+        len(text) <= limit,
+        f"the {name} has {len(text)} characters, {limit} are allowed (max_instruction_length)",
+    )
 
 
 def _check_storyboard(board: Board, max_steps: int, settings: EngineSettings, preset: Preset) -> None:
@@ -189,8 +193,10 @@ def _check_storyboard(board: Board, max_steps: int, settings: EngineSettings, pr
         raise end_from_failure(board.failures[0])
     for panel in board.steps if settings.on_rejected != "publish" else ():
         if panel.step.prompt is not None and panel.image_status != "accepted":
-            text = f"no critic accepted a picture of step {panel.index} (on_rejected)"
-            raise TaskEnded(ErrorCode.ATTEMPTS_EXHAUSTED, text)
+            raise TaskEnded(
+                ErrorCode.ATTEMPTS_EXHAUSTED,
+                f"no critic accepted a picture of step {panel.index} (on_rejected)",
+            )
 
 
 def _require(is_valid: bool, text: str) -> None:

@@ -173,8 +173,9 @@ class Session:
         request, preset = self._request, self.live.preset
         limit = preset.max_steps if request.max_steps < 0 else request.max_steps
         if len(steps) > limit:
-            text = f"the plan has {len(steps)} steps, {limit} are allowed (max_steps)"
-            raise TaskEnded(ErrorCode.PLANNER_FAILED, text)
+            raise TaskEnded(
+                ErrorCode.PLANNER_FAILED, f"the plan has {len(steps)} steps, {limit} are allowed (max_steps)"
+            )
         attempts = attempts_of(request.max_attempts, preset)
         numbered = enumerate(steps, len(previous))
         return (*previous, *(StepPanel(i, StoryboardStep(step=step), attempts) for i, step in numbered))
@@ -239,8 +240,9 @@ class Session:
         live, settings = self.live, self._settings
         limit = self._request.max_replans if self._request.max_replans >= 0 else settings.max_replans
         if self._replans >= limit and not end.by_operator:
-            text = f"{end.reason}, and the limit of {limit} re-plans is reached"
-            raise TaskEnded(ErrorCode.REPLANS_EXHAUSTED, text)
+            raise TaskEnded(
+                ErrorCode.REPLANS_EXHAUSTED, f"{end.reason}, and the limit of {limit} re-plans is reached"
+            )
         self._replans += 1
         self._follower = None
         self._message = f"re-planning: {end.reason}"

@@ -89,8 +89,11 @@ class StudioBoards:
             if role not in self.service.batchers:
                 raise HTTPException(404, f"storyboards need all three models, and this server has no {role}")
         if len(self._work) >= self.service.settings.max_running:
-            message = f"too many storyboards under way: try again in {RETRY_SECONDS} s"
-            raise HTTPException(429, message, {"Retry-After": str(RETRY_SECONDS)})
+            raise HTTPException(
+                429,
+                f"too many storyboards under way: try again in {RETRY_SECONDS} s",
+                {"Retry-After": str(RETRY_SECONDS)},
+            )
 
     def history(self, limit: int, before: str | None) -> list[Json]:
         """List the newest `limit` storyboards, or those before an id."""

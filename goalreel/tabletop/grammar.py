@@ -306,8 +306,9 @@ def read_order(prompt: str, names: Sequence[str]) -> SubGoal:
     """Read the sub-goal that an order begins with; raise an InputError if this table cannot have it."""
     goals, _ = _search(prompt.partition(".")[0], _ORDERS)
     if len(goals) != 1:
-        example = "'put the red block in the blue bowl'"
-        raise InputError(f"not an order for one block, such as {example}: {prompt!r}")
+        raise InputError(
+            f"not an order for one block, such as 'put the red block in the blue bowl': {prompt!r}"
+        )
     return _checked(goals[0], names)
 
 

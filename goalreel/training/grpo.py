@@ -211,8 +211,10 @@ def _run(trainer: _Trainer, collapse: _Collapse, last: str | None, out: Path) ->
             advice = "the same command with --resume"
         raise BackendError(f"{e}: see that both run, then start {advice}") from e
     if collapse.found:
-        message = f"{collapse.found}; the last checkpoint is in {out / 'checkpoints'}"
-        raise CollapseError(f"{message}: try a lower learning_rate or a balanced corpus")
+        raise CollapseError(
+            f"{collapse.found}; the last checkpoint is in {out / 'checkpoints'}: "
+            "try a lower learning_rate or a balanced corpus"
+        )
 
 
 def reward_function(reward: CriticReward, rows: Critiques, config: GrpoConfig) -> Callable[..., Any]:

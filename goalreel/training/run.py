@@ -317,8 +317,9 @@ def tensorboard(out: Path) -> list[TrainerCallback]:
 def check_sharded(settings: AgentConfig) -> None:
     """Refuse adapters for a sharded model: they could not be merged at the end."""
     if settings.method == "lora" and sharded():
-        mend = "set method to full, or shard nothing"
-        raise InputError(f"adapters cannot be merged under DeepSpeed or FSDP: {mend}")
+        raise InputError(
+            "adapters cannot be merged under DeepSpeed or FSDP: set method to full, or shard nothing"
+        )
 
 
 def save(trainer: Trainer, processor: ProcessorMixin, dtype: str | None, out: Path) -> None:

@@ -158,6 +158,8 @@ def whole_dialect(name: DialectName, prompts: Path | None = None) -> Dialect:
     """
     wording = dialect(name, prompts)
     if wording.note is not None:
-        mend = f"{CLONE}, and set {VARIABLE} to its folder, or give --prompts"
-        raise InputError(f"the prompts of InterleaveThinker's checkpoints are needed: {mend}")
+        raise InputError(
+            "the prompts of InterleaveThinker's checkpoints are needed: "
+            f"{CLONE}, and set {VARIABLE} to its folder, or give --prompts"
+        )
     return wording

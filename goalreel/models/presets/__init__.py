@@ -168,8 +168,10 @@ def load(name: str, replaced: Collection[str] = (), **overrides: object) -> Pres
         options = " and ".join(f"--{role}" for role in missing)
         parsed = preset.model_name(missing[0])
         watching = f"{parsed.kind}:" if parsed.inner.kind else ""  # as in `watch:openai:MODEL`
-        example = f"--{missing[0]} {watching}{_EXAMPLE[missing[0]]}"
-        raise InputError(f"preset {name} leaves open which models to ask: give {options}, such as {example}")
+        raise InputError(
+            f"preset {name} leaves open which models to ask: give {options}, such as "
+            f"--{missing[0]} {watching}{_EXAMPLE[missing[0]]}"
+        )
     return preset
 
 

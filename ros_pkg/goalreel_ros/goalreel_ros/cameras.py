@@ -48,8 +48,10 @@ def explain_silence(node: Node, topic: str, kind: str, qos: QoSProfile) -> str:
     if not checks:
         return f"{start}: {names} publishes another type there: see image_transport, raw or compressed"
     if all(compatible == QoSCompatibility.ERROR for compatible, _ in checks):
-        advice = "set qos_overrides of this subscription, or the publisher's QoS"
-        return f"{start}: {names} offers it with another QoS ({checks[0][1].strip(' ;')}): {advice}"
+        return (
+            f"{start}: {names} offers it with another QoS ({checks[0][1].strip(' ;')}): "
+            "set qos_overrides of this subscription, or the publisher's QoS"
+        )
     return f"{start}, though {names} offers it: is the camera switched on, and on this network?"
 
 
@@ -110,8 +112,10 @@ def explain_size(size: int) -> str:
     is_fast = get_rmw_implementation_identifier().startswith("rmw_fastrtps")
     if size < LARGE or not is_fast or any(os.environ.get(name) for name in PROFILES):
         return ""
-    advice = f"set {PROFILES[0]} to launch/fastdds_shm.xml here and for the driver, or compress"
-    return f"raw frames of {size / 1e6:.1f} MB: {advice}"
+    return (
+        f"raw frames of {size / 1e6:.1f} MB: "
+        f"set {PROFILES[0]} to launch/fastdds_shm.xml here and for the driver, or compress"
+    )
 
 
 class CameraInputs:
