@@ -41,6 +41,7 @@ from goalreel.chat.conversation import (
     refuses_system,
     token_reply,
 )
+from goalreel.chat.places import answered
 from goalreel.chat.world import World
 from goalreel.errors import BackendError, InputError, first_line
 from goalreel.image import Image
@@ -178,11 +179,15 @@ class HfChat(Chat):
     def answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
         """Answer requests, each up to its own limit. No `schema` is enforced.
 
-        The probabilities are the model's own, whatever it is sampled with.
+        The probabilities are the model's own, whatever it is sampled with. A model of a world concludes about
+        whole tasks as `goalreel.chat.places` says.
 
         Raises:
             BackendError: the device failed.
         """
+        return self._answer(requests) if self.template.world is None else answered(self._answer, requests)
+
+    def _answer(self, requests: Sequence[ChatRequest]) -> list[TokenReply | NoReply]:
         replies: list[TokenReply | NoReply] = []
         with threads_for([self.model]):
             while len(replies) < len(requests):  # `_attempt` may make the batches smaller

@@ -5,7 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from goalreel.loop import whole_state
+from goalreel.chat.places import concluded
+from goalreel.chat.verdict import verdict_reply
+from goalreel.loop import states_in, whole_state
 from goalreel.tabletop.grammar import sample_episode, state_of
 from goalreel.tabletop.readback import read_back
 from goalreel.tabletop.scene import HALF, SubGoal, shows
@@ -62,6 +64,8 @@ def test_the_question_tells_every_state_and_the_reply_what_the_picture_shows(row
         assert row.candidate != row.source
         episode = sample_episode(row.origin.seed)
         assert row.instruction == whole_state(episode.instruction, [state_of(goal) for goal in episode.goals])
+        ruled = concluded(states_in(row.instruction), verdict_reply(row.verdict))
+        assert ruled.success == row.verdict.success, "the rule reads what the lessons write"
         (_, asked), _ = verdict_lesson(row)
         text = "".join(part for part in asked.parts if isinstance(part, str))
         assert f"Wanted state: {row.instruction}" in text

@@ -8,12 +8,15 @@ import yaml
 from support.cli import fails
 from support.places import ROOT
 
-from goalreel.chat.conversation import Message
+from goalreel.chat.conversation import ChatRequest, Message, TokenReply
 from goalreel.chat.dialects import OWN
+from goalreel.chat.places import answered, concluded
+from goalreel.chat.verdict import verdict_reply
 from goalreel.chat.world import World
 from goalreel.checkpoints import NANO
 from goalreel.image import Image
-from goalreel.types import Candidate, Failure, Task
+from goalreel.loop import whole_state
+from goalreel.types import Candidate, Failure, Task, Verdict
 
 SCENES = ROOT / "goalreel" / "studio" / "examples"
 EXAMPLES = {
@@ -78,6 +81,66 @@ def test_words_unlike_it_are_refused(order, said):
     assert reason is not None
     assert said in reason
     assert reason.startswith("not of this model's world, which is goalreel's simulated tabletop alone: ")
+
+
+STATES = "the red block is in the blue bowl; the green block is behind the red block"
+WHOLE = whole_state("tidy up", STATES.split("; "))
+DONE = "green block c3 r9 -> c6 r4; red block c4 r3 -> c6 r8 in blue bowl; blue bowl c6 r8 stays."
+NO, YES = ("All else is as it was.", False), ("The red block was moved.", True)
+"""Own conclusions of the critic."""
+
+
+def judged(*said: str, whole: str = WHOLE) -> tuple[str, list[str]]:
+    """The reply to a question after a model has said this, and what the model was asked."""
+    replies, asked, picture = iter(said), [], Image.of(SCENE)
+
+    def answer(requests):
+        asked.extend(str(request.conversation[-1].parts) for request in requests)
+        return [TokenReply(next(replies)) for _ in requests]
+
+    case = Candidate(task_id="t", step=2, source=picture, image=picture, instruction=whole, prompt="tidy up")
+    (reply,) = answered(answer, [ChatRequest(OWN.judge(case, mode="strict", scores=False))])
+    return reply.text, asked
+
+
+def reply(places: str, words: str, success: bool) -> str:
+    return verdict_reply(Verdict(success=success, reasoning=f"{places} {words}"))
+
+
+@pytest.mark.parametrize("own", [NO, YES], ids=["no", "yes"])
+def test_a_whole_task_is_judged_by_the_places_in_the_reply_and_a_step_by_its_verdict(own):
+    said = "The red block is in the blue bowl. The green block is behind the red block."
+    done, denied = reply(DONE, *own), reply(DONE.replace("c6 r4", "c9 r9"), *own)
+    assert judged(done)[0] == reply(DONE, said, True)
+    assert judged(done, whole="the red block is in the blue bowl")[0] == done
+    assert concluded(f"the green block is in the blue bowl; {STATES}", done).success
+    assert not concluded(f"{STATES}; all is tidy", done).success
+    assert not concluded(STATES, reply("The picture is dark.", *own)).success
+    for second, success in ((denied, "false"), (done, "true")):
+        text, (first, again) = judged(denied, second)
+        assert f'"previous_step_success": {success}' in text
+        assert f"Wanted state: {WHOLE}" in first
+        assert "Wanted state: the green block is behind the red block; the red block is in the" in again
+
+
+@pytest.mark.parametrize(
+    ("there", "instead", "said"),
+    [
+        ("c6 r8 in blue bowl", "c6 r8", "The red block is not in the blue bowl."),
+        ("c6 r4", "c6 r12", "The green block is not behind the red block."),
+        ("c6 r4", "c8 r4", "The green block is not behind"),
+        ("c6 r4", "c6 r0", "The green block is not behind the red block."),
+        ("c6 r4", "c6 r4 on blue block", "The green block is not behind the red block."),
+        ("-> c6 r4", "held", "It cannot be told where everything is."),
+        ("r8 stays", "r8 -> c7 r8", "The blue bowl was moved."),
+        ("stays.", "stays. The arm is not away.", "It cannot be told where everything is."),
+    ],
+)
+def test_a_whole_task_is_not_done_where_a_place_denies_it(there, instead, said):
+    assert there in DONE
+    verdict = concluded(STATES, reply(DONE.replace(there, instead), *YES))
+    assert not verdict.success
+    assert said in verdict.reasoning
 
 
 def test_a_command_says_so_in_one_line_and_draws_nothing(tmp_path):
