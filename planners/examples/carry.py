@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel import claims, files
-from goalreel.planners.examples.outsiders import Evidence, leaps, moved, refusal
+from goalreel.planners.examples.outsiders import Evidence, is_dear, leaps, moved, refusal
 from goalreel.planners.examples.warp import (
     RATE,
     Numbers,
@@ -307,7 +307,10 @@ class TaskExamples:
     def _doubt(self, found: _Found, at: int) -> str | None:
         if unmeasured := self._unmeasured(found):
             return unmeasured
-        tests = [left.errors[at] for left in self._left_out if left.shape == self._shape(found.example)]
+        left_out = [left for left in self._left_out if left.shape == self._shape(found.example)]
+        if is_dear(found.evidence, [left.found.evidence for left in left_out])[at]:
+            return "it is unlike this boundary of the labelled episodes"
+        tests = [left.errors[at] for left in left_out]
         if sum(error <= _AGAIN for error in tests) < _MOST * len(tests):
             return "the labelled episodes do not find this boundary in each other"
         place = found.samples[at]

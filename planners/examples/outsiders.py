@@ -13,12 +13,13 @@ _UNLIKE = (0.14, 0.08)  # costs, plain and weighed: both must be exceeded,
 _OWN = (1.1, 0.8)  # and so must both of so many times the examples' own
 _ALONE = 3.0  # so many times the share of the motion that nothing goes with, among the examples
 _LITTLE = 0.05  # added to that share, the episode's and theirs
+_MISSED, _TIMES = 0.12, 1.3  # by how much, and how many times, a boundary costs more than any of theirs
 _REACHED, _LESS = 0.9, 0.1  # share of an example that it reaches, and by how much less than they do
 _BACK = 0.75  # the same from its end back, where it starts no further from them than they from each other
 _ELSEWHERE = 0.03  # by how much it starts further from them
-_MISSED, _TIMES = 0.12, 1.3  # by how much, and how many times, a boundary costs more than any of theirs
 _LEAST = 1 / 3  # share of a dimension's change at a boundary, if each of theirs is at least
 _OWN_LEAST = 0.5  # so much of that of the others
+_COMPARED_ONCE = 2  # examples, of as many boundaries
 _LEAPS = 0.08  # share of the dimensions that leap at once
 
 _APART = 6  # samples before and after a boundary between which a dimension changes
@@ -67,12 +68,18 @@ def refusal(found: Evidence, tests: Sequence[Evidence]) -> str | None:
         return "a part of it is missing: it leaps to another place"
     alike = [test for test in tests if len(test.paid) == len(found.paid)]
     if alike:
-        usual = np.max([test.paid for test in alike], axis=0)
         least = np.fmin.reduce([test.moved for test in alike])
-        is_dear = found.paid > np.maximum(usual + _MISSED, usual * _TIMES)
-        if is_dear.any() or ((found.moved < _LEAST) & ~(least < _OWN_LEAST)).any():
+        is_still = ((found.moved < _LEAST) & ~(least < _OWN_LEAST)).any()
+        # Two examples are compared once, which says little of how unlike others are: they are in doubt.
+        if is_still or (len(alike) > _COMPARED_ONCE and is_dear(found, alike).any()):
             return "it does not do at a boundary what the labelled episodes do"
     return None
+
+
+def is_dear(found: Evidence, tests: Sequence[Evidence]) -> NDArray[np.bool_]:
+    """Tell which boundaries cost more than in the `tests`, which have as many."""
+    usual = np.max([test.paid for test in tests], axis=0)
+    return found.paid > np.maximum(usual + _MISSED, usual * _TIMES)
 
 
 def moved(
