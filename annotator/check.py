@@ -24,7 +24,7 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError
 from goalreel.planners.examples import carry, hand_cues
-from goalreel.planners.examples.audit import FAULTS, Fault, suspicions
+from goalreel.planners.examples.audit import FAULTS, FEWEST, Fault, suspicions
 from goalreel.planners.kinematic.layout import Finding, Layout
 from goalreel.planners.kinematic.planner import KinematicPlanner
 from goalreel.planners.kinematic.robot import SAMPLE, Robot
@@ -66,7 +66,7 @@ class Audit(BaseModel, frozen=True):
     findings: tuple[LabelFinding, ...] = ()
     """The surest first, one a label."""
     unread: tuple[str, ...] = ()
-    """Reasons to leave out episodes, one line each; or why there is nothing to audit."""
+    """Reasons to leave out episodes, one line each; or why there is nothing to audit, or too little."""
     critic: str = ""
     """Result of the examination of the Critic whose refusals are findings; empty where there was none."""
 
@@ -292,6 +292,11 @@ def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
             unread.append(str(e).removeprefix(f"{source.root}: "))
     if not labelled and not unread:
         unread.append("no episode has sub-task labels: there is nothing to audit")
+    if 0 < len(examples) <= FEWEST:
+        few = (
+            f"{len(examples)} labelled episodes are too few to compare: label {FEWEST + 1} or more of a task"
+        )
+        unread.append(few)
     indices = [*examples]
     findings = [
         _finding(examples, indices[found.episode], found.step, found.fault, found.why, found.sure)

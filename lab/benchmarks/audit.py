@@ -105,12 +105,8 @@ def sets(half: str, data: Path, episodes: int, tasks_each: int) -> Iterator[tupl
         true = read_truth(root).episodes
         steps = labelled(root, lambda i: [(s.text, s.start, s.end) for s in true[i].segments], JITTER_S)
         yield "tabletop", *steps
-    chosen = {
-        "choose": split_tasks("develop")[::3],
-        "report": split_tasks("report"),
-        "again": split_tasks("choose"),
-    }
-    for task in chosen[half][:tasks_each]:
+    of_half = {"choose": "develop", "report": "report", "again": "choose"}[half]
+    for task in split_tasks(of_half)[:: 3 if half == "choose" else 1][:tasks_each]:
         root = data / "metaworld" / f"{task}-retreat-8x32"
         if not root.exists():
             from goalreel_lab.metaworld.sim import record_task

@@ -174,17 +174,15 @@ def measure(folder: Path, episodes: int) -> dict[str, object]:
     for episode, board in read_storyboards(out):
         spans = [(s.segment.start, s.segment.end) for s in board.steps if s.segment]
         steps += len(spans)
-        wrong["cuts"] += errors(cuts[episode], spans)
-        wrong["names"] += sum(s.step.name not in names[episode] for s in board.steps)
+        wrong["wrong_cuts"] += errors(cuts[episode], spans)
+        wrong["wrong_names"] += sum(s.step.name not in names[episode] for s in board.steps)
         wrong["unlabelled"] += not spans
     return {
         "episodes": episodes,
         "steps": steps,
         **{key: int(person.spent[key]) for key in ("changes", "keys", "labelled", "in_doubt", "corrected")},
         "looking_s": person.spent["looking_s"] + KEY_S * person.spent["keys"],
-        "wrong_cuts": wrong["cuts"],
-        "wrong_names": wrong["names"],
-        "unlabelled": wrong["unlabelled"],
+        **wrong,
         "carry_s": carry_s,
     }
 

@@ -4,16 +4,14 @@
 
 The sets are those of lab/benchmarks/audit.py without the tabletop. In each of `--draws` draws of a task some
 episodes are the examples, first those that `goalreel check` names; up to four others are changed in each way.
-Thresholds were chosen on `choose`. Expected: at most 5 % of true, waiting and slow ones are refused.
-
-An outsider is reversed, keeps its hand open, or lacks more than half of the way of a labelled step. Of `true`
-ones there is a row a set; `found` of their `boundaries`, those of refused ones too, are within 0.5 s. `right`
-have all boundaries that are left there; `wrong` are `sure` boundaries that are not.
+Thresholds were chosen on `choose`. An outsider is reversed, keeps its hand open, or lacks more than half of
+the way of a labelled step. `right` have all boundaries that are left within 0.5 s; `wrong` are `sure` ones
+that are not. `found` of their `boundaries`, those of refused ones too; of `true` ones there is a row a set.
 """
 
 import random
 import sys
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -42,24 +40,22 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--examples", type=int, default=3)
     parser.add_argument("--tasks", type=int, default=10, help="of Meta-World")
     options = parse(parser, argv, draws=1, tasks=0)
-    counts = Counter[tuple[str, str]]()
+    counts = defaultdict[str, Counter[str]](Counter)
     all_sets = sets(options.half, options.data, 0, options.tasks)
     for name, episodes in ((name, own) for name, labelled, _ in all_sets for own in by_task(labelled)):
-        for draw in range(options.draws if len(episodes) > options.examples else 0):
+        every = range(len(episodes))
+        for draw in range(options.draws if len(every) > options.examples else 0):
             rng = random.Random(f"{episodes[0].instruction} {draw}")
             recordings = [cast("Recording", e) for e in episodes]
-            every = range(len(episodes))
             known = rng.sample(every, options.examples) if draw else choose(recordings, options.examples)
-            task = TaskExamples([episodes[i] for i in known])
-            others = sorted({*every} - {*known})
+            task, others = TaskExamples([episodes[i] for i in known]), sorted({*every} - {*known})
             for other in rng.sample(others, min(4, len(others))):
                 for kind, episode, true, is_outsider in changed(episodes[other], name, task):
-                    for row in (kind, f"{kind}, {name}")[: 1 + (kind == "true")]:
-                        counts.update({(row, m): n for m, n in score(task, episode, true, is_outsider)})
-    measures = ("refused", "episodes", "right", "sure", "wrong", "found", "boundaries")
-    measures = (*measures, "outsiders", "outsiders refused")
-    kinds = dict.fromkeys(kind for kind, _ in counts)
-    rows = [{"kind": kind} | {m: counts[kind, m] for m in measures} for kind in kinds]
+                    scores = score(task, episode, true, is_outsider)
+                    counts[kind].update(scores)
+                    if kind == "true":
+                        counts[f"true, {name}"].update(scores)
+    rows = [{"kind": kind, **its} for kind, its in counts.items()]
     report({"half": options.half, "examples": options.examples, "rows": rows}, options.json)
 
 
@@ -72,18 +68,17 @@ def by_task(episodes: Sequence[Example]) -> list[list[Example]]:
     return [*groups.values()]
 
 
-def score(task: TaskExamples, e: Example, true: list[int], is_outsider: bool) -> Iterator[tuple[str, int]]:
+def score(task: TaskExamples, e: Example, true: list[int], is_outsider: bool) -> dict[str, int]:
     """Carry over to an episode, and count."""
     carried, near = task.carry(cast("Recording", e)), TOLERANCE_S * e.fps
-    yield from (("episodes", 1), ("outsiders", is_outsider), ("boundaries", len(true)))
-    if carried.refusal:
-        yield from (("refused", 1), ("outsiders refused", is_outsider))
-        return
-    hits = [any(abs(f - t) <= near for t in true) for f in carried.frames]
-    sure = [h for h, d in zip(hits, carried.doubts, strict=True) if d is None]
-    yield from (("right", all(hits) and len(hits) == len(true)), ("sure", len(sure)))
-    yield "wrong", sure.count(False)
-    yield "found", sum(any(abs(f - t) <= near for f in carried.frames) for t in true)
+    refused, frames = bool(carried.refusal), () if carried.refusal else carried.frames
+    hits = [any(abs(f - t) <= near for t in true) for f in frames]
+    sure = [h for h, d in zip(hits, carried.doubts, strict=False) if d is None]
+    found = sum(any(abs(f - t) <= near for f in frames) for t in true)
+    right = not refused and all(hits) and len(hits) == len(true)
+    counts = {"refused": refused, "episodes": 1, "right": right, "sure": len(sure)}
+    counts |= {"wrong": sure.count(False), "found": found, "boundaries": len(true)}
+    return counts | {"outsiders": is_outsider, "outsiders refused": is_outsider and refused}
 
 
 def changed(e: Example, name: str, task: TaskExamples) -> Iterator[tuple[str, Example, list[int], bool]]:

@@ -22,13 +22,12 @@ FAULTS: tuple[Fault, ...] = get_args(Fault.__value__)
 
 _MOST = 10  # episodes with which each one is compared
 _TEXTS = 200  # instructions among which those with words alike are looked for
-_FEWEST = 3
+FEWEST = 3  # so many episodes, or fewer, tell nothing of each other
 _AGREE = 0.6  # share of the other episodes that have the same steps, before one with others is suspected
 _USUAL = 0.85  # share of the labels that have something in common, before one without it is suspected
 _NEAR = 0.75  # share of the boundaries that go with an act of the hand, before another one is suspected
 _TIMES = 4.0  # a boundary is elsewhere if it is so many times further away than usual, and by TOLERANCE_S
 _EDGE_S = 0.3  # seconds around a boundary in which an act of the hand may belong to either step
-_SAID = 0.7  # a word names a thing if so many of the labels with it are of instructions with it
 
 
 @dataclass(frozen=True)
@@ -63,7 +62,7 @@ def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Su
     by_text = defaultdict[str, list[int]](list)
     for at, example in enumerate(examples):
         by_text[" ".join(words(example.instruction))].append(at)
-    alone = [at for own in by_text.values() if len(own) <= _FEWEST for at in own]
+    alone = [at for own in by_text.values() if len(own) <= FEWEST for at in own]
     by_clauses = _by_instructions(examples)
     every = [
         *(_by_things(examples) if by_clauses is None else by_clauses),
@@ -73,7 +72,7 @@ def suspicions(examples: Sequence[Example], cues: Cues | None = None) -> list[Su
             for text in by_text
             for one in _by_names(examples, text, by_text, with_alike=by_clauses is None)
         ),
-        *(one for own in by_text.values() if len(own) > _FEWEST for one in _by_places(examples, own)),
+        *(one for own in by_text.values() if len(own) > FEWEST for one in _by_places(examples, own)),
         *(_by_hand(examples, cues, alone) if cues else ()),
     ]
     found: dict[tuple[int, int], Suspicion] = {}
@@ -96,7 +95,7 @@ def _by_names(
     examples: Sequence[Example], text: str, by_text: Mapping[str, Sequence[int]], *, with_alike: bool
 ) -> Iterator[Suspicion]:
     """Compare the steps of each episode with those of most others, also of words alike if there are few."""
-    alike = [*by_text][:: -(-len(by_text) // _TEXTS)] if with_alike and len(by_text[text]) <= _FEWEST else []
+    alike = [*by_text][:: -(-len(by_text) // _TEXTS)] if with_alike and len(by_text[text]) <= FEWEST else []
     texts = dict.fromkeys([text, *alike])
     slots = {other: found for other in texts if (found := find_slots(other, text)) is not None}
     named = {
@@ -105,10 +104,10 @@ def _by_names(
         for at in by_text[other]
     }
     for at in by_text[text]:
-        if len(others := _others(at, named)) < _FEWEST:
+        if len(others := _others(at, named)) < FEWEST:
             continue
         ((usual, count),) = Counter(named[other] for other in others).most_common(1)
-        if count >= max(_AGREE * len(others), _FEWEST - 1):
+        if count >= max(_AGREE * len(others), FEWEST - 1):
             expected = [_Expected(_tokens(name), name) for name in usual]
             found = differences(named[at], expected)
             # Several steps are too many or too few where something is tried again.
@@ -127,7 +126,7 @@ def _by_places(examples: Sequence[Example], own: Sequence[int]) -> Iterator[Susp
     for at in own:
         steps = shape(examples[at])
         same = _others(at, [other for other in own if shape(examples[other]) == steps])
-        if len(same) < _FEWEST - 1:
+        if len(same) < FEWEST - 1:
             continue
         ids = tuple(sorted((at, *same)))
         if ids not in tasks:
@@ -241,8 +240,9 @@ def _by_things(examples: Sequence[Example]) -> Iterator[Suspicion]:
 
     def is_odd(word: str) -> bool:
         """Tell whether others use a word only where their instruction does; or where it is of another one."""
-        others = seen[word] - 1
-        return said[word] >= _SAID * others if others else word in every or is_closed
+        if others := seen[word] - 1:
+            return _share(said[word], others) >= _USUAL
+        return len(examples) > FEWEST and (word in every or is_closed)
 
     for at, (own, steps) in enumerate(zip(asked, labels, strict=True)):
         odd = [(step, sorted(filter(is_odd, its - own))) for step, its in enumerate(steps)]
@@ -294,7 +294,7 @@ def _by_counts(examples: Sequence[Example], acts: Sequence[np.ndarray], kind: st
     for at, step, least, most in rows:
         for name in (examples[at].steps[step].name, None):
             may, exactly, (count, *_) = tallies[name, None] - tallies[name, at]
-            if count <= _FEWEST:
+            if count <= FEWEST:
                 continue
             shares = [_share(number, count) for number in may]
             usual = shares.index(max(shares))

@@ -307,10 +307,9 @@ class TaskExamples:
     def _doubt(self, found: _Found, at: int) -> str | None:
         if unmeasured := self._unmeasured(found):
             return unmeasured
-        left_out = [left for left in self._left_out if left.shape == self._shape(found.example)]
-        if is_dear(found.evidence, [left.found.evidence for left in left_out])[at]:
+        if is_dear(found.evidence, [left.found.evidence for left in self._left_out])[at]:
             return "it is unlike this boundary of the labelled episodes"
-        tests = [left.errors[at] for left in left_out]
+        tests = [left.errors[at] for left in self._left_out if left.shape == self._shape(found.example)]
         if sum(error <= _AGAIN for error in tests) < _MOST * len(tests):
             return "the labelled episodes do not find this boundary in each other"
         place = found.samples[at]

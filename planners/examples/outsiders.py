@@ -77,8 +77,9 @@ def refusal(found: Evidence, tests: Sequence[Evidence]) -> str | None:
 
 
 def is_dear(found: Evidence, tests: Sequence[Evidence]) -> NDArray[np.bool_]:
-    """Tell which boundaries cost more than in the `tests`, which have as many."""
-    usual = np.max([test.paid for test in tests], axis=0)
+    """Tell which boundaries cost more than in those of the `tests` that have as many."""
+    same = [test.paid for test in tests if len(test.paid) == len(found.paid)]
+    usual = np.max(same, axis=0, initial=0.0)
     return found.paid > np.maximum(usual + _MISSED, usual * _TIMES)
 
 
