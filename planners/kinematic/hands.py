@@ -311,7 +311,7 @@ def _last_of_arms(
 
 def _commands(recordings: Sequence[Recording]) -> dict[int, list[NDArray[np.bool_]]]:
     """The action's dimensions that only say open or closed, one of those that go together."""
-    values = [values_of(recording, "action") for recording in recordings]
+    values = [unwrap(values_of(recording, "action")) for recording in recordings]
     told: dict[int, list[NDArray[np.bool_]]] = {}
     for i in range(values[0].shape[1]):
         every = np.concatenate([v[:, i] for v in values])

@@ -257,7 +257,7 @@ def _find_place(
     """The dimensions of the arm, the height among them, and why."""
     source, names = body_of(recordings[0]), _place_names(recordings[0], layout)
     dims = values_of(recordings[0], source).shape[1]
-    dead = {i for i in range(dims) if not any(np.ptp(values_of(r, source)[:, i]) for r in recordings)}
+    dead = {i for i in range(dims) if not any(arm_moves(values_of(r, source)[:, [i]]) for r in recordings)}
     hand, other = (hand, other) if layout.source == source else ((), ())
     base = {*(layout.base if layout.base_source == source else ()), *roles.find_speeds(recordings)}
     position, named = roles.find_position(names, dims, hand, base, other)

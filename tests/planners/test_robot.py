@@ -531,6 +531,30 @@ def test_a_number_that_moves_with_the_commands_to_close_is_the_gripper(order):
     assert "just after number" in robot.findings[0].reason
 
 
+def test_a_roll_that_wraps_around_is_no_command_of_a_hand():
+    """A tool points down: its roll is about 180 degrees, or -180 where the arm is on one side."""
+    recordings = []
+    for r in dataset(6, "low", command="binary"):
+        side = np.tanh((r.state[:, :1] - np.median(r.state[:, 0])) / np.ptp(r.state[:, 0]) * 8) / 2
+        roll = np.where(side > 0, side - 180, side + 180)
+        recordings.append(made(*(np.hstack([roll, numbers]) for numbers in (r.state, r.action))))
+    layout = infer_robot(recordings).layout
+    assert (layout.gripper, layout.other) == ((6,), None)
+
+
+def test_the_arm_is_the_one_that_moves_where_no_name_tells_whose_hand_it_is():
+    """The other arm rests, but for noise, and comes first; the gripper is in the action alone."""
+    rng, recordings = np.random.default_rng(5), []
+    for way in ways():
+        rests = way[0, :3] + 1e-3 * rng.normal(size=(len(way), 3))
+        recordings.append(
+            made(np.hstack([rests, way[:, :3]]), way, [f"arm{a}_{n}" for a in "21" for n in "xyz"])
+        )
+    recordings = [replace(r, action_names=(*XYZ[:3], "gripper")) for r in recordings]
+    layout = infer_robot(recordings).layout
+    assert (layout.position, layout.vertical) == ((3, 4, 5), 5)
+
+
 def test_numbers_that_were_scaled_are_not_compared_with_their_commands():
     """Each by its own deviation: the gap between command and state says nothing."""
     for end, shift in (("low", -0.2), ("high", 0.2)):

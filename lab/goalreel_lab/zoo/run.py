@@ -259,7 +259,7 @@ def wrong_findings(
             "gripper": (hand.gripper, hand.source, _GRIPPER),
             "position": (hand.position, "state", _PLACES),
             "vertical": ((hand.vertical,) if hand.vertical is not None else (), "state", {"height"}),
-            "summed": (summed, "state", {"rate", "gripper rate"}),
+            "summed": (summed, "state", {"rate", "height rate", "gripper rate"}),
         }
         for field, (dims, feature, right) in found.items():
             roles = {_role(written, feature, i, hand, field) for i in dims}
@@ -283,7 +283,7 @@ def _role(written: Written, feature: str, dim: int, hand: Layout, field: str = "
     role = written.roles(feature)[dim]
     if field == "summed" or feature != "state" or dim not in hand.summed:
         return role
-    return {"rate": "place", "gripper rate": "gripper"}.get(role, role)
+    return {"rate": "place", "height rate": "height", "gripper rate": "gripper"}.get(role, role)
 
 
 def _closed(layout: Layout, recordings: Sequence[Any], truth: TaskTruth) -> str | None:

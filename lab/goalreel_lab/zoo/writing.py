@@ -15,7 +15,7 @@ from goalreel_lab.zoo.episode import CAMERAS, EVERY, HZ, Numbers, SimulatedEpiso
 from goalreel_lab.zoo.tasks import ROBOTS
 
 type Role = Literal[
-    "place", "height", "turn", "joint", "rate", "gripper", "gripper rate", "other arm", "dead"
+    "place", "height", "turn", "joint", "rate", "height rate", "gripper", "gripper rate", "other arm", "dead"
 ]
 type Kind = Literal["places", "changes", "velocities", "with velocities", "with torques"]
 type Gripper = Literal["metres", "share", "ticks", "fingers", "command", "changes", "none"]
@@ -182,7 +182,12 @@ def _told(arm: Sequence[Column], writing: Writing) -> list[Column]:
         return list(arm)
     scale = 1 if writing.kind == "changes" else writing.fps
     ending = "delta" if writing.kind == "changes" else "vel"
-    rates = [Column(f"{c.name}_{ending}", "rate", scale * _change(c.values)) for c in arm]
+    rates = [
+        Column(
+            f"{c.name}_{ending}", "height rate" if c.role == "height" else "rate", scale * _change(c.values)
+        )
+        for c in arm
+    ]
     return [*arm, *rates] if writing.kind == "with velocities" else rates
 
 
