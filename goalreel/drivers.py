@@ -236,9 +236,7 @@ def as_failure(stage: Stage, error: BackendError) -> Failure:
 
 
 async def advance[Result](
-    trajectory: Trajectory[Result],
-    ask: Callable[[Request], Awaitable[Answer]],
-    observe: Observer | None = None,
+    trajectory: Trajectory[Result], ask: Callable[[Request], Awaitable[Answer]]
 ) -> Result:
     """Run a trajectory of the loop to its end, and await `ask` for each of its requests.
 
@@ -250,8 +248,6 @@ async def advance[Result](
     request, result = _send(trajectory, None)
     while request is not None:
         answer = await ask(request)
-        if observe is not None:
-            observe(request, answer)
         # The loop measures a background, or asks a server what its critic can judge: no event loop may wait.
         if isinstance(answer, Image | Verdict):
             request, result = await asyncio.to_thread(_send, trajectory, answer)

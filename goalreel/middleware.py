@@ -5,6 +5,7 @@ journal or a circuit breaker is a middleware: it takes such a function and retur
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, cast
 
 from goalreel.image import Image
@@ -40,29 +41,22 @@ def ask_models(planner: Planner, editor: Editor, critic: Critic) -> Ask:
     if isinstance(planner, AskAdapter) and planner is editor is critic:
         return planner.ask
     models: Mapping[Stage, Planner | Editor | Critic] = {"plan": planner, "edit": editor, "judge": critic}
-
-    def ask(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
-        return ask_model(models[stage], stage, requests)
-
-    return ask
+    return lambda stage, requests: ask_model(models[stage], stage, requests)
 
 
 def use_known_answers(known: Callable[[Stage, Request], Answer | None]) -> Middleware:
     """Make middleware that gives the answers that are `known`, and asks for all others in one call."""
 
-    def wrap(ask: Ask) -> Ask:
-        def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
-            answers = [known(stage, request) for request in requests]
-            open_requests = [r for r, a in zip(requests, answers, strict=True) if a is None]
-            fresh = ask(stage, open_requests) if open_requests else ()
-            if len(fresh) != len(open_requests):
-                return fresh  # which whoever counts the answers refuses
-            others = iter(fresh)
-            return [next(others) if a is None else a for a in answers]
+    def answer(ask: Ask, stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+        answers = [known(stage, request) for request in requests]
+        open_requests = [r for r, a in zip(requests, answers, strict=True) if a is None]
+        fresh = ask(stage, open_requests) if open_requests else ()
+        if len(fresh) != len(open_requests):
+            return fresh  # which whoever counts the answers refuses
+        others = iter(fresh)
+        return [next(others) if a is None else a for a in answers]
 
-        return answer
-
-    return wrap
+    return lambda ask: partial(answer, ask)
 
 
 def compose(ask: Ask, middleware: Iterable[Middleware]) -> Ask:
@@ -76,7 +70,10 @@ class AskAdapter:
     """Planner, Editor and Critic in one: an Ask in the form that users know."""
 
     def __init__(self, ask: Ask) -> None:
-        self.ask = ask
+        self._ask = ask
+
+    def ask(self, stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+        return self._ask(stage, requests)
 
     def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
         return cast(Any, self.ask("plan", tasks))

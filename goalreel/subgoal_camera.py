@@ -11,9 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel.errors import InputError
-from goalreel.terms import DEFAULT_FORM as DEFAULT_FORM
-from goalreel.terms import LIVE_FORMS as LIVE_FORMS
-from goalreel.terms import SubGoalForm as SubGoalForm
+from goalreel.terms import DEFAULT_FORM as DEFAULT_FORM, LIVE_FORMS as LIVE_FORMS, SubGoalForm as SubGoalForm
 
 NO_CHANGE = 128
 

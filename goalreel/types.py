@@ -20,9 +20,7 @@ from goalreel.claims import NOBODY, PERSON, UNKNOWN, Claims, claims_of
 from goalreel.details import Details
 from goalreel.image import Image
 from goalreel.settings import Frozen
-from goalreel.terms import ROLE_OF_STAGE, Role, Stage
-from goalreel.terms import ROLES as ROLES
-from goalreel.terms import STAGE_OF_ROLE as STAGE_OF_ROLE
+from goalreel.terms import ROLE_OF_STAGE, ROLES as ROLES, STAGE_OF_ROLE as STAGE_OF_ROLE, Role, Stage
 
 Score = Annotated[float, Field(ge=0, le=10, allow_inf_nan=False)]
 Probability = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
@@ -495,7 +493,8 @@ type Ask = Callable[[Stage, Sequence[Request]], Sequence[Answer]]
 class Planner(Protocol):
     """Splits tasks into steps, a batch at a time: answer i belongs to task i."""
 
-    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]: ...
+    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
+        """Plan each task; a Failure says why there is no plan."""
 
 
 @dataclass(frozen=True)
@@ -515,7 +514,8 @@ class ReplanContext:
 class Replanner(Protocol):
     """A Planner that can continue a storyboard under way."""
 
-    def continue_plan(self, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]: ...
+    def continue_plan(self, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]:
+        """Plan the steps that are left of each storyboard."""
 
 
 def plan_rest(planner: Planner, progress: Sequence[ReplanContext]) -> Sequence[Plan | Failure]:
@@ -528,13 +528,15 @@ def plan_rest(planner: Planner, progress: Sequence[ReplanContext]) -> Sequence[P
 class Editor(Protocol):
     """Draws goal images, a batch at a time: answer i belongs to edit i, in the model's own size."""
 
-    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]: ...
+    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
+        """Draw the scene of each edit as it looks once its step is done."""
 
 
 class Critic(Protocol):
     """Judges pictures, a batch at a time: answer i belongs to candidate i."""
 
-    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]: ...
+    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
+        """Say of each candidate whether its picture shows its step done."""
 
 
 @dataclass(frozen=True)
@@ -567,11 +569,17 @@ class Recording(Protocol):
     """A recorded episode, as models that read recordings see it. Frames are counted from 0."""
 
     @property
-    def id(self) -> str: ...
+    def id(self) -> str:
+        """The id by which `Recordings` finds it."""
+
     @property
-    def instruction(self) -> str: ...
+    def instruction(self) -> str:
+        """The episode's instruction, as recorded."""
+
     @property
-    def fps(self) -> float: ...
+    def fps(self) -> float:
+        """Frames a second."""
+
     @property
     def timestamps(self) -> NDArray[np.float32]:
         """Seconds since the episode's start, (n,), as recorded."""
@@ -589,7 +597,8 @@ class Recording(Protocol):
         """One name a state dimension, or empty."""
 
     @property
-    def action_names(self) -> tuple[str, ...]: ...
+    def action_names(self) -> tuple[str, ...]:
+        """One name an action dimension, or empty."""
 
     def frames(self, camera: str, indices: Sequence[int]) -> list[Image]:
         """Decode frames of one camera; each names its place in `Image.frame`."""

@@ -22,7 +22,6 @@ from goalreel.datasets.corpora.trajectories import (
     HumanVerdict,
     HumanVerdicts,
     Outline,
-    StepSample,
     SuccessOf,
     by_record,
     candidate,
@@ -178,14 +177,11 @@ def _score(boards: Sequence[StoredBoard], by: NamedScorer, journal: Journal) -> 
     ]
     answers = _ask(by.name, by.scorer, [c for _, _, c in requests], journal)
     scores = {(n, s.step, s.attempt): answer for (n, s, _), answer in zip(requests, answers, strict=True)}
-
-    def score(number: int, sample: StepSample) -> StepSample:
-        return scored(sample, scores.get((number, sample.step, sample.attempt)), by.success_of)
-
-    return [
-        each.model_copy(update={"samples": tuple(score(number, sample) for sample in each.samples)})
-        for number, each in enumerate(outlines)
-    ]
+    samples = (
+        tuple(scored(s, scores.get((n, s.step, s.attempt)), by.success_of) for s in each.samples)
+        for n, each in enumerate(outlines)
+    )
+    return [each.model_copy(update={"samples": s}) for each, s in zip(outlines, samples, strict=True)]
 
 
 def _ask(

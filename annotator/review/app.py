@@ -6,8 +6,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
-from fastapi import Path as InPath
+from fastapi import APIRouter, Depends, FastAPI, Path as InPath, Query, Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import Field
 from pydantic_core import to_json

@@ -22,8 +22,7 @@ import rclpy
 from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image as ImageMessage
+from sensor_msgs.msg import CompressedImage, Image as ImageMessage
 
 sys.path.append(str(Path(__file__).parents[1]))
 from common import ScriptedModels

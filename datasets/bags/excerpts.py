@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.datasets.bags import TopicRequest
-from goalreel.datasets.bags import timeline as times
+from goalreel.datasets.bags import TopicRequest, timeline as times
 from goalreel.datasets.bags.streamed import Storyboards, StreamedSpan, spans, without_pictures
 from goalreel.datasets.bags.timeline import FOREVER, SECOND, Numbers, Stamps, Timeline, Track, as_of, numbers
 from goalreel.datasets.bags.topics import NUMBERS, Bag, TopicChoice, choose

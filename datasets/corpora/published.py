@@ -21,8 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 from goalreel.chat.conversation import MARK, shrink
 from goalreel.chat.json_reply import Problem
 from goalreel.chat.plan import parse_plan
-from goalreel.datasets.corpora import critic_rows
-from goalreel.datasets.corpora import rows as corpora
+from goalreel.datasets.corpora import critic_rows, rows as corpora
 from goalreel.datasets.corpora.rows import Corpus, RowKind, TalkRow, decode_lesson
 from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import file_digest, find, read_file, read_json, write_bytes

@@ -141,8 +141,7 @@ def messages_of(lesson: Lesson) -> tuple[list[dict[str, str]], list[Image]]:
 
 def features(kind: RowKind[Any]) -> "Features":
     """Describe the columns of a kind of row to Hugging Face."""
-    from datasets import Features, Value
-    from datasets import Image as Picture
+    from datasets import Features, Image as Picture, Value
 
     def feature(column: Column) -> object:
         if isinstance(column, str):

@@ -39,15 +39,10 @@ def write_card(job: BuildPlan) -> None:
     text = path.read_text(encoding="utf-8", errors="replace") if path.is_file() else ""
     data, body = _taken_apart(text, path)
     data = _DEFAULTS | data | {key: _joined(data.get(key), values) for key, values in _ADDED.items()}
-    body = before_goalreel(body).strip() or "# A LeRobot dataset with visual sub-goals"
+    body = _OURS.sub("\n\n", body).strip() or "# A LeRobot dataset with visual sub-goals"
     front = yaml.safe_dump(data, sort_keys=False, allow_unicode=True)
     ours = _section(job)
     files.write_bytes(job.out / CARD, f"---\n{front}---\n\n{body}\n\n{_BEGIN}\n{ours}\n{_END}\n".encode())
-
-
-def before_goalreel(text: str) -> str:
-    """A card without the section that goalreel wrote."""
-    return _OURS.sub("\n\n", text)
 
 
 def _taken_apart(text: str, path: Path) -> tuple[dict[str, Any], str]:

@@ -30,16 +30,23 @@ class Line(Protocol):
     """A line of a log: a pydantic model with a number, 1 for the first line."""
 
     @property
-    def number(self) -> int: ...
+    def number(self) -> int:
+        """Its place in the log."""
+
     @property
-    def at(self) -> datetime: ...
+    def at(self) -> datetime:
+        """When it was written."""
+
     @property
     def person(self) -> tuple[str, Any] | None:
         """The person and their change; None for a fact."""
 
     @classmethod
-    def model_validate_json(cls, json_data: bytes, *, context: Any = None) -> Self: ...
-    def model_dump_json(self, *, context: Any = None) -> str: ...
+    def model_validate_json(cls, json_data: bytes, *, context: Any = None) -> Self:
+        """Read a line; pydantic's ValidationError: it is none."""
+
+    def model_dump_json(self, *, context: Any = None) -> str:
+        """The line's text, without its newline."""
 
 
 type Apply[E: Line, S] = Callable[[S | None, E], S]

@@ -73,8 +73,7 @@ def annotate(
 ) -> None:
     """Add steps and goal images to a copy of a LeRobot dataset, or to a dataset made from a ROS 2 bag."""
     with one_line_errors(INTERRUPTED):
-        from goalreel.annotator.annotate import annotate as annotate_dataset
-        from goalreel.annotator.annotate import open_dataset
+        from goalreel.annotator.annotate import annotate as annotate_dataset, open_dataset
         from goalreel.cli.console import progress_bars
         from goalreel.datasets.hub import local_folder, push
         from goalreel.datasets.info_file import HUB_NAME

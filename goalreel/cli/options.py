@@ -20,8 +20,7 @@ from pydantic.fields import FieldInfo
 from goalreel import files, terms
 from goalreel.cli.errors import fail, one_line_errors
 from goalreel.errors import DatasetError, InputError
-from goalreel.models.presets import FIELDS, LIVE, PRESET_HELP, ModelChoice, Preset
-from goalreel.models.presets import names as preset_names
+from goalreel.models.presets import FIELDS, LIVE, PRESET_HELP, ModelChoice, Preset, names as preset_names
 from goalreel.settings import Settings, bound_of, kind_of, mark_of
 
 INTERRUPTED = "interrupted; what was finished is saved: run the same command again to resume"

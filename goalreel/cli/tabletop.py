@@ -36,8 +36,7 @@ def record(
     with errors.one_line_errors("interrupted; nothing was written: run the same command again"):
         from goalreel.cli.console import progress_bars
         from goalreel.cli.corpus import show_result
-        from goalreel.tabletop.record import check_request, quiet
-        from goalreel.tabletop.record import record as work
+        from goalreel.tabletop.record import check_request, quiet, record as work
 
         chosen, views = seeds(split, episodes, first), [c.strip() for c in cameras.split(",")]
         check_request(chosen, views, size)

@@ -36,15 +36,12 @@ class Journal:
         `keys` has what tells a model from others, for each stage whose answers are to be held.
         """
 
-        def wrap(ask: Ask) -> Ask:
-            def answer(stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
-                if stage not in keys:
-                    return ask(stage, requests)
-                return self.ask(keys[stage], ANSWER_TYPES[stage], partial(ask, stage), requests)
+        def answer(ask: Ask, stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+            if stage not in keys:
+                return ask(stage, requests)
+            return self.ask(keys[stage], ANSWER_TYPES[stage], partial(ask, stage), requests)
 
-            return answer
-
-        return wrap
+        return lambda ask: partial(answer, ask)
 
     def ask[Q: BaseModel, A](
         self,

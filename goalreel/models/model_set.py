@@ -4,33 +4,17 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from goalreel import claims, loop
 from goalreel.critics.examiner import Examiner
 from goalreel.http.calls import probe
-from goalreel.image import Image
 from goalreel.middleware import AskAdapter, Middleware, ask_model, ask_models, compose
 from goalreel.models.journal import Journal
 from goalreel.models.names import ModelName
 from goalreel.models.presets import Preset
 from goalreel.torch_support import free_memory, has_gpu
-from goalreel.types import (
-    ROLES,
-    STAGE_OF_ROLE,
-    Ask,
-    Candidate,
-    Critic,
-    Edit,
-    Editor,
-    Failure,
-    Plan,
-    Planner,
-    Role,
-    Stage,
-    Task,
-    Verdict,
-)
+from goalreel.types import ROLES, STAGE_OF_ROLE, Answer, Ask, Critic, Editor, Planner, Request, Role, Stage
 
 
 @dataclass(frozen=True)
@@ -101,7 +85,7 @@ def display_names(names: Mapping[str, str], notes: Mapping[str, str]) -> dict[st
     return {role: f"{name} ({notes[role]})" if role in notes else name for role, name in public.items()}
 
 
-class Lazy[M: Planner | Editor | Critic]:
+class Lazy[M: Planner | Editor | Critic](AskAdapter):
     """A model that is loaded when it is first asked; it answers for the stages that the model has."""
 
     def __init__(self, build: Callable[[], M], release: Callable[[], None] = lambda: None) -> None:
@@ -118,14 +102,8 @@ class Lazy[M: Planner | Editor | Critic]:
         """The model; None if it is not loaded."""
         return self.__dict__.get("model")
 
-    def plan(self, tasks: Sequence[Task]) -> Sequence[Plan | Failure]:
-        return cast(Planner, self.model).plan(tasks)
-
-    def edit(self, edits: Sequence[Edit]) -> Sequence[Image | Failure]:
-        return cast(Editor, self.model).edit(edits)
-
-    def judge(self, candidates: Sequence[Candidate]) -> Sequence[Verdict | Failure]:
-        return cast(Critic, self.model).judge(candidates)
+    def ask(self, stage: Stage, requests: Sequence[Request]) -> Sequence[Answer]:
+        return ask_model(self.model, stage, requests)
 
     def probe(self) -> str | None:
         """Ask the model's server whether it is there (`goalreel.http.calls.probe`)."""

@@ -18,8 +18,7 @@ from pydantic import ValidationError
 
 from goalreel.checkpoints import NAMES
 from goalreel.errors import InputError
-from goalreel.models.names import DialectOptions as DialectOptions
-from goalreel.models.names import ModelName, ModelOptions
+from goalreel.models.names import DialectOptions as DialectOptions, ModelName, ModelOptions
 from goalreel.terms import LabelForm, Role
 
 if TYPE_CHECKING:

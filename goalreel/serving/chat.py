@@ -14,7 +14,6 @@ from fastapi import APIRouter, Request
 from pydantic import BaseModel, BeforeValidator, Field, model_validator
 
 from goalreel.chat.conversation import ChatRequest, Message, NoReply, Token, TokenReply
-from goalreel.image import Image
 from goalreel.serving.errors import Stream, UnknownModelError, Utf8, Wording, responses, unanswered
 from goalreel.serving.images import decode_all, from_base64
 from goalreel.serving.service import Here, Service, ask_while_connected, client_of, while_connected
@@ -247,11 +246,10 @@ async def complete(request: Request, body: ChatBody, service: Here) -> dict[str,
 async def _conversation(messages: list[ChatMessage], max_pixels: int) -> tuple[Message, ...]:
     urls = [p.image_url.url for m in messages for p in m.content if isinstance(p, ImagePart)]
     images = iter(await decode_all([from_base64(url) for url in urls], max_pixels))
-
-    def part(p: TextPart | ImagePart) -> str | Image:
-        return p.text if isinstance(p, TextPart) else next(images)
-
     return tuple(
-        Message("system" if m.role == "developer" else m.role, tuple(part(p) for p in m.content))
+        Message(
+            "system" if m.role == "developer" else m.role,
+            tuple(p.text if isinstance(p, TextPart) else next(images) for p in m.content),
+        )
         for m in messages
     )

@@ -21,8 +21,7 @@ from goalreel.planners.chat import ChatPlanner
 from goalreel.serving.errors import CLIENT_GONE, UnknownModelError
 from goalreel.serving.queues import BatchBounds, Batcher
 from goalreel.serving.settings import Models, ServeSettings
-from goalreel.types import Answer, Candidate, Edit, Failure, Role, Task, stage_of
-from goalreel.types import Request as ModelRequest
+from goalreel.types import Answer, Candidate, Edit, Failure, Request as ModelRequest, Role, Task, stage_of
 
 type ChatBatcher = Batcher[ChatRequest, TokenReply | NoReply]
 type EditBatcher = Batcher[Edit, Image | Failure]

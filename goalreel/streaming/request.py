@@ -70,8 +70,11 @@ def excerpt(text: str) -> str:
 class BoardListener(Protocol):
     """Notified of every change, in order, on the engine's thread. Its methods must not block."""
 
-    def on_board(self, board: Board) -> None: ...
-    def on_goal(self, goal: Goal) -> None: ...
+    def on_board(self, board: Board) -> None:
+        """Hear of the board whenever it has changed."""
+
+    def on_goal(self, goal: Goal) -> None:
+        """Hear which sub-goal is to be reached now, or that there is none."""
 
 
 class TaskEnded(Exception):

@@ -12,8 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI, Header, Query, Request, Response
-from fastapi import Path as PathParameter
+from fastapi import APIRouter, Depends, FastAPI, Header, Path as PathParameter, Query, Request, Response
 from pydantic import Field
 from starlette.exceptions import HTTPException
 from starlette.responses import FileResponse, StreamingResponse

@@ -6,8 +6,7 @@ import pytest
 from support.chat_server import ChatServer, said
 from support.cli import results
 from support.miniatures import COMM_ROW, RISE_ROWS, comm_clone, comm_data, rise_clone, rise_data
-from support.published import editor as tiny_editor
-from support.published import pictures
+from support.published import editor as tiny_editor, pictures
 
 from goalreel.image import Image
 from goalreel.storyboard_io import load_storyboard

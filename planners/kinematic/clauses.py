@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from goalreel.planners.kinematic import wordings
-from goalreel.planners.kinematic import words as english
+from goalreel.planners.kinematic import wordings, words as english
 from goalreel.planners.kinematic.words import (
     VERBS,
     Means,

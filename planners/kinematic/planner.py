@@ -3,8 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from goalreel.planners.kinematic import description, evidence, robot, scene, signals
-from goalreel.planners.kinematic import steps as cuts
+from goalreel.planners.kinematic import description, evidence, robot, scene, signals, steps as cuts
 from goalreel.planners.kinematic.clauses import Clause, read, split_handovers, split_return, whole
 from goalreel.planners.kinematic.contacts import FailedGrasp, find_any_contacts, find_contacts, sort_grasps
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording

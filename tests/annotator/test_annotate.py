@@ -18,8 +18,7 @@ from support.review import change, review_page
 from support.steady import contents
 from support.studio import finished, studio, submit
 
-from goalreel.annotator.annotate import annotate as annotate_with
-from goalreel.annotator.annotate import open_dataset
+from goalreel.annotator.annotate import annotate as annotate_with, open_dataset
 from goalreel.annotator.job import Summary
 from goalreel.annotator.options import Options
 from goalreel.annotator.show import show

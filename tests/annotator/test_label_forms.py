@@ -14,8 +14,7 @@ from support.cli import fails, goalreel, results
 from support.faults import DATA, TASKS, both, column, info, table
 from support.steady import Steady, contents
 
-from goalreel.annotator.annotate import annotate as annotate_source
-from goalreel.annotator.annotate import open_dataset
+from goalreel.annotator.annotate import annotate as annotate_source, open_dataset
 from goalreel.annotator.exports import export_table
 from goalreel.annotator.options import Options
 from goalreel.datasets.labels import find_labels, subtask_labels

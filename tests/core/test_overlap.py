@@ -5,8 +5,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.scripted_models import Scripted, tasks
 from support.wait import until
 

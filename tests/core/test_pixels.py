@@ -10,8 +10,7 @@ from contextlib import suppress
 import numpy as np
 import PIL.Image
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from goalreel.errors import InputError
 from goalreel.image import ENCODINGS, FORMATS, Image, decode_compressed, decode_raw

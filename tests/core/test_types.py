@@ -7,8 +7,7 @@ import numpy as np
 import PIL.Image
 import PIL.ImageOps
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from hypothesis.extra.numpy import arrays
 from pydantic import BaseModel, ValidationError
 

@@ -6,8 +6,7 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from support.pages import text_of
 from support.scripted import ScriptedChat
 from support.told import attempt, board, failed, step, unplanned, words

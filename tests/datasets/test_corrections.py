@@ -6,8 +6,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from goalreel.boards.log import ConflictError
 from goalreel.datasets.corrections import board as boards

@@ -10,9 +10,7 @@ import pyarrow as pa
 import pytest
 
 from goalreel.datasets.info_file import DATA_PATH, VIDEO_PATH
-from goalreel.datasets.writing import language as schema
-from goalreel.datasets.writing import meta as stats
-from goalreel.datasets.writing import video as encoder
+from goalreel.datasets.writing import language as schema, meta as stats, video as encoder
 from goalreel.datasets.writing.goals import Goals, GoalSpan, tasks_file
 from goalreel.datasets.writing.language import goal_rows
 from goalreel.datasets.writing.video import write_video

@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 from support.random_datasets import ODD_CLOCKS, Recipe, recipes, write
 
 from goalreel.annotator.annotate import annotate, open_dataset

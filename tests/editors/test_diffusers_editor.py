@@ -17,8 +17,7 @@ import torch
 from diffusers.image_processor import VaeImageProcessor
 from diffusers.pipelines.pipeline_utils import DiffusionPipeline
 from diffusers.utils.outputs import BaseOutput
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from support.image_server import picture
 from support.tiny_pipelines import clip_text, clip_tokenizer, reference_area, tiny_pipeline, unet, vae_kl
 

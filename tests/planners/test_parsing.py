@@ -6,8 +6,7 @@ import re
 import string
 
 import pytest
-from hypothesis import example, given, settings
-from hypothesis import strategies as st
+from hypothesis import example, given, settings, strategies as st
 from support.arms import sentences
 from support.places import DATA
 

@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
+from hypothesis import example, given, strategies as st
 from support.arms import sentences
 from support.scripted import ScriptedChat, words
 from support.told import attempt, board, picture, step

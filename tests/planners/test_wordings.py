@@ -1,8 +1,7 @@
 """What the planner reads in an instruction: what no rule reads whole stays word for word."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from support.arms import A, Arm, B, C, sentences
 
 from goalreel.planners.kinematic.clauses import read

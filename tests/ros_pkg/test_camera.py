@@ -15,8 +15,7 @@ from rclpy.clock import ROSClock
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.time import Time
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image as RawImage
+from sensor_msgs.msg import CompressedImage, Image as RawImage
 from std_msgs.msg import Header
 from support.wait import until
 

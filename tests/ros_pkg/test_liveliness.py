@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 from rclpy.event_handler import SubscriptionEventCallbacks, UnsupportedEventTypeError
 from sensor_msgs.msg import CompressedImage
-from support.ros_bench import GREEN, RED
-from support.ros_bench import node as start
+from support.ros_bench import GREEN, RED, node as start
 from support.wait import until
 
 from goalreel_interfaces.msg import StoryboardProgress, StoryboardStep, SubGoal

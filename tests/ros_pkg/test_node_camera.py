@@ -8,8 +8,7 @@ from rclpy.context import Context
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import ReliabilityPolicy
-from sensor_msgs.msg import CameraInfo
-from sensor_msgs.msg import Image as RawImage
+from sensor_msgs.msg import CameraInfo, Image as RawImage
 from support.ros_bench import GREEN, RED, Robot
 from support.wait import until
 

@@ -10,8 +10,7 @@ from diagnostic_msgs.msg import DiagnosticArray
 from lifecycle_msgs.srv import GetState
 from std_msgs.msg import String
 from support.ros import Other
-from support.ros_bench import BLUE, GREEN, RED, Robot, command, near, node
-from support.ros_bench import node as start
+from support.ros_bench import BLUE, GREEN, RED, Robot, command, near, node, node as start
 from support.wait import until
 
 from goalreel.streaming.board import ErrorCode

@@ -8,8 +8,7 @@ from rcl_interfaces.srv import SetParameters
 from rclpy.action import ActionClient
 from rclpy.parameter import Parameter
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image as RawImage
+from sensor_msgs.msg import CompressedImage, Image as RawImage
 from std_msgs.msg import String
 from support.ros_bench import BLUE, GREEN, RED, Robot, near
 from support.wait import until

@@ -27,8 +27,7 @@ from support.pages import blocks
 from support.places import ROOT, SUPPORT
 from support.recordings import make_dataset, moving_square, storyboard
 from support.ros import Other
-from support.ros_bench import GREEN, RED, Robot, near, painted
-from support.ros_bench import node as start
+from support.ros_bench import GREEN, RED, Robot, near, node as start, painted
 from support.wait import until
 from typer.main import get_command
 

@@ -15,12 +15,23 @@ from goalreel.image import Image
 from goalreel.storyboard_io import save_storyboard
 from goalreel.streaming.board import Board, ErrorCode
 from goalreel.streaming.request import TaskEnded
-from goalreel.types import Attempt, Failure, Step, StoryboardStep, Task, Verdict
-from goalreel.types import Storyboard as PlannedStoryboard
+from goalreel.types import (
+    Attempt,
+    Failure,
+    Step,
+    Storyboard as PlannedStoryboard,
+    StoryboardStep,
+    Task,
+    Verdict,
+)
 from goalreel_interfaces.action import ExecuteTask
-from goalreel_interfaces.msg import Claim as ClaimMessage
-from goalreel_interfaces.msg import CriticVerdict, Storyboard, SubGoal
-from goalreel_interfaces.msg import StoryboardStep as StepMessage
+from goalreel_interfaces.msg import (
+    Claim as ClaimMessage,
+    CriticVerdict,
+    Storyboard,
+    StoryboardStep as StepMessage,
+    SubGoal,
+)
 from goalreel_interfaces.srv import StartExecuteTask
 from goalreel_ros.client import GoalreelError
 from goalreel_ros.client.__main__ import app

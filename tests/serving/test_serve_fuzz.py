@@ -5,8 +5,7 @@ from collections import Counter
 
 import httpx
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, Phase, given, settings, strategies as st
 from support.serving_models import CriticChat, PlannerChat, TintEditor, picture, serving
 
 from goalreel.serving.settings import Models

@@ -20,8 +20,7 @@ from lifecycle_msgs.msg import Transition
 from lifecycle_msgs.srv import ChangeState
 from rclpy.action.client import ActionClient
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy, qos_profile_sensor_data
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image as RawImage
+from sensor_msgs.msg import CompressedImage, Image as RawImage
 from std_msgs.msg import String
 
 from goalreel.chat.conversation import Conversation

@@ -2,8 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from goalreel.tabletop import splits
 from goalreel.tabletop.grammar import MAX_GOALS, sample_episode

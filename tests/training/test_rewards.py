@@ -7,8 +7,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 from support.chat_server import ChatServer, Reply, error, said
-from support.grpo_runs import critique as row
-from support.grpo_runs import shade
+from support.grpo_runs import critique as row, shade
 from support.serving_models import serving
 from typer.testing import CliRunner
 

@@ -5,16 +5,20 @@ transformers' own `__init__` names the modules of all its models, which take a c
 
 from transformers.feature_extraction_utils import BatchFeature as BatchFeature
 from transformers.generation.configuration_utils import GenerationConfig as GenerationConfig
-from transformers.generation.logits_process import LogitsProcessor as LogitsProcessor
-from transformers.generation.logits_process import LogitsProcessorList as LogitsProcessorList
-from transformers.generation.logits_process import TemperatureLogitsWarper as TemperatureLogitsWarper
-from transformers.generation.logits_process import TopKLogitsWarper as TopKLogitsWarper
-from transformers.generation.logits_process import TopPLogitsWarper as TopPLogitsWarper
+from transformers.generation.logits_process import (
+    LogitsProcessor as LogitsProcessor,
+    LogitsProcessorList as LogitsProcessorList,
+    TemperatureLogitsWarper as TemperatureLogitsWarper,
+    TopKLogitsWarper as TopKLogitsWarper,
+    TopPLogitsWarper as TopPLogitsWarper,
+)
 from transformers.generation.stopping_criteria import StoppingCriteriaList as StoppingCriteriaList
 from transformers.modeling_utils import PreTrainedModel as PreTrainedModel
 from transformers.models.auto.configuration_auto import AutoConfig as AutoConfig
-from transformers.models.auto.modeling_auto import AutoModelForCausalLM as AutoModelForCausalLM
-from transformers.models.auto.modeling_auto import AutoModelForImageTextToText as AutoModelForImageTextToText
+from transformers.models.auto.modeling_auto import (
+    AutoModelForCausalLM as AutoModelForCausalLM,
+    AutoModelForImageTextToText as AutoModelForImageTextToText,
+)
 from transformers.models.auto.processing_auto import AutoProcessor as AutoProcessor
 from transformers.models.auto.tokenization_auto import AutoTokenizer as AutoTokenizer
 from transformers.models.clip.configuration_clip import CLIPTextConfig as CLIPTextConfig
@@ -42,8 +46,10 @@ from transformers.processing_utils import ProcessorMixin as ProcessorMixin
 from transformers.tokenization_utils_base import PreTrainedTokenizerBase as PreTrainedTokenizerBase
 from transformers.tokenization_utils_tokenizers import PreTrainedTokenizerFast as PreTrainedTokenizerFast
 from transformers.trainer import Trainer as Trainer
-from transformers.trainer_callback import TrainerCallback as TrainerCallback
-from transformers.trainer_callback import TrainerControl as TrainerControl
-from transformers.trainer_callback import TrainerState as TrainerState
+from transformers.trainer_callback import (
+    TrainerCallback as TrainerCallback,
+    TrainerControl as TrainerControl,
+    TrainerState as TrainerState,
+)
 from transformers.training_args import TrainingArguments as TrainingArguments
 from transformers.utils.quantization_config import TorchAoConfig as TorchAoConfig

@@ -8,8 +8,7 @@ import typer
 from goalreel.cli.errors import one_line_errors
 from goalreel.cli.options import Json
 from goalreel_lab.cli import eval_metaworld, eval_zoo
-from goalreel_lab.cli.eval_policy import EPILOG as POLICY_EPILOG
-from goalreel_lab.cli.eval_policy import policy
+from goalreel_lab.cli.eval_policy import EPILOG as POLICY_EPILOG, policy
 from goalreel_lab.cli.eval_published import EPILOG, HELP, published
 from goalreel_lab.cli.eval_tabletop import tabletop
 from goalreel_lab.cli.eval_videos import ROBOREWARD_EPILOG, WGO_EPILOG, roboreward, wgo

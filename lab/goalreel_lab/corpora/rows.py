@@ -9,8 +9,7 @@ from typing import Any, Literal
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.plan import plan_reply
 from goalreel.chat.verdict import verdict_reply
-from goalreel.critics.chat import Mode
-from goalreel.critics.chat import question as critic_question
+from goalreel.critics.chat import Mode, question as critic_question
 from goalreel.datasets.corpora.rows import (
     PICTURE,
     TALK,

@@ -13,8 +13,7 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.qos import HistoryPolicy, QoSCompatibility, QoSProfile, ReliabilityPolicy, qos_check_compatible
 from rclpy.topic_endpoint_info import TopicEndpointInfo
-from sensor_msgs.msg import CameraInfo, CompressedImage
-from sensor_msgs.msg import Image as RawImage
+from sensor_msgs.msg import CameraInfo, CompressedImage, Image as RawImage
 
 from goalreel.errors import InputError, first_line
 from goalreel.streaming.camera import FrameSlot, explain_spacing

@@ -12,8 +12,7 @@ from sensor_msgs.msg import CompressedImage
 from std_msgs.msg import Header
 from unique_identifier_msgs.msg import UUID as UUIDMessage
 
-from goalreel.claims import CLAIM_NAMES, NOBODY, PICTURE_CHECKS, UNKNOWN, Claims
-from goalreel.claims import Claim as StepClaim
+from goalreel.claims import CLAIM_NAMES, NOBODY, PICTURE_CHECKS, UNKNOWN, Claim as StepClaim, Claims
 from goalreel.image import Image
 from goalreel.streaming.board import (
     NO_ID,
@@ -28,8 +27,7 @@ from goalreel.streaming.board import (
     StepPanel,
 )
 from goalreel.streaming.request import TaskEnded, TaskRequest
-from goalreel.types import STAGE_OF_ROLE, Attempt, Failure, Step, Verdict
-from goalreel.types import StoryboardStep as PlannedStep
+from goalreel.types import STAGE_OF_ROLE, Attempt, Failure, Step, StoryboardStep as PlannedStep, Verdict
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import (
     Claim,

@@ -11,8 +11,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSProfile
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image as RawImage
+from sensor_msgs.msg import CompressedImage, Image as RawImage
 from std_msgs.msg import Header, String
 
 from goalreel.image import Image

@@ -13,8 +13,7 @@ from typing import Any, Final
 
 from geometry_msgs.msg import Point, Vector3
 from rclpy.publisher import Publisher
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image as RawImage
+from sensor_msgs.msg import CompressedImage, Image as RawImage
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 

@@ -4,8 +4,7 @@
 from array import array
 
 import numpy as np
-from sensor_msgs.msg import CompressedImage
-from sensor_msgs.msg import Image as RawImage
+from sensor_msgs.msg import CompressedImage, Image as RawImage
 from std_msgs.msg import Header
 
 from goalreel.image import Image, decode_compressed, decode_raw

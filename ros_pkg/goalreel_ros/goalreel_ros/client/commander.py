@@ -20,8 +20,7 @@ from unique_identifier_msgs.msg import UUID
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
 from goalreel.streaming.board import Board, StepPanel
-from goalreel.types import Storyboard as PlannedStoryboard
-from goalreel.types import StoryboardStep as PlannedStep
+from goalreel.types import Storyboard as PlannedStoryboard, StoryboardStep as PlannedStep
 from goalreel_interfaces.action import ExecuteTask, GenerateStoryboard
 from goalreel_interfaces.msg import Storyboard, StoryboardProgress, StoryboardStep, SubGoal
 from goalreel_interfaces.srv import Command, SetActiveStep

@@ -3,8 +3,7 @@
 
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
-from concurrent.futures import TimeoutError as NotYetError
+from concurrent.futures import Future, TimeoutError as NotYetError
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue

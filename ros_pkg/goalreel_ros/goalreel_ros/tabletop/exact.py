@@ -164,7 +164,8 @@ class TableChat(Chat):
         """Read a question. A ValueError says that it is about another table."""
 
     @abstractmethod
-    def _respond(self, goals: Sequence[SubGoal], images: Sequence[Image]) -> str: ...
+    def _respond(self, goals: Sequence[SubGoal], images: Sequence[Image]) -> str:
+        """Answer a question: its sub-goals, and its pictures in their order."""
 
 
 class PlannerChat(TableChat):
