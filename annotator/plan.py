@@ -112,8 +112,7 @@ def plan_task(
         if board.degraded and old is not None and not old.degraded:
             log.warning("%s: the storyboard that was there is kept: the new one failed", out)
             return board
-        names = models.provenance.display_names()
-        write_plan(board, out, names, read_examination(out / EXAMINATION))
+        write_plan(board, out, models.provenance.display_names(), read_examination(out / EXAMINATION))
     return board
 
 

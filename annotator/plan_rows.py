@@ -47,8 +47,7 @@ class PromptRow:
 
     def task(self, seed: int) -> Task:
         image = None if self.picture is None else Image.of(self.picture)
-        task = make_task(self.prompt, image, seed=seed + self.number)
-        return task.model_copy(update={"id": self.id})
+        return make_task(self.prompt, image, seed=seed + self.number).model_copy(update={"id": self.id})
 
 
 def read_rows(path: Path, images: Path | None = None) -> tuple[list[PromptRow], dict[int, str]]:

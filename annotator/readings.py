@@ -34,8 +34,7 @@ class Reading(BaseModel, frozen=True):
     @classmethod
     def of(cls, instruction: str, episodes: Iterable[int], steps: Steps, *, hands: bool = False) -> "Reading":
         """Read an instruction, or its owner's steps, for a robot that may have two `hands`."""
-        text = ", then ".join(steps.get(_key(instruction), (instruction,)))
-        clauses = _clauses(text, hands=hands)
+        clauses = _clauses(", then ".join(steps.get(_key(instruction), (instruction,))), hands=hands)
         names = tuple(clause.name for clause in clauses) or (instruction,)
         return cls(
             instruction=instruction, episodes=tuple(episodes), clauses=names, is_read=_is_read(clauses)

@@ -35,8 +35,7 @@ class Measurement(BaseModel, frozen=True):
 
     def interval(self, digits: int = 3) -> str:
         """The interval as text; empty where there is none."""
-        ends = [f"{end:.{digits}f}" for end in (self.low, self.high) if end is not None]
-        return " - ".join(ends)
+        return " - ".join([f"{end:.{digits}f}" for end in (self.low, self.high) if end is not None])
 
 
 def with_interval(rows: Sequence[Sequence[float]] | Sums, statistic: Statistic) -> Measurement:

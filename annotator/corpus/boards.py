@@ -148,8 +148,7 @@ def score_boards(
     scored = {i: read for i, board in enumerate(boards) if (read := _read(folder, board)) is not None}
     progress(len(scored), len(boards))
     for numbers in batched((i for i in range(len(boards)) if i not in scored), BOARDS):
-        outlines = _score([boards[i] for i in numbers], by, journal)
-        for i, each in zip(numbers, outlines, strict=True):
+        for i, each in zip(numbers, _score([boards[i] for i in numbers], by, journal), strict=True):
             write_bytes(_path(folder, boards[i]), each.model_dump_json().encode())
             journal.forget(each.task_id)
             scored[i] = each

@@ -50,8 +50,7 @@ class Timeline:
         """Times at which each frame gave way to the next, (frames,)."""
         if not len(self):
             return self.moments
-        after = np.append(self.moments[1:], self.moments[-1] + self.period)
-        return np.minimum(after, self.end - 1)
+        return np.minimum(np.append(self.moments[1:], self.moments[-1] + self.period), self.end - 1)
 
     def since(self, first: int) -> "Timeline":
         """The same time line without the frames before number `first`."""

@@ -320,5 +320,4 @@ def _rows(
 
 def _are_of_hand(rows: Sequence[LanguageRow]) -> bool:
     """Tell if the motion rows, if any, say what the hand does and nothing else."""
-    contents = {row["content"] for row in rows if row["style"] == "motion"}
-    return contents <= {*HAND_MOTIONS, None}
+    return {row["content"] for row in rows if row["style"] == "motion"} <= {*HAND_MOTIONS, None}

@@ -35,11 +35,12 @@ from goalreel.extras import (
     unmet,
     version,
 )
+from goalreel.models import presets
 from goalreel.models.presets import ModelChoice
+from goalreel.terms import ROLES, Role
 
 if TYPE_CHECKING:
     from goalreel.annotator.model_check import RoleTrial
-    from goalreel.terms import Role
 
 PROFILES = "FASTDDS_DEFAULT_PROFILES_FILE"
 MAX_SHOWN = 4_000
@@ -87,7 +88,6 @@ def doctor(
             ok = _check_machine(json_output)
         elif gpu is not None:
             from goalreel.cli.console import print_results
-            from goalreel.models import presets
             from goalreel.models.memory import memory_of
 
             memory = memory_of(presets.load(models, **choice.overrides))
@@ -112,8 +112,6 @@ class Check:
 
 def run_checks() -> list[Check]:
     """Run every check, the slow ones side by side; takes some seconds where torch is installed."""
-    from goalreel.terms import ROLES
-
     with ThreadPoolExecutor() as pool:
         running = [pool.submit(check) for check in _native_checks()]
         python = Check("python", "ok", f"{platform.python_version()} ({sys.executable})", required=True)
@@ -175,7 +173,7 @@ def _nano() -> Check:
     return Check(name, "ok", f"{', '.join(checkpoints.NAMES)} ({size / 1e6:.0f} MB)")
 
 
-def _models(role: "Role") -> Check:
+def _models(role: Role) -> Check:
     from goalreel.models.registry import broken_plugins, kinds
 
     forms = ", ".join(f"{k.form} ({k.plugin})" if k.plugin else k.form for k in kinds(role))
@@ -186,8 +184,6 @@ def _models(role: "Role") -> Check:
 
 
 def _presets() -> Check:
-    from goalreel.models import presets
-
     missing = {name: sorted(set(_missing_extras(name))) for name in presets.names()}
     waiting = [f"{name} needs [{', '.join(extras)}]" for name, extras in missing.items() if extras]
     ready = ", ".join(name for name, extras in missing.items() if not extras)
@@ -199,7 +195,6 @@ def _presets() -> Check:
 
 
 def _missing_extras(preset: str) -> Iterator[str]:
-    from goalreel.models import presets
     from goalreel.models.load import kinds_of
     from goalreel.models.registry import find
 
@@ -311,7 +306,6 @@ def _check_models(
     from goalreel.annotator.plan import check_instruction
     from goalreel.cli.console import print_json
     from goalreel.image import Image
-    from goalreel.models import presets
     from goalreel.models.memory import gpu_gb, memory_of
 
     if instruction is not None:

@@ -475,8 +475,7 @@ def examine(critic: Critic, name: str, candidates: Sequence[Candidate]) -> Exami
     from goalreel.critics.controls import Control
 
     examiner = Examiner(name, control_count=lambda judged: len(KINDS) * judged)
-    true = [Control("true", candidate) for candidate in candidates]
-    examiner.record(true, critic.judge(candidates))
+    examiner.record([Control("true", candidate) for candidate in candidates], critic.judge(candidates))
     while True:
         for candidate in candidates:
             examiner.note(candidate, Verdict(success=True))

@@ -45,8 +45,7 @@ class Placement:
     def cut(self, drawn: Image) -> Image:
         """Take the content out of what the model drew, which is first brought to the canvas's size."""
         (width, height), (left, top) = self.content, self.corner
-        pixels = drawn.resized(self.canvas).pixels
-        return Image(pixels[top : top + height, left : left + width].copy())
+        return Image(drawn.resized(self.canvas).pixels[top : top + height, left : left + width].copy())
 
 
 def placement(source: Size, size: Size | None, multiple: int, square: bool = False) -> Placement:

@@ -171,8 +171,7 @@ def _register_remote(
     def build(spec: ModelSpec[RemoteEditorOptions]) -> Editor:
         from goalreel.editors.remote import remote_editor
 
-        kind = form.partition(":")[0]
-        return remote_editor(kind, spec.name.target, **spec.options.loading)
+        return remote_editor(form.partition(":")[0], spec.name.target, **spec.options.loading)
 
 
 _register_remote("openai:MODEL@URL", OPENAI, ServiceEditorOptions)

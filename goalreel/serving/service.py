@@ -197,8 +197,7 @@ class ServedModels:
                 assert self._editor is not None
                 return await self._editor.ask(request, client=self._client, bounded=False)
             call: Callable[..., Any] = self._planner.plan if isinstance(request, Task) else self._critic.judge
-            loop = asyncio.get_running_loop()
-            (answer,) = await loop.run_in_executor(self._threads, call, [request])
+            (answer,) = await asyncio.get_running_loop().run_in_executor(self._threads, call, [request])
             with contextlib.suppress(RuntimeError):  # the server ends
                 self._examining.submit(self._examine, request, answer)
             return answer

@@ -92,8 +92,7 @@ class Steering:
         is_done, reason = await _judge(models, progress, image)
         progress.looks += 1
         if is_done:
-            step = progress.steps.pop(0)
-            progress.done.append(DoneStep(instruction=step.instruction, image=image))
+            progress.done.append(DoneStep(instruction=progress.steps.pop(0).instruction, image=image))
             progress.source, progress.looks = image, 0
             return self._say(progress, reason, "completed")
         if progress.looks < LOOKS:

@@ -48,8 +48,7 @@ def carry(env: Tabletop, block: str, where: Callable[[], tuple[Floats, float]]) 
     """
     at = env.layout()[block]
     grip_yaw = clear_yaw(env.layout(), block, at, env.block_yaw(block), env.yaw)
-    low = at + np.array([0, 0, 0.002])
-    yield from take_hold(env, low, max(at[2] + 0.09, 0.15), grip_yaw)
+    yield from take_hold(env, at + np.array([0, 0, 0.002]), max(at[2] + 0.09, 0.15), grip_yaw)
 
     layout = env.layout()
     spot, square = where()

@@ -124,8 +124,7 @@ def sample_episode(seed: int) -> TabletopEpisode:
     rng = np.random.default_rng(seed)
     count = int(rng.integers(1, MAX_GOALS + 1))
     while True:
-        blocks = int(rng.integers(max(3, count), 7))
-        scene = sample_scene(rng, blocks, bowls=int(rng.integers(1, 4)))
+        scene = sample_scene(rng, int(rng.integers(max(3, count), 7)), bowls=int(rng.integers(1, 4)))
         missions = None if scene is None else sample_missions(rng, scene, scene.layout(), count)
         if scene is not None and missions is not None:
             text = join([m.text for m in missions], int(rng.integers(JOINS)))
@@ -222,8 +221,7 @@ def _one(
             return []
         block = str(rng.choice(movable))
         kind = kinds[int(rng.integers(len(kinds)))]
-        target = str(rng.choice([t for t in targets if t != block]))
-        return [SubGoal(kind, block, target)]
+        return [SubGoal(kind, block, str(rng.choice([t for t in targets if t != block])))]
 
     return propose
 

@@ -65,8 +65,7 @@ def record(
         episodes = []
         try:
             for seed in seeds:
-                episode = sample_episode(seed)
-                episodes.append(_record_episode(dataset, episode, cameras, size))
+                episodes.append(_record_episode(dataset, sample_episode(seed), cameras, size))
                 progress(len(episodes), len(seeds))
         finally:
             dataset.finalize()  # else its destructor would write again after the workshop is gone

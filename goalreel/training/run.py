@@ -324,8 +324,7 @@ def check_sharded(settings: AgentConfig) -> None:
 
 def save(trainer: Trainer, processor: ProcessorMixin, dtype: str | None, out: Path) -> None:
     """Write weights, adapters merged and of another `dtype` if one is given, and processor."""
-    kind = trainer.accelerator.distributed_type
-    if kind in (DistributedType.DEEPSPEED, DistributedType.FSDP):
+    if trainer.accelerator.distributed_type in (DistributedType.DEEPSPEED, DistributedType.FSDP):
         trainer.save_model(str(out))  # gathers the shards
         return
     if not trainer.is_world_process_zero():

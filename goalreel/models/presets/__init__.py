@@ -202,8 +202,7 @@ def file(name: str) -> Path:
 
 
 def _fields(path: Path) -> dict[str, Any]:
-    form = f"no preset: write one `field: value` a line, of {', '.join(FIELDS)}"
-    fields = read_mapping(path, form)
+    fields = read_mapping(path, f"no preset: write one `field: value` a line, of {', '.join(FIELDS)}")
     if unknown := [field for field in fields if field not in FIELDS]:
         raise InputError(f"{path}: {unknown[0]}: no such field; there are {', '.join(FIELDS)}")
     return fields

@@ -278,8 +278,7 @@ class GoalreelClient:
             GoalreelError: there is no such step, or no task.
             TimeoutError: the node does not answer.
         """
-        request = build(SetActiveStep.Request, index=index, status=status)
-        check(self._call("set_active_step", request))
+        check(self._call("set_active_step", build(SetActiveStep.Request, index=index, status=status)))
 
     def storyboard(self) -> Storyboard | None:
         """Give the newest `~/storyboard`; None before the first, and after its node was gone."""

@@ -76,8 +76,7 @@ class World:
         """Carry out one action (5,) for 0.1 simulated seconds, then take a picture if `look` is set."""
 
         def run() -> ControlResult:
-            observation = self._real.step(action)
-            return ControlResult(observation, self._picture(self._real) if look else None)
+            return ControlResult(self._real.step(action), self._picture(self._real) if look else None)
 
         return self._do(run)
 
