@@ -12,8 +12,7 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from goalreel.claims import RULE
-from goalreel.details import DetailName, Details, FailureDetail, by_rule
+from goalreel.claims import RULE, DetailName, Details, FailureDetail, by_rule
 from goalreel.image import Image
 from goalreel.planners.kinematic.description import MotionDescription, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording

@@ -13,9 +13,8 @@ import pyarrow as pa
 from pyarrow import csv, parquet
 
 from goalreel.annotator.show import open_annotated, select
-from goalreel.claims import CLAIM_NAMES, NOBODY, PICTURE_CHECKS
+from goalreel.claims import ASPECTS, CLAIM_NAMES, NOBODY, PICTURE_CHECKS, FailureDetail
 from goalreel.critics.examiner import Examination, read_examination, word
-from goalreel.details import ASPECTS, FailureDetail
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
@@ -57,7 +56,7 @@ SCHEMA = pa.schema(
 the verdict on that attempt: `success` is null where nobody compared the picture with the words, or these are
 in doubt, and false where the recording shows a failure. `unaligned` is why the step was not found in the
 recording. The claims follow (`goalreel.claims`): `what_by` wrote the words, and `what_doubts` are separated
-by "; ". Last are the details (`goalreel.details`). Null is what there is none of."""
+by "; ". Last are the details (`goalreel.claims`). Null is what there is none of."""
 FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 """Beginnings of what spreadsheets calculate; in a CSV file a quotation mark stands before them."""
 WRITERS = {".csv": csv.CSVWriter, ".parquet": parquet.ParquetWriter}

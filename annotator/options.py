@@ -16,9 +16,9 @@ from goalreel.settings import Settings, setting
 from goalreel.terms import DEFAULT_FORM, SUBGOAL, Granularity, LabelForm, OnRejected, SubGoalForm
 
 if TYPE_CHECKING:
+    from goalreel.claims import DetailName
     from goalreel.datasets.source import Source
     from goalreel.datasets.writing.plan import TextOptions
-    from goalreel.details import DetailName
     from goalreel.drivers import Limits
     from goalreel.models.registry import RecordingContext
     from goalreel.planners.kinematic.layout import Layout
@@ -129,7 +129,7 @@ class Options(Settings):
         """The details to write, in a fixed order."""
         if not self.details:
             return ()
-        from goalreel.details import parse_details
+        from goalreel.claims import parse_details
 
         return parse_details(self.details)
 

@@ -1,16 +1,20 @@
-"""The claims of a step: when it happened, what happened, how that looks, and that it came off.
+"""The claims of a step: when it happened, what happened, how that looks, and that it came off; its details.
 
-Pictures are facts and words are guesses, so each claim names its maker and its checker.
+Pictures are facts and words are guesses, so each claim names its maker and its checker. So do the details,
+texts beside the step's words. Four of them are the aspects of DeMiAn (arXiv 2605.17077); the cause of a
+failure and whether it can be mended are AgiBot World 2026's `error_cause` and `restorable`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, Self, get_args
 
+from pydantic import Field
+
+from goalreel.errors import InputError
 from goalreel.settings import Frozen
 from goalreel.terms import ROLES, Role
 
 if TYPE_CHECKING:
-    from goalreel.details import Detail
     from goalreel.types import Storyboard, StoryboardStep
 
 type ClaimName = Literal["when", "what", "looks", "came_off"]
@@ -35,6 +39,14 @@ _NO_MODELS = {
 """The names that stand for no model."""
 type Makers = Mapping[Role, str]
 """Names of the planner, the editor and the critic."""
+
+
+type Aspect = Literal["motion", "pose", "scene", "reasoning"]
+type DetailName = Aspect | Literal["failure"]
+ASPECTS: tuple[Aspect, ...] = get_args(Aspect.__value__)
+DETAILS: tuple[DetailName, ...] = (*ASPECTS, "failure")
+WATCHED: tuple[DetailName, ...] = ("scene", "reasoning", "failure")
+"""Those that a model which watches is asked for; of failures rules and people tell too."""
 
 
 class Claim(Frozen):
@@ -95,6 +107,64 @@ class Claims(Frozen):
         return self.model_copy(update=claims)
 
 
+class Detail(Frozen):
+    """A text, who wrote it, and who checked it: as in `Claim`."""
+
+    text: Annotated[str, Field(min_length=1, max_length=2000, pattern=r"\S")]
+    by: str = UNKNOWN
+    checked: str = NOBODY
+
+
+class FailureDetail(Detail):
+    """Reason why a step failed: `text` is the cause."""
+
+    restorable: bool | None = None
+    """True if the robot could still repair it; None where nobody knows."""
+
+
+class Details(Frozen):
+    """The details of a step; None is one that nobody told."""
+
+    motion: Detail | None = None
+    """Motion of hand and arm, without a word for an object."""
+    pose: Detail | None = None
+    """The hand and the arm's numbers at the step's last frame."""
+    scene: Detail | None = None
+    """Things that are seen, and their places."""
+    reasoning: Detail | None = None
+    """Purpose of the step, towards the instruction."""
+    failure: FailureDetail | None = None
+    """Cause of a failed step alone."""
+
+    def items(self) -> Iterator[tuple[str, Detail]]:
+        """The details that were told, in order."""
+        return ((name, detail) for name, detail in self if detail is not None)
+
+    def lines(self) -> Iterator[str]:
+        """The details for a reader, each in one line."""
+        for name, detail in self.items():
+            restorable = detail.restorable if isinstance(detail, FailureDetail) else None
+            note = "" if restorable is None else ", restorable" if restorable else ", not restorable"
+            yield f"{name.capitalize()}: {detail.text}{note} (by {detail.by}, checked by {detail.checked})"
+
+    def named(self, planner: str | None) -> Self:
+        """The same with the planner's name in the place of `unknown`."""
+        unnamed = {name: detail for name, detail in self.items() if planner and detail.by == UNKNOWN}
+        named = {name: detail.model_copy(update={"by": planner}) for name, detail in unnamed.items()}
+        return self.model_copy(update=named)
+
+    def filled(self, other: "Details") -> Self:
+        """The same with the details of `other` where this has none, or a rule's."""
+        model_details = {name for name, detail in self.items() if detail.by != RULE}
+        return self.model_copy(update={name: d for name, d in other.items() if name not in model_details})
+
+    def without(self, names: Collection[str]) -> "Details | None":
+        """Without these, but for what a person wrote; None where nothing is left."""
+        gone = [name for name, detail in self.items() if name in names and detail.by != PERSON]
+        remaining = self.model_copy(update=dict.fromkeys(gone))
+        return None if remaining == Details() else remaining
+
+
 def claims_of(step: "StoryboardStep") -> Claims:
     """Derive a step's claims from its parts, which do not name the models: these are `unknown`."""
     attempt = None if step.chosen is None else step.attempts[step.chosen]
@@ -142,6 +212,23 @@ def attributed(board: "Storyboard", names: Makers) -> "Storyboard":
     return board.model_copy(update={"steps": tuple(steps), "end": end})
 
 
+def by_rule(text: str | None) -> Detail | None:
+    """A text that a rule wrote, if any."""
+    return None if text is None else Detail(text=text, by=RULE)
+
+
+def parse_details(text: str | None) -> tuple[DetailName, ...]:
+    """Read names with commas between them, in their usual order; raise InputError if there is no such detail.
+
+    >>> parse_details("pose, motion")
+    ('motion', 'pose')
+    """
+    kinds = {word.strip() for word in (text or "").split(",")} - {""}
+    if unknown := sorted(kinds.difference(DETAILS)):
+        raise InputError(f"there is no detail {unknown[0]!r}: --details takes {', '.join(DETAILS)}")
+    return tuple(name for name in DETAILS if name in kinds)
+
+
 type ClaimTotals = dict[str, dict[str, dict[str, int]]]
 
 
@@ -154,12 +241,12 @@ def count(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
 
 
 def count_details(steps: "Iterable[StoryboardStep]") -> ClaimTotals:
-    """Count the details of steps (`goalreel.details`) as `count` does their claims."""
+    """Count the details of steps as `count` does their claims."""
     details = (step.step.details for step in steps)
     return _count(item for detail in details if detail is not None for item in detail.items())
 
 
-def _count(items: "Iterable[tuple[str, Claim | Detail]]") -> ClaimTotals:
+def _count(items: Iterable[tuple[str, Claim | Detail]]) -> ClaimTotals:
     counts: ClaimTotals = {}
     for name, item in items:
         one = {"by": {item.by: 1}, "checked": {item.checked: 1}}

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field, model_validator
 
-from goalreel.claims import NOBODY, PERSON, UNKNOWN, Claims, claims_of
-from goalreel.details import Details
+from goalreel.claims import NOBODY, PERSON, UNKNOWN, Claims, Details, claims_of
 from goalreel.image import Image
 from goalreel.settings import Frozen
 from goalreel.terms import ROLE_OF_STAGE, ROLES as ROLES, STAGE_OF_ROLE as STAGE_OF_ROLE, Role, Stage

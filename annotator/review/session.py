@@ -15,6 +15,7 @@ from goalreel.annotator.options import Options
 from goalreel.annotator.report.cards import claim_lines, jpeg, late
 from goalreel.annotator.review.curves import candidates, curves
 from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, unmoved
+from goalreel.claims import Details
 from goalreel.critics.examiner import read_examination, word
 from goalreel.datasets.corrections.board import has_followed
 from goalreel.datasets.corrections.events import (
@@ -29,7 +30,6 @@ from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.datasets.corrections.state import ReviewStep
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.info_file import stored
-from goalreel.details import Details
 from goalreel.errors import DatasetError, InputError, UserError
 from goalreel.image import recorded_frame
 from goalreel.planners.kinematic.clauses import read

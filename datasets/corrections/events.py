@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from goalreel.boards.step import ChooseAttempt, DeleteStep, Phrase, RedoChange, StepId, UndoChange, Who
-from goalreel.details import Aspect
+from goalreel.claims import Aspect
 from goalreel.settings import Frozen
 from goalreel.types import Segment, Step, Storyboard, Text
 
@@ -96,7 +96,7 @@ class SetOutcome(Frozen):
 
 
 class DescribeStep(Frozen):
-    """Set a detail of a step (`goalreel.details`)."""
+    """Set a detail of a step (`goalreel.claims`)."""
 
     kind: Literal["describe"] = "describe"
     step: StepId

@@ -7,10 +7,9 @@ the step's new last frame: it is what the policy is to reach.
 from typing import Literal, Self, assert_never
 
 from goalreel.boards.step import WORDS_CHANGED, EditedBoard, EditedStep, RedoChange, UndoChange
-from goalreel.claims import PERSON
+from goalreel.claims import ASPECTS, PERSON, Detail, Details, FailureDetail
 from goalreel.datasets.corrections import events
 from goalreel.datasets.fingerprint import same_frames
-from goalreel.details import ASPECTS, Detail, Details, FailureDetail
 from goalreel.errors import InputError
 from goalreel.image import FRAME, recorded_frame, stand_in
 from goalreel.planners.rows import one_wording

@@ -9,7 +9,8 @@ from typing import Any
 
 import yaml
 
-from goalreel import details, files
+from goalreel import files
+from goalreel.claims import parse_details
 from goalreel.critics.examiner import read_examination
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.types import ROLES
@@ -72,7 +73,7 @@ def _section(job: BuildPlan) -> str:
     steps = Counter(status for goals in job.goals.values() for status in goals.statuses)
     counts = ", ".join(f"{n} {status}" for status, n in sorted(steps.items())) or "none"
     settings = job.records.settings()
-    texts = ", ".join(details.parse_details(settings.get("details")))
+    texts = ", ".join(parse_details(settings.get("details")))
     besides = f", and details of its steps ({texts})" if texts else ""
     examination = read_examination(job.records.examination)
     lines = [

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -13,9 +13,7 @@ from goalreel.cli.extension import command_group
 from goalreel.cli.options import Json
 from goalreel.errors import InputError
 from goalreel.extras import install_beside
-
-if TYPE_CHECKING:
-    from goalreel.models.names import ModelName
+from goalreel.models.names import ModelName
 
 app = command_group("train", "Train Planner and Critic.")
 
@@ -67,7 +65,6 @@ def _grpo(config: str, out: Path, resume: bool, **overrides: object) -> dict[str
     if settings.editor is None or settings.scorer is None:
         raise InputError(f"{config} names no editor or no scorer: give --editor and --scorer")
     from goalreel.models.load import build_editor
-    from goalreel.models.names import ModelName
     from goalreel.models.scorers import build_scorer
     from goalreel.tabletop.truth import held_out_split
     from goalreel.training.grpo import train
@@ -96,7 +93,7 @@ def _training(out: Path, json_output: bool) -> Iterator[dict[str, object]]:
             print_json(results)
 
 
-def _is_local(editor: "ModelName") -> bool:
+def _is_local(editor: ModelName) -> bool:
     """Tell if no part of an editor is behind a server."""
     from goalreel.models.registry import is_remote
 

@@ -3,8 +3,9 @@
 from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
-from goalreel import checkpoints, details
+from goalreel import checkpoints
 from goalreel.chat.conversation import Chat
+from goalreel.claims import WATCHED
 from goalreel.http.calls import probe
 from goalreel.http.endpoint import SERVER_KEYS
 from goalreel.image import Image
@@ -109,7 +110,7 @@ def _watch(spec: ModelSpec[ModelOptions]) -> Planner:
         context.watched,
         context.layout,
         examples=context.examples,
-        details=set(context.details).intersection(details.WATCHED),
+        details=set(context.details).intersection(WATCHED),
     )
 
 

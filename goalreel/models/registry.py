@@ -23,7 +23,7 @@ from goalreel.terms import LabelForm, Role
 
 if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
-    from goalreel.details import DetailName
+    from goalreel.claims import DetailName
     from goalreel.planners.examples.carry import Example
     from goalreel.planners.kinematic import Granularity, Layout
     from goalreel.planners.kinematic.robot import Robot

@@ -11,7 +11,7 @@ from dataclasses import astuple, dataclass, field
 from goalreel.chat import json_reply, prompts
 from goalreel.chat.conversation import THOUGHTFUL, Chat, Message, Question, ask, interleave, plain
 from goalreel.chat.plan import MAX_STEPS
-from goalreel.details import DetailName
+from goalreel.claims import DetailName
 from goalreel.errors import BackendError, DatasetError
 from goalreel.planners.examples.carry import Example, numbers_of
 from goalreel.planners.examples.slots import words

@@ -20,7 +20,7 @@ from goalreel.chat.conversation import THOUGHTFUL, Chat, Message, Question, ask,
 from goalreel.chat.json_reply import OptionalText, Problem, ReplyModel, WrittenText, optional, read_model
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.chat.prompts import render
-from goalreel.details import Detail, DetailName, Details, FailureDetail
+from goalreel.claims import Detail, DetailName, Details, FailureDetail
 from goalreel.errors import BackendError, DatasetError
 from goalreel.image import Image
 from goalreel.planners.kinematic.description import Proposal

@@ -10,8 +10,8 @@ from support.cli import fails, goalreel, invoke
 from support.watcher import segments, text_of, watch
 
 from goalreel.annotator.align import with_details
+from goalreel.claims import FailureDetail
 from goalreel.datasets.records import FOLDER
-from goalreel.details import FailureDetail
 from goalreel.planners.kinematic import Layout
 from goalreel.types import Segment, Step, Storyboard, StoryboardStep, Task
 

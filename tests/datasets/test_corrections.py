@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings, strategies as st
 
 from goalreel.boards.log import ConflictError
+from goalreel.claims import Detail, Details, FailureDetail
 from goalreel.datasets.corrections import board as boards
 from goalreel.datasets.corrections.events import (
     AcceptStep,
@@ -40,7 +41,6 @@ from goalreel.datasets.source import Source
 from goalreel.datasets.writing.goals import read_goals
 from goalreel.datasets.writing.pipeline import build
 from goalreel.datasets.writing.plan import TextOptions
-from goalreel.details import Detail, Details, FailureDetail
 from goalreel.errors import DatasetError, InputError
 from goalreel.image import reference_of, stand_in
 from goalreel.types import Alignment, Attempt, Failure, StoryboardStep

@@ -24,7 +24,7 @@ export function doubt(value) {
   return "little doubt";
 }
 
-// The details of a step (`goalreel.details`), each in one text.
+// The details of a step (`goalreel.claims`), each in one text.
 export const DETAIL = {
   motion: "Motion", pose: "Pose", scene: "Scene", reasoning: "Reasoning", failure: "Why it failed",
 };
