@@ -45,8 +45,7 @@ def features(images: Sequence[Image]) -> NDArray[np.float32]:
         [cv2.resize(i.pixels, (SIDE, SIDE), interpolation=cv2.INTER_AREA) for i in images]
     ).astype(np.float32)
     blurred = np.stack([cv2.GaussianBlur(picture, (0, 0), 1.0) for picture in small])
-    centred = blurred - blurred.mean(axis=(1, 2), keepdims=True)
-    return centred.reshape(len(images), -1)
+    return (blurred - blurred.mean(axis=(1, 2), keepdims=True)).reshape(len(images), -1)
 
 
 def ends(

@@ -398,8 +398,7 @@ def _as_json(role: RoleTrial) -> dict[str, Any]:
 
 
 def _asked(question: Question) -> list[str]:
-    turns = question.conversation
-    return [f"{turn.role}: {valid('\n'.join(map(_shown, turn.parts)))}" for turn in turns]
+    return [f"{turn.role}: {valid('\n'.join(map(_shown, turn.parts)))}" for turn in question.conversation]
 
 
 def _shown(part: str | Image) -> str:

@@ -130,8 +130,7 @@ _SETTLED = 0.15  # share of a curve's range by which it may differ from the leve
 def with_picture(question: Question, source: Source, robot: Robot, camera: str) -> Question:
     """Draw a question's picture into the user's cache folder; none where no episode shows the answers."""
     root = source.root.resolve()
-    name = f"{root.name}-{digest(str(root), repr(question))[:8]}.png"
-    path = cache_folder("questions") / name
+    path = cache_folder("questions") / f"{root.name}-{digest(str(root), repr(question))[:8]}.png"
     with suppress(DatasetError, OSError):
         if drawn := _draw(question, source, robot, camera):
             write_bytes(path, drawn.png(), durable=False)

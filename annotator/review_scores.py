@@ -15,7 +15,6 @@ from pydantic import BaseModel
 
 from goalreel.annotator.statistics import (
     Measurement,
-    Sums,
     balanced_accuracy,
     boundary_counts,
     share,
@@ -86,7 +85,11 @@ def measure_reviews(dataset: Path, fps: float) -> ReviewReport:
         pictures=int(pictures.sum()),
         agreement=with_interval(same, share),
         balanced_agreement=with_interval(sided, balanced_accuracy),
-        accepted_wrong=with_interval(pictures[:, [2, 0, 2]], _second),
+        # column 0 over columns 1 and 2 together
+        accepted_wrong=with_interval(
+            pictures[:, [2, 0, 2]],
+            lambda sums: share(np.stack([sums[..., 0], sums[..., 1] + sums[..., 2]], axis=-1)),
+        ),
         faulty=with_interval([(t, 1) for t in trusted], share),
         faulty_at_most=_at_most(sum(trusted), len(trusted)),
         boundary_f1=with_interval([_boundaries(*both, fps) for both in judged], share),
@@ -131,11 +134,6 @@ def _names(review: Review, board: Storyboard) -> tuple[int, int]:
     names = {step.id: step.step.name for step in review.steps}
     kept = sum(names.get(str(i)) == step.step.name for i, step in enumerate(board.steps))
     return kept, len(board.steps)
-
-
-def _second(sums: Sums) -> Sums:
-    """Column 0 over columns 1 and 2 together."""
-    return share(np.stack([sums[..., 0], sums[..., 1] + sums[..., 2]], axis=-1))
 
 
 def _at_most(hits: float, count: int) -> float | None:

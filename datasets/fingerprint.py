@@ -175,11 +175,9 @@ def _content(column: pa.Array) -> bytes:
         items = list_items(items)
     if pa.types.is_primitive(items.type) and not items.null_count:
         return to_numpy(items).tobytes()
-    return json.dumps(column.to_pylist(), default=_plain).encode()
-
-
-def _plain(value: object) -> str:
-    return digest(value) if isinstance(value, bytes) else str(value)
+    return json.dumps(
+        column.to_pylist(), default=lambda value: digest(value) if isinstance(value, bytes) else str(value)
+    ).encode()
 
 
 def _keyframe(container: InputContainer, seconds: float) -> bytes:

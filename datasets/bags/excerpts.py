@@ -195,7 +195,11 @@ class _Cutter:
         pictures = {n: t.order[as_of(t.stamps, frames.moments)] for n, t in self.cameras.items()}
         pictures[next(iter(pictures))] = self.leading.order[frames.pictures]
         moments = {"observation.state": frames.moments, "action": frames.next_moments}
-        rows = {f: _rows(parts, moments[f]) for f, parts in self.numbers.items() if parts}
+        rows = {
+            feature: np.concatenate([p.values[as_of(p.stamps, moments[feature])] for p in parts], axis=1)
+            for feature, parts in self.numbers.items()
+            if parts
+        }
         window_spans = tuple(s for s in self.spans if s.start < window.end and s.end > window.start)
         return Excerpt(window.task, frames.moments, pictures, rows, window_spans)
 
@@ -206,10 +210,6 @@ def _late(stamps: Stamps, moments: Stamps, window: _Window) -> int:
     if first == len(stamps) or not len(moments) or stamps[first] > moments[0] + STALE_S * SECOND:
         first = 0
     return int(np.count_nonzero(as_of(stamps, moments) < first))
-
-
-def _rows(parts: list[Numbers], moments: Stamps) -> NDArray[np.float32]:
-    return np.concatenate([part.values[as_of(part.stamps, moments)] for part in parts], axis=1)
 
 
 def _names(parts: list[Numbers]) -> tuple[str, ...]:

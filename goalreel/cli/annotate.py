@@ -218,9 +218,8 @@ def bag2lerobot(
                 counts = Counter(step.status for board in boards for step in board.steps)
         episodes = [e for each in cuts.values() for e in each.excerpts]
         frames = sum(len(e.moments) for e in episodes)
-        results = {"out": str(out), "episodes": len(episodes), "frames": frames, "steps": counts}
         print_results(
-            results,
+            {"out": str(out), "episodes": len(episodes), "frames": frames, "steps": counts},
             f"{len(episodes)} episodes, {frames} frames, {counts.total()} sub-goals: {out}",
             json_output,
         )

@@ -142,5 +142,4 @@ def _alike(source: Pixels, image: Pixels) -> tuple[Pixels, Pixels]:
 
 
 def _is_smeared(image: Pixels) -> bool:
-    again = np.asarray(cv2.GaussianBlur(image, (0, 0), 1.0), np.uint8)
-    return edges(again) > _SMEARED * edges(image)
+    return edges(np.asarray(cv2.GaussianBlur(image, (0, 0), 1.0), np.uint8)) > _SMEARED * edges(image)

@@ -41,22 +41,19 @@ class ImageUrl(BaseModel):
     url: str
 
 
-def _image_url(value: object) -> object:
-    return {"url": value} if isinstance(value, str) else value
-
-
 class ImagePart(BaseModel):
     """A picture, in its place between the texts."""
 
     type: Literal["image_url"]
-    image_url: Annotated[ImageUrl, BeforeValidator(_image_url, json_schema_input_type=ImageUrl | str)]
+    image_url: Annotated[
+        ImageUrl,
+        BeforeValidator(
+            lambda url: {"url": url} if isinstance(url, str) else url, json_schema_input_type=ImageUrl | str
+        ),
+    ]
 
 
 type ContentPart = Annotated[TextPart | ImagePart, Field(discriminator="type")]
-
-
-def _parts(value: object) -> object:
-    return [{"type": "text", "text": value}] if isinstance(value, str) else value
 
 
 class ChatMessage(BaseModel):
@@ -66,7 +63,10 @@ class ChatMessage(BaseModel):
     content: Annotated[
         list[ContentPart],
         Field(min_length=1, max_length=256),
-        BeforeValidator(_parts, json_schema_input_type=str | list[ContentPart]),
+        BeforeValidator(
+            lambda text: [{"type": "text", "text": text}] if isinstance(text, str) else text,
+            json_schema_input_type=str | list[ContentPart],
+        ),
     ]
 
 
@@ -81,10 +81,6 @@ class ResponseFormat(BaseModel):
 
     type: Literal["text", "json_object", "json_schema"]
     json_schema: JsonSchema | None = None
-
-
-def _listed(value: object) -> object:
-    return [value] if isinstance(value, str) else value
 
 
 class ChatBody(BaseModel, extra="forbid", use_attribute_docstrings=True):
@@ -106,7 +102,10 @@ class ChatBody(BaseModel, extra="forbid", use_attribute_docstrings=True):
     stop: Annotated[
         list[Annotated[str, Field(min_length=1)]] | None,
         Field(max_length=4),
-        BeforeValidator(_listed, json_schema_input_type=str | list[str] | None),
+        BeforeValidator(
+            lambda text: [text] if isinstance(text, str) else text,
+            json_schema_input_type=str | list[str] | None,
+        ),
     ] = None
     """The reply ends before the first of these texts."""
     response_format: ResponseFormat | None = None

@@ -137,10 +137,9 @@ def names_of(preset: Preset) -> ModelNames:
 def examiner_of(settings: EngineSettings, preset: Preset) -> Examiner:
     """Make the examiner of the critic, which reads the answers that there are."""
     critic = makers({"critic": preset.model_name("critic").identity()}.get).get("critic", UNKNOWN)
-    folder = Path(settings.examination).expanduser() if settings.examination else None
     return Examiner(
         critic,
-        folder,
+        Path(settings.examination).expanduser() if settings.examination else None,
         writer=f"node_{uuid4().hex[:8]}",
         control_count=lambda judged: round(settings.controls * quota(judged)),
     )

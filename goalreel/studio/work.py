@@ -195,9 +195,8 @@ class StepWork:
         step, loop, board = self._step, self._loop, self._board
         task, source, references = await asyncio.to_thread(self._pictures)
         background = loop.get("background", "correct")
-        drawing = StepDrawing(task, self._place, step.step, source, None, references, background)
         rendering = render_step(
-            drawing,
+            StepDrawing(task, self._place, step.step, source, None, references, background),
             board.state.max_attempts,
             loop.get("keep", "best"),
             # Perhaps in another thread: it is told when the loop goes on.

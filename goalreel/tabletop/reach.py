@@ -157,5 +157,4 @@ def homeward(state: NDArray[np.floating]) -> ArmAction:
     """Make one action (5,) towards home for an arm that is still, the hand open."""
     away = HOME_TIP - state[_TIP]
     step = away * min(1.0, expert.SPEED / float(np.linalg.norm(away)))
-    turn = np.clip(-state[_YAW], -expert.TURN, expert.TURN)
-    return np.array([*step, turn, expert.OPEN], np.float32)
+    return np.array([*step, np.clip(-state[_YAW], -expert.TURN, expert.TURN), expert.OPEN], np.float32)

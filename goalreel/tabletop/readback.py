@@ -112,8 +112,7 @@ class SceneReader:
 
     def read(self) -> SceneLayout:
         """Try every way the blocks could stand on each other, keep what fits best."""
-        fits = [self._fit(under) for under in self._stackings()]
-        best, _ = max(fits, key=lambda fit: fit[1])
+        best, _ = max(map(self._fit, self._stackings()), key=lambda fit: fit[1])
         return best | {name: self.bowls[name] for name in self.shown}
 
     def _stackings(self) -> Iterator[dict[str, str]]:

@@ -110,11 +110,10 @@ def agent_card(
 
 def grpo_card(config: GrpoConfig, group: int, *, rows: int, steps: int) -> Card:
     """Make the card of a Critic trained by reinforcement with so many replies a prompt."""
-    shards = [shard for folder in config.corpus for shard in files.find(folder / "data", "*.parquet")]
     return agent_card(
         config,
         {"steps": str(steps), "reward form": config.reward.form},
-        shards,
+        [shard for folder in config.corpus for shard in files.find(folder / "data", "*.parquet")],
         title_end=", by GRPO",
         limits=LIMITS + (TABLETOP if is_nano(config.model) else BASE),
         summary=f"{PURPOSE['critic']} Trained by reinforcement on {rows:,} critiques with {group} "

@@ -253,8 +253,7 @@ class ModelChoice:
 def _optional(field: FieldInfo) -> Any:
     """Return the type of an override, and its default."""
     kind: Any = field.annotation
-    checked = Annotated[kind, *field.metadata] if field.metadata else kind
-    return checked | None, None
+    return (Annotated[kind, *field.metadata] if field.metadata else kind) | None, None
 
 
 _Overrides = create_model(

@@ -138,8 +138,9 @@ class Actions:
         return message
 
     def _generated(self, outcome: TaskOutcome) -> GenerateStoryboard.Result:
-        planning_time = to_duration(outcome.planning_time)
-        return GenerateStoryboard.Result(planning_time=planning_time, **self._common(outcome))
+        return GenerateStoryboard.Result(
+            planning_time=to_duration(outcome.planning_time), **self._common(outcome)
+        )
 
     def _executed(self, outcome: TaskOutcome) -> ExecuteTask.Result:
         return ExecuteTask.Result(
