@@ -22,7 +22,7 @@ from goalreel.annotator.guards import GuardedModels, accepted_steps, rule_roles,
 from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
 from goalreel.annotator.robot import read_robot
-from goalreel.critics.examiner import read_examination
+from goalreel.critics.examination import read_examination
 from goalreel.datasets import hub, info_file
 from goalreel.datasets.health.inspect import refuse_broken
 from goalreel.datasets.parquet import read_table

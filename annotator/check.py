@@ -14,7 +14,7 @@ from goalreel.annotator.policy import PolicyInputs, policy_inputs
 from goalreel.annotator.questions import find_question, with_picture
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
 from goalreel.annotator.robot import goal_camera, read_robot
-from goalreel.critics.examiner import Examination, read_examination
+from goalreel.critics.examination import Examination, read_examination
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.health.inspect import inspect
 from goalreel.datasets.health.issues import HealthIssue, broken, by_level, note, spell, warning

@@ -14,7 +14,7 @@ from pyarrow import csv, parquet
 
 from goalreel.annotator.show import open_annotated, select
 from goalreel.claims import ASPECTS, CLAIM_NAMES, NOBODY, PICTURE_CHECKS, FailureDetail
-from goalreel.critics.examiner import Examination, read_examination, word
+from goalreel.critics.examination import Examination, read_examination, word
 from goalreel.errors import InputError
 from goalreel.files import atomic
 from goalreel.progress import OnProgress
@@ -51,7 +51,7 @@ SCHEMA = pa.schema(
         ("restorable", pa.bool_()),
     ]
 )
-"""`end_frame` and `end_s` are exclusive. `word` says what the step is worth (`critics.examiner.word`).
+"""`end_frame` and `end_s` are exclusive. `word` says what the step is worth (`critics.examination.word`).
 `outcome` is null where nobody checked that it came off. `chosen` counts from 0; `success` to `reasoning` are
 the verdict on that attempt: `success` is null where nobody compared the picture with the words, or these are
 in doubt, and false where the recording shows a failure. `unaligned` is why the step was not found in the

@@ -29,7 +29,7 @@ from goalreel.annotator.guards import (
 from goalreel.annotator.options import Options, RunOptions
 from goalreel.claims import ClaimTotals, add_counts, count, count_details
 from goalreel.concurrency import prefetch
-from goalreel.critics.examiner import Examination
+from goalreel.critics.examination import Examination
 from goalreel.critics.known_true import KnownTrue, accepted_by_people, observed
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.records import Records

@@ -19,7 +19,7 @@ from goalreel import claims, files, storyboard_io, terms
 from goalreel.annotator.guards import CircuitBreaker, rule_roles
 from goalreel.annotator.report import cards, write
 from goalreel.chat.conversation import MARK
-from goalreel.critics.examiner import FOLDER as EXAMINATION, Examination, read_examination
+from goalreel.critics.examination import FOLDER as EXAMINATION, Examination, read_examination
 from goalreel.drivers import Limits, Observer, run
 from goalreel.errors import InputError
 from goalreel.image import Image, PictureLike

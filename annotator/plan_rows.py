@@ -21,7 +21,7 @@ from goalreel.annotator.guards import GuardedModels, ModelUnavailableError
 from goalreel.annotator.plan import make_task
 from goalreel.annotator.report import cards, write
 from goalreel.claims import ClaimTotals, add_counts, count
-from goalreel.critics.examiner import FOLDER, Examination, read_examination
+from goalreel.critics.examination import FOLDER, Examination, read_examination
 from goalreel.errors import InputError, UserError
 from goalreel.image import Image
 from goalreel.models import model_set, presets

@@ -16,7 +16,7 @@ from goalreel.annotator import robot, show
 from goalreel.annotator.options import Options
 from goalreel.annotator.report.cards import SHOWN, EpisodeView, attempt_card, claim_lines, jpeg, when
 from goalreel.annotator.review.curves import curves
-from goalreel.critics.examiner import word
+from goalreel.critics.examination import word
 from goalreel.datasets.episode import Episode, episode_id
 from goalreel.datasets.writing.video import cut_video
 from goalreel.files import write_bytes

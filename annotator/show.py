@@ -9,7 +9,7 @@ from goalreel.annotator.report.cards import EpisodeView, told
 from goalreel.annotator.report.film import caption, film_name, page, write_film
 from goalreel.annotator.report.sheet import MARKS, MUTED, Cell
 from goalreel.annotator.report.write import write_report
-from goalreel.critics.examiner import read_examination, word
+from goalreel.critics.examination import read_examination, word
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.hub import folder_name, local_folder
 from goalreel.datasets.records import FOLDER, Records

@@ -34,7 +34,7 @@ from pydantic import TypeAdapter
 from pydantic_core import from_json
 
 from goalreel.claims import Makers, attributed, makers
-from goalreel.critics.examiner import FOLDER as EXAMINATION
+from goalreel.critics.examination import FOLDER as EXAMINATION
 from goalreel.datasets.corrections import corrections_path, has_corrections, logged_episodes
 from goalreel.datasets.fingerprint import Fingerprint, same_frames
 from goalreel.datasets.info_file import is_outside

@@ -311,7 +311,7 @@ WORDS: tuple[Word, ...] = (
     *("failed", "rejected", "unjudged", "skipped", "in doubt"),
     *("observed", "accepted", "verified", "text"),
 )
-"""Words for the worth of a step (`goalreel.critics.examiner.word`), the worst first; `text` stands
+"""Words for the worth of a step (`goalreel.critics.examination.word`), the worst first; `text` stands
 apart."""
 ACCEPTED: tuple[Status, ...] = ("observed", "accepted")
 """The statuses of a step whose goal image may be used."""

@@ -23,7 +23,7 @@ from goalreel.claims import (
     Claim,
     Claims,
 )
-from goalreel.critics.examiner import Examination, word, worst_word
+from goalreel.critics.examination import Examination, word, worst_word
 from goalreel.image import Image
 from goalreel.models.names import ModelName
 from goalreel.types import Attempt, Segment, Storyboard, StoryboardStep, Word

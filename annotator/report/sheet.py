@@ -15,7 +15,7 @@ import PIL.ImageDraw
 import PIL.ImageFont
 
 from goalreel.annotator.report.cards import EpisodeView, claim_lines, span, told
-from goalreel.critics.examiner import word
+from goalreel.critics.examination import word
 from goalreel.image import Image
 
 type Font = PIL.ImageFont.FreeTypeFont

@@ -30,7 +30,7 @@ from goalreel.annotator.report.cards import (
     when,
 )
 from goalreel.annotator.report.film import write_films
-from goalreel.critics.examiner import word
+from goalreel.critics.examination import word
 from goalreel.planners.kinematic.naming import asked
 
 _HERE = Path(__file__).parent

@@ -21,7 +21,7 @@ from pydantic import Field
 
 from goalreel.boards.step import UndoChange
 from goalreel.claims import PICTURE_CHECKS
-from goalreel.critics.examiner import Examination, worst_word
+from goalreel.critics.examination import Examination, worst_word
 from goalreel.datasets.corrections.events import CarrySteps, GiveVerdict, LogEntry, Opinion
 from goalreel.datasets.corrections.reviews import Reviewed, Reviews
 from goalreel.progress import OnProgress

@@ -16,7 +16,7 @@ from goalreel.annotator.report.cards import claim_lines, jpeg, late
 from goalreel.annotator.review.curves import candidates, curves
 from goalreel.annotator.review.queue import ListQuery, QueueRow, ReviewQueue, unmoved
 from goalreel.claims import Details
-from goalreel.critics.examiner import read_examination, word
+from goalreel.critics.examination import read_examination, word
 from goalreel.datasets.corrections.board import has_followed
 from goalreel.datasets.corrections.events import (
     AcceptStep,

@@ -11,7 +11,7 @@ import yaml
 
 from goalreel import files
 from goalreel.claims import parse_details
-from goalreel.critics.examiner import read_examination
+from goalreel.critics.examination import read_examination
 from goalreel.datasets.writing.plan import BuildPlan
 from goalreel.types import ROLES
 

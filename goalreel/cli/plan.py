@@ -159,7 +159,7 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
     from collections import Counter
 
     from goalreel.claims import count
-    from goalreel.critics.examiner import FOLDER, read_examination, word
+    from goalreel.critics.examination import FOLDER, read_examination, word
     from goalreel.planners.kinematic.naming import asked, left_out
     from goalreel.wording import end_line, status_counts
 

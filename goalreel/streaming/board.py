@@ -12,7 +12,7 @@ from typing import Literal, Self
 from uuid import UUID
 
 from goalreel.claims import OPERATOR, PERSON, UNKNOWN, Claim, Claims
-from goalreel.critics.examiner import Examination, verifies
+from goalreel.critics.examination import Examination, verifies
 from goalreel.image import Image
 from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_lines
 

@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 from uuid import UUID, uuid4
 
-from goalreel.critics.examiner import Examination, Examiner
+from goalreel.critics.examination import Examination
+from goalreel.critics.examiner import Examiner
 from goalreel.errors import BackendError, UserError
 from goalreel.models.model_set import ModelSet
 from goalreel.models.presets import Preset

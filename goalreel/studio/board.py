@@ -17,7 +17,7 @@ from typing import Any
 from goalreel.annotator.report.cards import claim_lines, display_name
 from goalreel.boards.log import EventLog, Replay
 from goalreel.claims import NOBODY
-from goalreel.critics.examiner import Examination, word, worst_word
+from goalreel.critics.examination import Examination, word, worst_word
 from goalreel.errors import DatasetError, InputError
 from goalreel.files import is_linked, read_file, write_bytes
 from goalreel.image import Image

@@ -20,7 +20,8 @@ from weakref import WeakValueDictionary
 
 from starlette.exceptions import HTTPException
 
-from goalreel.critics.examiner import FOLDER as EXAMINATION, Examiner
+from goalreel.critics.examination import FOLDER as EXAMINATION
+from goalreel.critics.examiner import Examiner
 from goalreel.critics.known_true import accepted_by_people
 from goalreel.errors import DatasetError, UserError, first_line
 from goalreel.files import TMP, file_lock, is_linked

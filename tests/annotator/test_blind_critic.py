@@ -15,7 +15,7 @@ from support.studio import made, saved, studio
 from support.wait import until
 
 from goalreel import ModelSet, annotate
-from goalreel.critics.examiner import BLIND_AT, Answers
+from goalreel.critics.examination import BLIND_AT, Answers
 from goalreel.serving.settings import Models
 from goalreel.types import Segment
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from goalreel.critics.controls import Story
-from goalreel.critics.examiner import Answers, Examination, Examiner, examine, quota, read_examination
+from goalreel.critics.examination import Answers, Examination, read_examination
+from goalreel.critics.examiner import Examiner, examine, quota
 from goalreel.drivers import Limits, run
 from goalreel.image import Image
 from goalreel.middleware import AskAdapter, ask_models

@@ -4,7 +4,7 @@ import pytest
 from huggingface_hub import DatasetCard
 from support.examined import examination
 
-from goalreel.critics.examiner import read_examination
+from goalreel.critics.examination import read_examination
 from goalreel.datasets.records import Records
 from goalreel.datasets.source import Source
 from goalreel.datasets.writing.pipeline import build

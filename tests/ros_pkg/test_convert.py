@@ -20,7 +20,7 @@ from std_msgs.msg import Header
 from support.boards import record
 from support.examined import examination
 
-from goalreel.critics.examiner import read_examination
+from goalreel.critics.examination import read_examination
 from goalreel.image import Image
 from goalreel.streaming.board import (
     Board,

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from std_msgs.msg import Header
 
-from goalreel.critics.examiner import Examination
+from goalreel.critics.examination import Examination
 from goalreel.streaming.board import BoardProgress
 from goalreel.streaming.engine import Engine
 from goalreel.streaming.request import excerpt
