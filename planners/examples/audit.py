@@ -27,6 +27,8 @@ _AGREE = 0.6  # share of the other episodes that have the same steps, before one
 _USUAL = 0.85  # share of the labels that have something in common, before one without it is suspected
 _NEAR = 0.75  # share of the boundaries that go with an act of the hand, before another one is suspected
 _TIMES = 4.0  # a boundary is elsewhere if it is so many times further away than usual, and by TOLERANCE_S
+_SAID = 0.7  # a word names a thing if so many of the labels with it are of instructions with it
+_RARE = 0.25  # share of the episodes that have such a word at most, where it is suspected
 _EDGE_S = 0.3  # seconds around a boundary in which an act of the hand may belong to either step
 
 
@@ -229,8 +231,8 @@ def _by_instructions(examples: Sequence[Example]) -> list[Suspicion] | None:
     return suspected if agree >= _AGREE else None
 
 
-def _by_things(examples: Sequence[Example]) -> Iterator[Suspicion]:
-    """Find words that name a thing which the instruction does not name."""
+def _by_things(examples: Sequence[Example]) -> list[Suspicion]:
+    """Find words that name a thing which the instruction does not name, where this is rare."""
     asked = [set(words(example.instruction)) for example in examples]
     labels = [[set(words(step.name)) for step in example.steps] for example in examples]
     used = [set[str]().union(*steps) for steps in labels]
@@ -240,17 +242,20 @@ def _by_things(examples: Sequence[Example]) -> Iterator[Suspicion]:
 
     def is_odd(word: str) -> bool:
         """Tell whether others use a word only where their instruction does; or where it is of another one."""
-        if others := seen[word] - 1:
-            return _share(said[word], others) >= _USUAL
-        return len(examples) > FEWEST and (word in every or is_closed)
+        others = seen[word] - 1
+        return said[word] >= _SAID * others if others else word in every or is_closed
 
+    found: list[Suspicion] = []
     for at, (own, steps) in enumerate(zip(asked, labels, strict=True)):
         odd = [(step, sorted(filter(is_odd, its - own))) for step, its in enumerate(steps)]
         odd = [(step, unsaid) for step, unsaid in odd if unsaid]
         if len(odd) <= max(1, len(steps) // 2):
-            for step, unsaid in odd:
-                why = f'says "{", ".join(unsaid)}", and the instruction does not'
-                yield Suspicion(at, step, "wrong object", why, 0.7)
+            whys = [
+                (step, f'says "{", ".join(unsaid)}", and the instruction does not') for step, unsaid in odd
+            ]
+            found += [Suspicion(at, step, "wrong object", why, 0.7) for step, why in whys]
+    is_rare = len({one.episode for one in found}) <= max(1, _RARE * len(examples))
+    return found if is_rare and len(examples) > FEWEST else []
 
 
 def _by_repeats(examples: Sequence[Example]) -> Iterator[Suspicion]:
