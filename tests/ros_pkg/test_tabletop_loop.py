@@ -93,6 +93,7 @@ def test_the_demonstration_ends_with_every_sub_goal_true(goals, told, tmp_path):
         out, _ = demo.communicate(timeout=600)
     assert demo.returncode == 0
     assert out.count("holds: ") == goals
+    assert "the task ended as" not in out, "done, and confirmed"
     assert {f.name for f in tmp_path.iterdir()} == {"film.mp4"}
     with av.open(str(tmp_path / "film.mp4")) as film:
         assert next(film.decode(video=0)).width == WIDTH
