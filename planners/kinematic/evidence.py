@@ -34,6 +34,10 @@ _AS_CLOSED = 0.1  # the difference of two holds of one thing, by the hand's rang
 
 _SLIPPED = "the object slipped and was grasped again: nothing shows that it stays where it was put"
 _SLIPS_UNSEEN = "a thing is taken again, and no height tells if it had slipped: --layout vertical=N names one"
+_WAITS_UNSEEN = (
+    "only the hand's command is known, and nothing shows when its slow fingers have closed: name their "
+    "number with --layout gripper=N, or label three episodes for --examples"
+)
 _AT_ONCE = "two hands hold something at once, and the words do not say which does what"
 
 
@@ -115,6 +119,8 @@ def _of_grasps(
         yield f"the gripper carries an object {times_text(carried)}, and the words say {times_text(needed)}"
     elif carried > needed and any(slips_unseen(*pair, motion) for pair in itertools.pairwise(grasps)):
         yield _SLIPS_UNSEEN
+    if grasps and motion.waits_unseen:
+        yield _WAITS_UNSEEN
     if any(map(motion.failed, grasps)):
         yield "a grasp counts as a success in which the gripper carries nothing"
     # Without a height, a hand that takes a thing and goes on looks alike: no name was untrue in 21 episodes.

@@ -70,6 +70,8 @@ class ArmMotion:
     """In order; what goes from hand to hand is held in one of the `cycles`, until the last hand lets go."""
     commanded: bool = False
     """Only the command of the hand is known, which says open or closed."""
+    waits_unseen: bool = False
+    """The arm waits for long while such a hand closes, and no picture shows when it has."""
     at_once: bool = False
     """Two hands are closed at the same time, as if both held something, and do not hand it over."""
 

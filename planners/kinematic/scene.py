@@ -83,21 +83,26 @@ def time_hand(motion: ArmMotion, recording: Recording, camera: str | None) -> Ar
     """
     if not motion.commanded:
         return motion
-    return replace(motion, cycles=tuple(_time_cycle(c, motion, recording, camera) for c in motion.cycles))
+    timed = [_time_cycle(cycle, motion, recording, camera) for cycle in motion.cycles]
+    return replace(motion, cycles=tuple(c for c, _ in timed), waits_unseen=any(unseen for _, unseen in timed))
 
 
-def _time_cycle(cycle: Cycle, motion: ArmMotion, recording: Recording, camera: str | None) -> Cycle:
+def _time_cycle(
+    cycle: Cycle, motion: ArmMotion, recording: Recording, camera: str | None
+) -> tuple[Cycle, bool]:
+    """The cycle with its contact, and if that is a guess within seconds."""
     waits = motion.stays(cycle.contact, motion.release(cycle))
     wait_s = (waits - cycle.contact) / motion.fps
     if wait_s < _WAITS_S or motion.goes_on(cycle) is None:
-        return cycle
+        return cycle, False
     stop = _see_stop(recording, camera, motion, cycle.grasp, waits + 1) if camera else None
-    guess = waits if wait_s > 2 * _WAITS_S else cycle.contact
+    is_unseen = stop is None and wait_s > 2 * _WAITS_S
+    guess = waits if is_unseen else cycle.contact
     contact = max(cycle.contact, guess if stop is None else stop)
     if cycle.release is None or contact - cycle.contact < _WAITS_S * motion.fps:
-        return replace(cycle, contact=contact)
+        return replace(cycle, contact=contact), is_unseen
     free = max(motion.stays(cycle.release, len(motion)), cycle.release + 1)
-    return replace(cycle, contact=contact, free=free)
+    return replace(cycle, contact=contact, free=free), is_unseen
 
 
 def _see_stop(recording: Recording, camera: str, motion: ArmMotion, start: int, end: int) -> int | None:

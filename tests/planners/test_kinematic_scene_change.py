@@ -96,7 +96,7 @@ def test_what_the_arm_is_not_seen_to_move_stays_in_doubt(door):
     ("stop", "camera", "contact"), [(22, "front", 22), (42, "front", 42), (42, None, 49)]
 )
 def test_contact_of_a_hand_that_is_only_told_is_where_the_pictures_show_it(stop, camera, contact):
-    """Without a picture, a thing is held where the arm goes on with it."""
+    """Without a picture, a thing is held where the arm goes on with it: a guess, which is said."""
     way = np.clip(np.r_[np.arange(20), np.full(30, 20), np.arange(20, 50)], 0, 40) / 40
     closes = np.r_[np.zeros(20), np.ones(60)]
     state = np.stack([way, 0.5 * way, -way], axis=1).astype(np.float32)
@@ -106,6 +106,7 @@ def test_contact_of_a_hand_that_is_only_told_is_where_the_pictures_show_it(stop,
     )
     found = planned(recording, layout="gripper=3,source=action,closed=high", camera=camera)
     assert abs(found.segments[0].end - contact) <= 2
+    assert ["slow fingers" in doubt for doubt in found.steps[0].doubts] == [True] * (camera is None)
 
 
 @pytest.mark.parametrize(

@@ -182,12 +182,8 @@ def _told(arm: Sequence[Column], writing: Writing) -> list[Column]:
         return list(arm)
     scale = 1 if writing.kind == "changes" else writing.fps
     ending = "delta" if writing.kind == "changes" else "vel"
-    rates = [
-        Column(
-            f"{c.name}_{ending}", "height rate" if c.role == "height" else "rate", scale * _change(c.values)
-        )
-        for c in arm
-    ]
+    roles: dict[Role, Role] = {"height": "height rate"}
+    rates = [Column(f"{c.name}_{ending}", roles.get(c.role, "rate"), scale * _change(c.values)) for c in arm]
     return [*arm, *rates] if writing.kind == "with velocities" else rates
 
 
