@@ -538,8 +538,7 @@ def test_a_roll_that_wraps_around_is_no_command_of_a_hand():
         side = np.tanh((r.state[:, :1] - np.median(r.state[:, 0])) / np.ptp(r.state[:, 0]) * 8) / 2
         roll = np.where(side > 0, side - 180, side + 180)
         recordings.append(made(*(np.hstack([roll, numbers]) for numbers in (r.state, r.action))))
-    layout = infer_robot(recordings).layout
-    assert (layout.gripper, layout.other) == ((6,), None)
+    assert str(infer_robot(recordings).layout).startswith("gripper=6,")
 
 
 def test_the_arm_is_the_one_that_moves_where_no_name_tells_whose_hand_it_is():
