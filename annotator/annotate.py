@@ -319,7 +319,7 @@ def _gather(folder: Path, into: Path) -> None:
             copy(path, into / path.relative_to(folder))
 
 
-TABLE = FOLDER / "watched.parquet"
+WATCHED_TABLE = FOLDER / "watched.parquet"
 """Labels by a model that watches, as a table that `--examples` takes."""
 
 
@@ -341,7 +341,7 @@ def watch_examples(
     They are those that `goalreel check` names and, in place of one that the model cannot label, that fails or
     that is not as instructed, the next one. The model is asked for none in the table.
     """
-    table, maker = out / TABLE, claims.makers(models.provenance.identities().get)["planner"]
+    table, maker = out / WATCHED_TABLE, claims.makers(models.provenance.identities().get)["planner"]
     check_own(out)
     with exclusive(out / LOCAL, out):
         rows: list[dict[str, Any]] = read_table(table).to_pylist() if table.is_file() else []
@@ -367,7 +367,7 @@ def watch_examples(
             episodes = {e.id: e for e in examples.readable(source, todo)}  # open as long as they are watched
             tasks = [Task(id=id, instruction=e.instruction) for id, e in episodes.items()]
             for task, plan in guarded.plans_of(tasks):
-                rows += _rows(episodes[task.id].index, task, plan, maker)
+                rows += _example_rows(episodes[task.id].index, task, plan, maker)
             rows.sort(key=lambda row: row["episode"])
             if rows:
                 with atomic(table) as part:
@@ -378,7 +378,7 @@ def watch_examples(
     return table
 
 
-def _rows(index: int, task: Task, plan: Plan | Failure, maker: str) -> list[dict[str, Any]]:
+def _example_rows(index: int, task: Task, plan: Plan | Failure, maker: str) -> list[dict[str, Any]]:
     """The steps of a plan as rows of a table; none where others are not to be labelled from them."""
     why = plan.message if isinstance(plan, Failure) else "a step failed, or is not as instructed"
     if isinstance(plan, Failure) or any(

@@ -10,12 +10,14 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl, urlencode
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, RedirectResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from goalreel.http.access import check_token, is_authorized, is_foreign, is_too_long, limit_body
+from goalreel.http.access import LATE, check_token, is_authorized, is_foreign, is_too_long, limit_body
 
 MAX_BODY = 64 * 1024
+TOO_LONG = f"the body may have at most {MAX_BODY} bytes"
 HEADERS = {
     "Content-Security-Policy": (
         "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; media-src 'self'; "
@@ -99,8 +101,11 @@ class PageMiddleware:
             if refusal := self._refusal(scope["method"], Headers(scope=scope)):
                 status, detail = refusal
                 app = JSONResponse({"detail": detail}, status)
-            # A body that is too long, or late, ends as if the browser had gone.
-            receive = limit_body(receive, MAX_BODY, lambda _: {"type": "http.disconnect"})
+
+            def refuse_body(status: int) -> Message:
+                raise HTTPException(status, TOO_LONG if status == 413 else LATE)
+
+            receive = limit_body(receive, MAX_BODY, refuse_body)
         await app(scope, receive, send_guarded)
 
     def _refusal(self, method: str, headers: Headers) -> tuple[int, str] | None:
@@ -117,5 +122,5 @@ class PageMiddleware:
         if headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
             return 415, "send application/json"
         if is_too_long(headers, MAX_BODY):
-            return 413, f"the body may have at most {MAX_BODY} bytes"
+            return 413, TOO_LONG
         return None

@@ -1,4 +1,4 @@
-"""All checks of a dataset in their order."""
+"""All checks of a dataset in their order, and those of its numbers, clocks, videos and pictures."""
 
 import itertools
 import logging
@@ -41,6 +41,8 @@ from goalreel.datasets.writing.layout import MAX_SPAN_S, TOLERANCE_S
 from goalreel.errors import DatasetError
 from goalreel.files import read_json
 from goalreel.progress import OnProgress
+
+log = logging.getLogger(__name__)
 
 
 def number_issues(source: Source, rows: FrameRows, chosen: Sequence[int]) -> Iterator[HealthIssue]:
@@ -343,9 +345,6 @@ def image_issues(source: Source) -> Iterator[HealthIssue]:
                 )
     for camera in cameras:
         yield from _size_issues(source, camera, source.picture_size(camera), source.root)
-
-
-log = logging.getLogger(__name__)
 
 
 def inspect(

@@ -23,6 +23,7 @@ UNANSWERED = 424
 TOKEN_VARIABLE = "GOALREEL_TOKEN"
 BODY_S, BODY_RATE = 20.0, 16_384.0
 """A body may take `BODY_S` seconds, and one more for each `BODY_RATE` bytes that came."""
+LATE = "the request did not arrive in time"
 
 
 def is_loopback(host: str) -> bool:

@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from goalreel import __version__
 from goalreel.errors import UserError
-from goalreel.http.access import is_authorized, is_foreign, is_too_long, limit_body
+from goalreel.http.access import LATE, is_authorized, is_foreign, is_too_long, limit_body
 from goalreel.http.server import BoundedServer
 from goalreel.serving import chat, errors, images, steering
 from goalreel.serving.service import Here, Service
@@ -78,9 +78,7 @@ class Gate:
 
     async def _pass(self, scope: Scope, receive: Receive, send: Send) -> None:
         def refuse(status: int) -> Message:
-            raise HTTPException(
-                status, self._too_long if status == 413 else "the request did not arrive in time"
-            )
+            raise HTTPException(status, self._too_long if status == 413 else LATE)
 
         def begin() -> None:
             nonlocal working

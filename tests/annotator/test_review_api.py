@@ -11,12 +11,14 @@ from fastapi.testclient import TestClient
 from support.cli import fails, goalreel
 from support.recordings import storyboard
 from support.review import change, review_page
+from support.serving_models import running
 
 from goalreel.annotator.review.session import ReviewSession
 from goalreel.annotator.web.auth import MAX_BODY, Access
 from goalreel.datasets.records import FOLDER, LOCAL, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import DatasetError, InputError
+from goalreel.http import access
 from goalreel.image import Image
 from goalreel.types import Failure
 
@@ -416,14 +418,23 @@ def test_a_change_comes_from_the_page_alone(page, headers, status):
     assert page.post("/api/episodes/0/events", json=BODY, headers=headers).status_code == status
 
 
+def test_who_sends_a_body_too_slowly_is_told(page, monkeypatch):
+    monkeypatch.setattr(access, "BODY_S", 0.1)
+    head = b"POST /api/episodes/0/events HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    with running(page.app) as (url, _), socket.socket() as slow:
+        slow.connect(("127.0.0.1", int(url.rpartition(":")[2])))
+        slow.sendall(head + b"Content-Length: 9\r\n\r\n{")
+        assert slow.recv(2**16).startswith(b"HTTP/1.1 408 ")
+
+
 def test_an_endless_body_is_cut_off_and_every_answer_says_what_a_browser_may_do_with_it(page):
     assert page.delete("/api/episodes/0").status_code == 405
     revision = page.get("/api/episodes/0").json()["revision"]
     change = {"revision": revision, "by": "ann", "event": {"kind": "verdict", "verdict": "accept"}}
     headers = {"Content-Type": "application/json"}
-    for size, is_taken in ((2 * MAX_BODY, False), (1024, True)):
+    for size, status in ((2 * MAX_BODY, 413), (1024, 200)):
         body = iter([b" " * size, json.dumps(change).encode()])
-        assert page.post("/api/episodes/0/events", content=body, headers=headers).is_success == is_taken
+        assert page.post("/api/episodes/0/events", content=body, headers=headers).status_code == status
     for path in ("/", "/api/dataset", "/static/main.js", "/common/report.css", "/nothing"):
         headers = page.get(path).headers
         assert "default-src 'none'" in headers["content-security-policy"]
