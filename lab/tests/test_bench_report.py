@@ -29,8 +29,7 @@ def test_the_interval_is_that_of_the_binomial():
 
 def test_episodes_are_drawn_not_rows_and_more_of_them_narrow_the_interval():
     one_each = share_with_interval((seed, seed % 2 == 0) for seed in range(40))
-    ten_each = share_with_interval((seed, seed % 2 == 0) for seed in range(40) for _ in range(10))
-    assert ten_each == one_each
+    assert share_with_interval((seed, seed % 2 == 0) for seed in range(40) for _ in range(10)) == one_each
     few = [(1.0, 1.0), (0.0, 1.0)] * 5
     wide, narrow = with_interval(few, share), with_interval(few * 20, share)
     assert wide.low < 0.5 < wide.high

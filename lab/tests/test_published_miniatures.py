@@ -89,8 +89,7 @@ def test_comm_from_data_to_scores(tmp_path, editor, task):
         report = evaluate("comm", server, judge, editor, data, clone, out, "--task", task)
         assert evaluate("comm", server, judge, editor, data, clone, out, "--task", task) == report
         assert len(judge.requests) == 3
-    scores = [report[key] for key in ("sty", "enti", "tren", "comp", "imgq", "irs")]
-    assert scores == [9, 8, 0, 7, 6, 3]
+    assert [report[key] for key in ("sty", "enti", "tren", "comp", "imgq", "irs")] == [9, 8, 0, 7, 6, 3]
     assert report["irs_paper"] == {3: 5.2, 4: 8.2}[task]
     assert (report["unjudged"], report["unanswered"]) == (0, 0)
     assert judge.requests[0].json["temperature"] == 1.0

@@ -102,8 +102,7 @@ def test_wise_from_data_to_scores(tmp_path, agents, klein):
     assert report["space"] is None
     assert report["overall"] == pytest.approx((0.4 * 0.8 + 0.167 * 0.3 + 0.1 * 0.3) / 0.667)
     assert report["overall_paper"] == 0.73
-    turns = judge.requests[0].json["messages"]
-    assert turns[0]["content"] == "Be strict."
+    assert judge.requests[0].json["messages"][0]["content"] == "Be strict."
     assert {r.text for r in judge.requests} == {
         f"Mark it.\nPROMPT: {prompt} WHY: about {number}" for number, prompt in bench.PROMPTS.items()
     }

@@ -70,8 +70,7 @@ def test_the_main_job(video_dataset, tmp_path):
     unexplained = dataset[20]["language_persistent"]
     assert not unexplained, "its hand is never seen to carry anything: the task itself says what is known"
 
-    records = Records(out / FOLDER, source="")
-    assert records.done() == {0, 1, 2}
+    assert Records(out / FOLDER, source="").done() == {0, 1, 2}
     report = goalreel("show", out).strip()
     assert Path(report.removeprefix("Look at ")).is_file()
 

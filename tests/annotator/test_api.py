@@ -53,8 +53,7 @@ def test_annotating_with_a_model_of_ones_own(video_dataset, tmp_path):
     examined = json.loads(summary.as_json())["examination"]
     assert (examined["judged"], examined["passed"]) == (summary.steps["accepted"], False)
     assert examined["line"] in (tmp_path / "out/README.md").read_text()
-    again = goalreel.annotate(source, tmp_path / "out", **chosen)
-    assert again.examination == summary.examination
+    assert goalreel.annotate(source, tmp_path / "out", **chosen).examination == summary.examination
 
 
 @pytest.fixture
@@ -100,8 +99,7 @@ def test_from_text_alone_and_with_more_pictures(pictures):
 def test_models_of_ones_own_beside_a_presets(tmp_path):
     """The preset leaves the two others open; objects take their places."""
     models = own()
-    board = goalreel.plan(FRAME, "dim it", tmp_path, preset="api", **models)
-    assert board.complete
+    assert goalreel.plan(FRAME, "dim it", tmp_path, preset="api", **models).complete
     assert [task.instruction for task in models["planner"].tasks] == ["dim it"]
     assert "test_api.Planning" in (tmp_path / "index.html").read_text()
     del models["critic"]

@@ -97,8 +97,7 @@ def test_each_spoiled_label_is_found_among_those_of_its_instruction(cups, tmp_pa
         spoil(labels[episode], fault)
     del labels[0]
     audit = audited(cups, tmp_path, labels)
-    found = {(f["episode"], f["fault"]) for f in audit["findings"]}
-    assert found == set(enumerate(FAULTS, 3))
+    assert {(f["episode"], f["fault"]) for f in audit["findings"]} == set(enumerate(FAULTS, 3))
     assert (audit["episodes"], audit["labels"], audit["faults"]["swapped"]) == (17, 52, 2)
 
 

@@ -105,8 +105,7 @@ def test_pictures_that_people_accepted_become_questions(sharded_dataset, tmp_pat
     annotate(sharded_dataset, out, model_set, episodes=[0])
     page = review_page(out)
     change(page, 0, kind="verdict", verdict="accept")
-    examination = annotate(sharded_dataset, out, model_set).examination
-    assert examination.on_true == Answers(no=1)
+    assert annotate(sharded_dataset, out, model_set).examination.on_true == Answers(no=1)
 
 
 def test_a_person_who_looked_verifies(tmp_path):

@@ -100,8 +100,7 @@ def test_the_review_page_and_its_queue_follow_a_person(run, tmp_path):
     page = review_page(out)
 
     def line(step: dict, name: str) -> str:
-        claim = step["claims"][name]
-        return Claim.model_validate(claim).line
+        return Claim.model_validate(step["claims"][name]).line
 
     def listed(text: str = "") -> list[dict]:
         return page.get("/api/episodes", params={"q": text}).json()["rows"]

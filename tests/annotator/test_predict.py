@@ -178,8 +178,7 @@ def test_predicted_goals_for_segments_that_are_known(models, video_dataset, tmp_
 
 def scene(position: float, lift: float = 0.0, noise: int = 0) -> Image:
     """A square that stands at `position` (0-1) along the table; noise differs from call to call."""
-    rng = np.random.default_rng(noise)
-    pixels = rng.integers(90, 110, (64, 64, 3), np.uint8)
+    pixels = np.random.default_rng(noise).integers(90, 110, (64, 64, 3), np.uint8)
     left, top = int(position * 48), int(40 - lift * 30)
     pixels[top : top + 14, left : left + 14] = (220, 40, 40)
     return Image(pixels)

@@ -178,8 +178,7 @@ def test_a_second_report_replaces_the_first_and_nothing_else(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     written(tmp_path, *map(plain, range(PAGE_EPISODES + 3)))
     written(tmp_path, *map(plain, range(2)))
-    left = {p.name for p in tmp_path.rglob("*") if p.is_file()}
-    assert left == {"notes.txt", "index.html"}
+    assert {p.name for p in tmp_path.rglob("*") if p.is_file()} == {"notes.txt", "index.html"}
 
 
 def test_pages_are_bounded_in_bytes(tmp_path):

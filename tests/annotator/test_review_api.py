@@ -116,8 +116,7 @@ def test_an_episode_is_shown_with_all_there_is_to_judge_it_by(page):
     picture = page.get(attempt["picture"])
     assert picture.headers["content-type"] == "image/png"
     assert Image.decode(picture.content).size == (48, 48)
-    frame = page.get(episode["steps"][0]["attempts"][0]["picture"])
-    assert frame.headers["content-type"] == "image/jpeg"
+    assert page.get(episode["steps"][0]["attempts"][0]["picture"]).headers["content-type"] == "image/jpeg"
 
 
 def test_a_frame_is_the_exact_one_and_is_fetched_once(page, video_dataset):

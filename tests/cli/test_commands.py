@@ -110,8 +110,7 @@ def test_every_command_that_prints_results_has_it():
     ends = {words: command for words, command in commands().items() if not hasattr(command, "commands")}
     contexts = {words: c.make_context(words[-1], [], resilient_parsing=True) for words, c in ends.items()}
     options = {w: [o for p in c.get_params(contexts[w]) for o in p.opts] for w, c in ends.items()}
-    without = {words for words in ends if "--json" not in options[words]}
-    assert without == WITHOUT_RESULTS.keys()
+    assert {words for words in ends if "--json" not in options[words]} == WITHOUT_RESULTS.keys()
 
 
 def test_an_annotated_dataset(video_dataset, tmp_path):
@@ -159,8 +158,7 @@ def test_the_tabletop(tmp_path):
     size = ("--size", 64, "--cameras", "front")
     made = results("tabletop", "record", "--episodes", 1, *size, "--out", recorded)
     assert (made["out"], made["episodes"]) == (str(recorded), 1)
-    measured = results("eval", "segmentation", recorded)
-    assert measured["episodes"] == 1
+    assert results("eval", "segmentation", recorded)["episodes"] == 1
 
 
 LABORATORY = [

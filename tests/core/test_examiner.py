@@ -22,8 +22,7 @@ RUNS = 200
 
 def scene(moved: int, size: int = 96) -> Image:
     """A table on which the first `moved` blocks are at their places."""
-    rng = np.random.default_rng(0)
-    pixels = rng.integers(150, 160, (size, size, 3), np.uint8)
+    pixels = np.random.default_rng(0).integers(150, 160, (size, size, 3), np.uint8)
     for number, (colour, (x, y)) in enumerate(zip(COLOURS.values(), PLACES.values(), strict=True)):
         x, y = (x, y) if number < moved else (12, 6 + 14 * number)
         pixels[y : y + 10, x : x + 10] = colour

@@ -347,8 +347,7 @@ def test_a_predicted_step_claims_no_time_and_no_outcome():
 
 def test_a_step_that_was_found_in_a_recording_was_placed_there_by_a_rule():
     planned = step(image=DRAWN, verdict=Verdict(success=True), segment=None)
-    placed = planned.aligned(Alignment(cost=0.1), SEGMENT)
-    made = claims(placed, CHATS)
+    made = claims(planned.aligned(Alignment(cost=0.1), SEGMENT), CHATS)
     assert made.when == made.came_off == Claim(by="rule", checked="nobody")
     assert made.what.by == "model hf:planner"
     lost = planned.aligned(Alignment(reason="nothing like it"))

@@ -272,8 +272,7 @@ def test_two_tasks_are_two_episodes(tmp_path):
         b.subgoal(1095 * MS, 0, "wipe", picture=b.moving(30), id_=other, task="wipe the table"),
     ]
     source = converted(tmp_path, sent, *TOPICS)
-    told = [source.episode(i).instruction for i in source.indices]
-    assert told == ["tidy the table", "wipe the table"]
+    assert [source.episode(i).instruction for i in source.indices] == ["tidy the table", "wipe the table"]
     assert [numbers(source, i) for i in (0, 1)] == [list(range(1, 11)), list(range(11, 20))]
     assert [set(numbers(source, i, SUBGOAL)) for i in (0, 1)] == [{25}, {30}]
 

@@ -185,8 +185,7 @@ def test_the_critic_is_asked_what_it_is_trained_on_and_rows_come_back():
 def test_a_cut_lies_after_accepted_steps_only():
     good = [step(name, attempt("x", True)) for name in "abcd"]
     bad = step("e", attempt("x", False))
-    cuts = {cut_of(outline(board(*good, bad), "t"), 0, n) for n in range(60)}
-    assert cuts == {1, 2, 3, 4}
+    assert {cut_of(outline(board(*good, bad), "t"), 0, n) for n in range(60)} == {1, 2, 3, 4}
     assert {cut_of(outline(board(good[0], bad, *good), "t"), 0, n) for n in range(20)} == {1}
     assert cut_of(outline(board(good[0]), "t"), 0, 0) == "one_step"
     assert cut_of(outline(board(bad, good[0]), "t"), 0, 0) == "first_step_not_accepted"

@@ -172,8 +172,7 @@ def test_words_outcomes_and_goal_images_are_set(records, person):
     goals = read_goals(records, [0], {0: LENGTH}, use_rejected=False)[0]
     shown = [("grasp the cup", first.goal), (None, None), (last.step.name, last.goal)]
     assert [(s.name, s.picture) for s in goals.spans] == shown
-    again = person.does(ChooseAttempt(step="2", attempt=0), BlankGoal(step="0"))
-    assert again.steps[2].chosen == 0
+    assert person.does(ChooseAttempt(step="2", attempt=0), BlankGoal(step="0")).steps[2].chosen == 0
     goals = read_goals(records, [0], {0: LENGTH}, use_rejected=False)[0]
     assert (goals.spans[0].name, goals.spans[0].picture) == ("grasp the cup", None)
 

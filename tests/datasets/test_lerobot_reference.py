@@ -144,6 +144,5 @@ def test_tasks_are_written_as_by_lerobot(indices, tmp_path):
     texts = dict(sorted(({0: "a"} | {index: text for text, index in indices.items()}).items()))
     frame = pd.DataFrame({"task_index": list(texts)}, index=pd.Index(list(texts.values()), name="task"))
     write_tasks(frame, tmp_path)
-    content = tasks_file({0: "a"}, indices)
-    assert content == (tmp_path / "meta/tasks.parquet").read_bytes()
+    assert tasks_file({0: "a"}, indices) == (tmp_path / "meta/tasks.parquet").read_bytes()
     assert load_tasks(tmp_path).equals(frame)

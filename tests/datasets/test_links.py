@@ -65,8 +65,7 @@ def test_a_link_out_of_a_dataset_is_refused(planted, root, private, annotated, t
     plant(root, private)
     with pytest.raises(DatasetError, match=f"{where} is a link out of the dataset, to .*home.*--follow"):
         annotated(root, tmp_path / "out", {0: {}})
-    left = [p for p in (tmp_path / "out").rglob("*") if p.is_file() and "goalreel" not in p.parts]
-    assert left == []
+    assert [p for p in (tmp_path / "out").rglob("*") if p.is_file() and "goalreel" not in p.parts] == []
 
 
 def test_the_command_refuses_before_it_asks_anybody_and_follows_when_told(root, private, tmp_path, caplog):

@@ -301,8 +301,7 @@ def test_a_part_of_a_dataset_is_annotated_where_it_is_whole(sharded_dataset, ann
     from lerobot.datasets.lerobot_dataset import LeRobotDataset
 
     root = shutil.copytree(sharded_dataset, tmp_path / "data")
-    last = sorted((root / "data").glob("*/*.parquet"))[-1]
-    last.write_bytes(b"no parquet")
+    sorted((root / "data").glob("*/*.parquet"))[-1].write_bytes(b"no parquet")
     with pytest.raises(DatasetError, match=r"episode 3: .*is not readable"):
         Source.open(root).episode(3)
     for path in [p for p in root.glob("[dv]*/**/file-*") if p.stem != "file-000"]:  # as a download of a part
@@ -330,8 +329,7 @@ HWC = ["height", "width", "channels"]
 
 @pytest.mark.parametrize("kind", ["video_dataset", "image_dataset"])
 @pytest.mark.parametrize(
-    ("shape", "names"),
-    [([480, 640, 3], HWC), ([3, 48, 48], None), ([32, 3, 48], ["c", "h", "w"])],
+    ("shape", "names"), [([480, 640, 3], HWC), ([3, 48, 48], None), ([32, 3, 48], ["c", "h", "w"])]
 )
 def test_the_subgoal_camera_has_the_size_in_which_the_camera_loads(
     kind, shape, names, annotated, tmp_path, request

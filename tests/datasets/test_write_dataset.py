@@ -168,8 +168,7 @@ def test_a_camera_of_odd_size_has_goals_of_that_size(annotated, tmp_path):
 
     source = make_dataset(tmp_path / "in", (8, 6), dtype="image", size=47, cameras=("front",))
     out = annotated(source, tmp_path / "out", {0: {"tail": 2}, 1: {}})
-    info = json.loads((out / "meta/info.json").read_text())["features"][KEY]
-    assert info["shape"] == [47, 47, 3]
+    assert json.loads((out / "meta/info.json").read_text())["features"][KEY]["shape"] == [47, 47, 3]
     goal = Source.open(source).episode(1).frames("observation.images.front", [5])[0].pixels
     rest = delete_episodes(load(out), [0], output_dir=tmp_path / "rest", repo_id="local/rest")
     ours = [(load(out, backend), 13, 4) for backend in ("pyav", "torchcodec")]

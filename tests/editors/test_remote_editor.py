@@ -192,8 +192,7 @@ def test_goalreels_own_server(kind, monkeypatch):
     source = picture(64, 64)
     edits = [edit(seed=300, image=source), edit(), edit(image=source, prompt="refuse")]
     with serving(Models(editor=TintEditor()), token="let-me-in") as url:
-        editor = remote_editor(kind, url, **HASTE)
-        edited, drawn, lost = editor.edit(edits)
+        edited, drawn, lost = remote_editor(kind, url, **HASTE).edit(edits)
     assert edited == tinted(source, edits[0].prompt, 300)
     assert drawn == tinted(None, edits[1].prompt, 7)
     assert "HTTP 424" in lost.message

@@ -107,8 +107,7 @@ def test_a_drive_belongs_to_the_steps_around_it(instruction):
 
 
 def test_what_is_carried_by_the_base_alone_is_carried():
-    rover = Rover().take(A).drive().open().home()
-    plan = rover.plan("put the cup in the box")
+    plan = Rover().take(A).drive().open().home().plan("put the cup in the box")
     sure = [step.name for step in plan.steps if not step.doubts]
     assert sure == ["pick up the cup", "put the cup in the box"]
 

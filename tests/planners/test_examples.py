@@ -270,8 +270,7 @@ def real_examples(source: Source) -> dict[int, Example]:
 @pytest.mark.skipif(not SHARED.is_dir(), reason="real episodes are not at hand")
 @pytest.mark.parametrize(("name", "action", "fewest"), [("cr5_banana", True, 40), ("gr1_sim", False, 9)])
 def test_real_robots_are_followed_within_half_a_second(name: str, action: bool, fewest: int) -> None:
-    source = Source.open(SHARED / name)
-    examples = list(real_examples(source).values())
+    examples = list(real_examples(Source.open(SHARED / name)).values())
     found = 0
     for at, one in enumerate(examples):
         others = [e for i, e in enumerate(examples) if i != at][:3]

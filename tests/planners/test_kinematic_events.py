@@ -121,8 +121,7 @@ def test_a_hand_that_is_stopped_holds_although_other_joints_close_later():
 def test_what_is_taken_again_where_it_was_had_slipped():
     arm = Arm().take(A).go(A + UP, 0.6, 0.4).go(B + UP, 1, 0.4).open().take(A).put(B).home()
     plan = arm.plan("put the cup in the box")
-    outcomes = [step.outcome for step in plan.steps]
-    assert outcomes == ["done", "failed", "done", "done"]
+    assert [step.outcome for step in plan.steps] == ["done", "failed", "done", "done"]
     assert names(plan)[1] == "try to pick up the cup"
     assert [bool(step.doubts) for step in plan.steps] == [False, False, False, True]  # it may fall again
     assert near(starts(plan)[1:2], arm.contacts[:1])
@@ -189,8 +188,7 @@ def test_what_the_hand_never_lets_go_is_not_put():
 
 
 def test_a_single_grasp_that_carried_nothing_is_a_try():
-    arm = Arm().take(A).open().home()
-    plan = arm.plan("put the cup in the box")
+    plan = Arm().take(A).open().home().plan("put the cup in the box")
     assert [step.outcome for step in plan.steps] == ["done", "failed"]
     assert not any("box" in step.name or "box" in step.instruction for step in plan.steps)
 

@@ -78,8 +78,7 @@ def plan(recording, camera="front"):
 
 
 def test_a_door_that_is_shut_on_the_way_is_seen():
-    recording = film("close the door", PUSHED)
-    found = plan(recording)
+    found = plan(film("close the door", PUSHED))
     assert [step.name for step in found.steps] == ["reach for the door", "close the door"]
     assert abs(found.segments[1].start - AT) <= 4
     assert not any(step.doubts for step in found.steps)

@@ -112,8 +112,7 @@ def test_a_hand_that_stands_presses_if_its_command_goes_on(told):
     ahead = np.vstack([state[2:], np.repeat(state[-1:], 2, 0)])
     if told:
         ahead[arm.contacts[0] :, 2] -= 0.06
-    recording = Motions("press the button", state, commands=ahead)
-    plan = planned(recording)
+    plan = planned(Motions("press the button", state, commands=ahead))
     assert [step.name for step in plan.steps] == ["reach for the button", "press the button"][-1 - told :]
     assert bool(plan.steps[-1].doubts) is not told
 
@@ -282,11 +281,7 @@ def test_a_touch_is_named_where_the_arm_turns_at_a_thing_and_is_held_back_there(
 
 @pytest.mark.parametrize(
     ("legs", "hindrances"),
-    [
-        (TAP, []),
-        (TAP, [(2.5, 0.4)]),
-        (((1.5, -DOWN), (2, ALONG), (1, DOWN)), [(1.5, 0.4)]),
-    ],
+    [(TAP, []), (TAP, [(2.5, 0.4)]), (((1.5, -DOWN), (2, ALONG), (1, DOWN)), [(1.5, 0.4)])],
     ids=["nothing holds it back", "held back elsewhere", "up in the air"],
 )
 def test_one_sign_of_a_touch_names_nothing(legs, hindrances):
@@ -309,9 +304,7 @@ def test_a_tool_works_from_where_it_turns_and_is_held_back(share):
 
 
 @pytest.mark.parametrize(
-    "hindrances",
-    [[], [(2.6, 0.3)], [(4.2, 0.3)]],
-    ids=["nothing", "as it is taken", "on its way"],
+    "hindrances", [[], [(2.6, 0.3)], [(4.2, 0.3)]], ids=["nothing", "as it is taken", "on its way"]
 )
 def test_a_tool_that_is_not_seen_to_meet_anything_works_all_the_while(hindrances):
     steps = steps_of(follow("pick up the hook and pull the cup with it", HOOK, hindrances, TAKES))

@@ -130,8 +130,7 @@ def test_5xx_is_tried_again_with_growing_pauses(serve, retry_pauses):
     failing = [Reply(500), Reply(502, b"<html>"), Reply(503), Reply(504)]
     server = serve(lambda request: failing.pop(0) if failing else echo(request))
     call = Abort()
-    said = call.run(lambda: OpenAIChat("m", server.url).complete(ask("a")))
-    assert said == ["to a"]
+    assert call.run(lambda: OpenAIChat("m", server.url).complete(ask("a"))) == ["to a"]
     assert (call.retries, "HTTP 504 from" in call.problem) == (4, True)
     assert len(retry_pauses) == 4
     assert retry_pauses == sorted(retry_pauses)

@@ -141,8 +141,7 @@ def test_continuing_shows_what_is_done_with_its_images_and_the_scene_now():
     given = {i: attempt("p", i == 1).model_copy(update={"image": picture(10 + i)}) for i in (1, 2)}
     told = board(*(step(f"s{i}", tried) for i, tried in given.items()), step("s3"))
     told = told.model_copy(update={"task": task(image=picture(10))})
-    progress = ReplanContext(told, 2, picture(20))
-    (plan,) = ChatPlanner(chat).continue_plan([progress])
+    (plan,) = ChatPlanner(chat).continue_plan([ReplanContext(told, 2, picture(20))])
     assert names(plan) == ["c", "d"]
     text = words(chat.calls[0][0][1:])
     places = [

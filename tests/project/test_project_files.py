@@ -13,8 +13,7 @@ import goalreel
 
 
 def test_the_hooks_have_the_versions_of_the_constraints_and_refuse_a_long_subject():
-    config = load_config(str(ROOT / ".pre-commit-config.yaml"))
-    (repository,) = config["repos"]
+    (repository,) = load_config(str(ROOT / ".pre-commit-config.yaml"))["repos"]
     assert repository["repo"] == "local"
     pins = {pin for hook in repository["hooks"] for pin in hook["additional_dependencies"]}
     constraints = set((ROOT / "constraints.txt").read_text().split())

@@ -79,8 +79,7 @@ def test_every_command_has_its_examples_as_lines_of_a_shell():
 
 @pytest.mark.parametrize("name", site_pages.PAGES)
 def test_a_page_has_one_title(name):
-    text = site_pages.PAGES[name]()
-    assert text.startswith("# ")
+    assert site_pages.PAGES[name]().startswith("# ")
 
 
 @pytest.fixture(scope="module")

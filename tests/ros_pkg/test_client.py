@@ -50,12 +50,10 @@ def test_a_task_goes_from_goal_to_goal_as_the_scene_changes(client, robot):
     with pytest.raises(TimeoutError, match=r"no new active sub-goal within 0\.1 s"):
         client.wait_for_subgoal(0.1, after=first)
     robot.colour = RED
-    second = client.wait_for_subgoal(60, after=first)
-    assert second.index == 1
+    assert client.wait_for_subgoal(60, after=first).index == 1
     assert near(client.goal_image, GREEN)
     robot.colour = GREEN
-    board = task.result(60).storyboard
-    assert board.state == Storyboard.STATE_SUCCEEDED
+    assert task.result(60).storyboard.state == Storyboard.STATE_SUCCEEDED
     until(lambda: not client.subgoal().active)
     assert client.goal_image is None
     until(lambda: client.storyboard().state == Storyboard.STATE_SUCCEEDED)

@@ -188,8 +188,7 @@ def test_while_the_whole_task_is_judged_an_operator_may_go_back_or_have_it_plann
 
 
 def test_a_goal_whose_step_was_ended_in_a_pause_is_not_given_again(begin):
-    world = World(2)
-    engine, heard, ticket = begin(world, rerender=1.0)
+    engine, heard, ticket = begin(World(2), rerender=1.0)
     engine.set_step(0, "completed")
     until(lambda: heard.told == [0, 1])
     engine.command("pause")

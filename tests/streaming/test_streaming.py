@@ -81,8 +81,7 @@ def test_a_new_plan_keeps_what_was_done(begin):
     until(lambda: heard.told == [0, 1, 1])
     board = engine.board
     assert [(p.step.name, p.status) for p in board.steps] == [("step 0", "completed"), ("step 5", "active")]
-    asked = [t for kind, t in world.calls if kind == "plan"]
-    assert asked[-1].image == picture(1)
+    assert [t for kind, t in world.calls if kind == "plan"][-1].image == picture(1)
     world.scene = picture(6)
     assert result(ticket).board.state == "succeeded"
 
@@ -109,8 +108,7 @@ def test_a_pause_in_planning_holds_the_plan_until_it_is_resumed_with_or_without_
 
 
 def test_the_operator_marks_and_jumps(begin):
-    world = World(3)
-    engine, heard, ticket = begin(world, rerender=1.0)
+    engine, heard, ticket = begin(World(3), rerender=1.0)
     assert engine.set_step(1, "completed")[0] is ErrorCode.INVALID_REQUEST
     assert engine.set_step(3, "active") == (ErrorCode.INVALID_REQUEST, "there is no step 3: there are 0 to 2")
     assert engine.set_step(0, "completed")[0] is ErrorCode.NONE
@@ -122,8 +120,7 @@ def test_the_operator_marks_and_jumps(begin):
     until(lambda: heard.told == [0, 1, 0, 2])
     assert [p.status for p in engine.board.steps] == ["skipped", "skipped", "active"]
     assert engine.set_step(2, "failed")[0] is ErrorCode.NONE
-    outcome = result(ticket)
-    assert outcome.error is ErrorCode.STEP_FAILED
+    assert result(ticket).error is ErrorCode.STEP_FAILED
     assert engine.set_step(2, "failed")[0] is ErrorCode.NO_TASK
 
 
@@ -169,8 +166,7 @@ def test_a_dead_editor_leaves_words(finish, begin):
     assert sum(kind == "edit" for kind, _ in world.calls) == 1, "a dead model is not asked again at once"
     world = World(2)
     world.fails["edit"] = "server gone"
-    generated = finish(world, GENERATE)
-    assert generated.error is ErrorCode.UNCONFIRMED, "its pictures are what was asked for"
+    assert finish(world, GENERATE).error is ErrorCode.UNCONFIRMED, "its pictures are what was asked for"
 
 
 def test_orders_about_a_plan_that_is_being_made_are_refused(start):

@@ -82,8 +82,7 @@ def test_a_dead_model_is_a_failure_in_words_and_is_asked_again(tmp_path):
         told = events(client, now["id"])
         assert [data["stage"] for _, name, data in told if name == "failure"] == ["plan"]
         client.post(f"/v1/storyboards/{now['id']}/resume")
-        again = finished(client, now["id"], "failed")
-        assert again["number"] > now["number"]
+        assert finished(client, now["id"], "failed")["number"] > now["number"]
         assert len(models.planner.batches) == 2
 
 
@@ -152,8 +151,7 @@ def test_a_second_server_on_a_folder_is_refused_and_a_damaged_log_is_left_alone(
             assert said.startswith(f"{log}: line {line} is {'of another version' if is_newer else 'damaged'}")
     with studio(tmp_path) as client:
         assert client.get(f"/v1/storyboards/{board}").status_code == 404
-        history = client.get("/v1/storyboards").json()
-        assert history["storyboards"] == []
+        assert client.get("/v1/storyboards").json()["storyboards"] == []
         assert made(client)["status"] == "done"
     assert log.read_bytes() == damaged
     log.write_bytes(
@@ -307,7 +305,6 @@ def test_models_are_loaded_one_at_a_time():
         assert not second_began.wait(0.2), "both were being loaded at once"
         return "first"
 
-    first = LoadingModel("the planner", build_first)
-    assert first.load() == "first"
+    assert LoadingModel("the planner", build_first).load() == "first"
     other.join()
     assert second.is_loaded

@@ -44,13 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 LAB = re.compile(r"^pytestmark = .*\bpytest\.mark\.lab\b", re.MULTILINE)
-SMOKE = (
-    "test_bench_report.py",
-    "test_metaworld.py",
-    "test_nano.py",
-    "test_published_data.py",
-    "test_zoo.py",
-)
+SMOKE = ("test_bench_report.py", "test_metaworld.py", "test_nano.py", "test_published_data.py", "test_zoo.py")
 """The modules of lab/tests that `make test` runs; `make lab` runs the others."""
 
 

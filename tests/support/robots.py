@@ -50,5 +50,4 @@ def cuts(fps):
 
 def joints(path):
     """Five joint angles for places, as an arm's: each depends on all axes."""
-    mix = np.random.default_rng(7).normal(size=(3, 5))
-    return 60 * np.sin(path @ mix + 0.3)
+    return 60 * np.sin(path @ np.random.default_rng(7).normal(size=(3, 5)) + 0.3)

@@ -38,8 +38,7 @@ def arguments(grpo, name: str, out: Path) -> Any:
 
 
 def test_trap_14_the_form_of_the_reward_is_said_and_the_repository_s_is_the_default(grpo, tmp_path):
-    eight = read_config("critic-8b-grpo", GrpoConfig)
-    assert eight.reward.form == "repository"
+    assert read_config("critic-8b-grpo", GrpoConfig).reward.form == "repository"
     for name, rollout in (("critic-8b-grpo", (128, 8, 128, 8)), ("nano-critic-grpo", (128, 8, 2, 2))):
         told = arguments(grpo, name, tmp_path)
         passes = (told.steps_per_generation, told.gradient_accumulation_steps)

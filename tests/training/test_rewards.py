@@ -269,8 +269,7 @@ def test_a_judge_is_sent_the_plan_s_order_never_the_refined_prompt_and_none_if_u
     assert {(asked.prompt, asked.first_prompt) for asked in ruler.asked} == {(ORDER, ORDER)}
     with ChatServer(judge) as server:
         scorer = VieScore(OpenAIChat("judge", base_url=server.url), replies=1)
-        found = one(no(INJECTED), scorer=scorer)
-        assert found.step == pytest.approx(0.75 * 0.75 + 0.25 * 0.45)
+        assert one(no(INJECTED), scorer=scorer).step == pytest.approx(0.75 * 0.75 + 0.25 * 0.45)
         sent = [json.dumps(request.json) for request in server.requests]
         assert not any(INJECTED in text for text in sent)
         assert any(ORDER in text for text in sent)

@@ -196,8 +196,7 @@ def test_a_critic_learns_its_rows_exactly(tmp_path, verdicts):
     train(config(corpus, **settings), tmp_path / "critic")
     critic = ChatCritic(HfChat.load(tmp_path / "critic", device="cpu", max_new_tokens=600), replies=1)
     assert {v.success for v in wanted} == {True, False}
-    said = [v.model_copy(update={"probability": None}) for v in critic.judge(candidates)]
-    assert said == wanted
+    assert [v.model_copy(update={"probability": None}) for v in critic.judge(candidates)] == wanted
     assert {t.dtype for t in load_file(tmp_path / "critic/model.safetensors").values()} == {torch.float16}
     assert "eval_mean_token_accuracy | 1 |" in (tmp_path / "critic/README.md").read_text()
 
@@ -364,8 +363,7 @@ def test_training_asks_for_rows_of_one_length_together(tmp_path, verdicts, monke
 def test_muon_takes_the_matrices_and_adamw_the_rest(nano):
     model = nano[1]
     rates = {"lr": 1e-3, "betas": (0.9, 0.98), "weight_decay": 0.0, "muon_lr": 1e-2, "muon_weight_decay": 0.0}
-    optimizer = MuonAdamW(model.named_parameters(), **rates)
-    adamw, muon = optimizer.param_groups
+    adamw, muon = MuonAdamW(model.named_parameters(), **rates).param_groups
     assert (adamw["lr"], muon["lr"]) == (1e-3, 1e-2)
     assert len(adamw["params"]) + len(muon["params"]) == len(list(model.parameters()))
     assert all(p.ndim == 2 for p in muon["params"])
