@@ -1,8 +1,9 @@
-"""Whether a whole task is done, by a rule, from the places that a small Critic sees.
+"""Whether a step or a whole task is done, by a rule, from the places that a small Critic sees.
 
 The replies of such a Critic begin with each thing's place in both pictures, in columns from the left and rows
 from the back: `red block c3 r5 -> c9 r4 in blue bowl; blue bowl c9 r4 stays.` It sees places well, and has
-learned of one step what they mean. So its own conclusion about several steps is not used.
+learned of one step what they mean. So its acceptance of a step counts where the places agree, and its own
+conclusion about several steps is not used.
 """
 
 import re
@@ -14,7 +15,8 @@ from goalreel.chat.verdict import verdict_reply
 from goalreel.loop import TASK
 from goalreel.types import Verdict
 
-_STATES = re.compile(rf"(?<=Wanted state: ).*(?={re.escape(TASK)})")
+_STATES = re.compile(rf"(?<=Wanted state: )(.*?)({re.escape(TASK)}.*)?$", re.MULTILINE)
+_ACCEPTED = '"previous_step_success": true'
 _BESIDE = {"to the left of": (-1, 0), "to the right of": (1, 0), "behind": (0, -1), "in front of": (0, 1)}
 """Columns and rows from a thing to its neighbour on that side."""
 _NEAREST, _FARTHEST, _ASIDE = 2, 6, 1
@@ -27,10 +29,10 @@ _ENTRY = re.compile(rf"({_THING})( c\d+ r\d+{_SUPPORT} ->)? c(\d+) r(\d+){_SUPPO
 def answered(
     answer: Callable[[Sequence[ChatRequest]], list[TokenReply | NoReply]], requests: Sequence[ChatRequest]
 ) -> list[TokenReply | NoReply]:
-    """Have requests answered, and each question about a whole task concluded from the places in its reply.
+    """Have requests answered, and conclude from the places in each reply.
 
-    A task that the places deny is asked about once more, with its states in reverse order: what was misread
-    is often read rightly then.
+    An accepted step that the places deny is rejected. A task that they deny is asked about once more, with
+    its states in reverse order: what was misread is often read rightly then.
     """
     replies = answer(requests)
     for i, request in enumerate(requests):
@@ -38,17 +40,18 @@ def answered(
         states, reply = _STATES.search(" ".join(parts)), replies[i]
         if states is None or isinstance(reply, NoReply):
             continue
-        verdict = concluded(states[0], reply.text)
-        if not verdict.success:
+        verdict, is_task = concluded(states[1], reply.text), states[2] is not None
+        if is_task and not verdict.success:
             (second,) = answer([replace(request, conversation=tuple(map(_turned, request.conversation)))])
-            look = concluded(states[0], second.text if isinstance(second, TokenReply) else "")
+            look = concluded(states[1], second.text if isinstance(second, TokenReply) else "")
             verdict = look if look.success else verdict
-        replies[i] = TokenReply(verdict_reply(verdict), usage=reply.usage)
+        if is_task or (_ACCEPTED in reply.text and not verdict.success):
+            replies[i] = TokenReply(verdict_reply(verdict), usage=reply.usage)
     return replies
 
 
 def concluded(states: str, reply: str) -> Verdict:
-    """Conclude from the places in a reply whether a whole task is done.
+    """Conclude from the places in a reply whether a step or a whole task is done.
 
     It is done where its states hold, no other thing has moved and all things can be seen. Of several states
     of one block the last counts.
@@ -83,7 +86,7 @@ def _holds(places: Mapping[str, re.Match[str]], state: re.Match[str]) -> bool:
 def _turned(message: Message) -> Message:
     """The turn with the states of a task in reverse order."""
     parts = (
-        _STATES.sub(lambda found: "; ".join(found[0].split("; ")[::-1]), part)
+        _STATES.sub(lambda found: "; ".join(found[1].split("; ")[::-1]) + (found[2] or ""), part)
         if isinstance(part, str)
         else part
         for part in message.parts

@@ -1,6 +1,7 @@
 """The nano models know their world: what is unlike it gets no plan and no verdict, wherever they run."""
 
 import json
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -108,11 +109,10 @@ def reply(places: str, words: str, success: bool) -> str:
 
 
 @pytest.mark.parametrize("own", [NO, YES], ids=["no", "yes"])
-def test_a_whole_task_is_judged_by_the_places_in_the_reply_and_a_step_by_its_verdict(own):
+def test_a_whole_task_is_judged_by_the_places_in_the_reply(own):
     said = "The red block is in the blue bowl. The green block is behind the red block."
     done, denied = reply(DONE, *own), reply(DONE.replace("c6 r4", "c9 r9"), *own)
     assert judged(done)[0] == reply(DONE, said, True)
-    assert judged(done, whole="the red block is in the blue bowl")[0] == done
     assert concluded(f"the green block is in the blue bowl; {STATES}", done).success
     assert not concluded(f"{STATES}; all is tidy", done).success
     assert not concluded(STATES, reply("The picture is dark.", *own)).success
@@ -121,6 +121,16 @@ def test_a_whole_task_is_judged_by_the_places_in_the_reply_and_a_step_by_its_ver
         assert f'"previous_step_success": {success}' in text
         assert f"Wanted state: {WHOLE}" in first
         assert "Wanted state: the green block is behind the red block; the red block is in the" in again
+
+
+def test_a_step_is_done_where_the_critic_and_the_places_say_so():
+    step, other = "the red block is in the blue bowl", "the red block is out of the blue bowl"
+    places = DONE.partition("; ")[2]
+    accepted, rejected = reply(places, "All else is as it was.", True), reply(places, *NO)
+    assert judged(accepted, whole=step)[0] == accepted
+    assert judged(rejected, whole=step)[0] == rejected
+    denied = reply(places, "The red block is not out of the blue bowl.", False)
+    assert judged(accepted, whole=other) == (denied, [ANY])
 
 
 @pytest.mark.parametrize(
