@@ -27,11 +27,11 @@ called verified. Policies bear about one wrong demonstration in ten, and a hundr
 stricter limit."""
 ENOUGH, KINDS_ENOUGH = 20, 3
 """Control questions whose answer is no, and kinds of them, at least: one easy kind examines nothing."""
-HARDER = 1.5
+HARDER = 2.0
 """Factor of the yes-rate on what is false, by judgement: an editor's own errors are harder to see.
 
-Too small for nano's Critic, which accepted 62 of its editor's 166 wrong pictures and 8 of 115 controls. But
-all rejected ones are taken for wrong, of which 75 of 179 were right (dev/LOG.md, 2026-11-30)."""
+Too small for nano's Critic, which accepted 29 of its editor's 125 wrong pictures and none of 87 controls. But
+all rejected ones are taken for wrong, of which 55 of 151 were right (dev/LOG.md, 2026-11-30)."""
 MOST_WEIGHT = 30
 """Weight of all questions in answers, at most: more easy ones tell no more of errors that are harder."""
 _DRAWS = 4_000
