@@ -1,7 +1,7 @@
 """Datasets by their names on the Hugging Face Hub: through huggingface_hub's cache, and back to the Hub.
 
-That library resumes, shows progress, and reads HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE. Its parts, slow to
-import, are imported when a name is no folder.
+That library resumes, shows progress, and reads HF_ENDPOINT, HF_TOKEN and HF_HUB_OFFLINE. It is imported when
+a name is no folder.
 """
 
 import logging
@@ -15,8 +15,6 @@ from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import Any
-
-import huggingface_hub
 
 from goalreel.datasets.episode import EpisodeRows
 from goalreel.datasets.info_file import HUB_NAME, read_info, stored, written
@@ -90,9 +88,10 @@ def local_folder(
 
 def push(folder: Path, name: str) -> str:
     """Upload a dataset with its card, and tag it as lerobot's loader demands; return its address."""
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import RevisionNotFoundError
 
-    api = huggingface_hub.HfApi()
+    api = HfApi()
     with _one_line(name, "the Hugging Face Hub has no such owner, or you may not write there: hf auth login"):
         address = api.create_repo(name, repo_type="dataset", exist_ok=True)
         api.upload_folder(repo_id=name, folder_path=folder, repo_type="dataset")
@@ -104,6 +103,7 @@ def push(folder: Path, name: str) -> str:
 
 def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
     """The first of the revisions that there is, and False; True where only the cache is left to read it."""
+    from huggingface_hub import try_to_load_from_cache
     from huggingface_hub.errors import HTTPError, OfflineModeIsEnabled, RevisionNotFoundError
 
     for revision in wanted:
@@ -114,8 +114,9 @@ def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
             if revision == wanted[-1]:
                 raise
         except (HTTPError, OfflineModeIsEnabled) as e:
-            load = huggingface_hub.try_to_load_from_cache
-            cached = (r for r in wanted if isinstance(load(name, _INFO, None, r, "dataset"), str))
+            cached = (
+                r for r in wanted if isinstance(try_to_load_from_cache(name, _INFO, None, r, "dataset"), str)
+            )
             if (known := next(cached, None)) is None:
                 raise
             if not isinstance(e, OfflineModeIsEnabled):  # which the user asked for
@@ -126,13 +127,14 @@ def _revision(name: str, wanted: Sequence[str]) -> tuple[str, bool]:
 
 def _ask(name: str, revision: str) -> None:
     """Ask the Hub for a revision, in a thread: without a network, DNS alone takes half a minute to say so."""
+    from huggingface_hub import HfApi
     from huggingface_hub.errors import HTTPError
 
     seconds, answer = float(os.environ.get("HF_HUB_ETAG_TIMEOUT", "5")), Future[object]()
 
     def ask() -> None:
         try:
-            answer.set_result(huggingface_hub.HfApi().dataset_info(name, revision=revision, expand=["sha"]))
+            answer.set_result(HfApi().dataset_info(name, revision=revision, expand=["sha"]))
         except BaseException as e:  # noqa: BLE001  (`result` raises it)
             answer.set_exception(e)
 
@@ -145,13 +147,13 @@ def _ask(name: str, revision: str) -> None:
 
 def _download(name: str, **options: Any) -> Path:
     """A folder with the files of a dataset."""
+    from huggingface_hub import snapshot_download
+
     try:
-        return Path(huggingface_hub.snapshot_download(name, repo_type="dataset", **options))
+        return Path(snapshot_download(name, repo_type="dataset", **options))
     except RuntimeError as e:  # hf_xet raises no other
-        raise DatasetError(
-            f"{name}: the Hub's storage of large files, Xet, fails: set HF_HUB_DISABLE_XET=1 "
-            f"({first_line(e)})"
-        ) from e
+        text = "the Hub's storage of large files, Xet, fails: set HF_HUB_DISABLE_XET=1"
+        raise DatasetError(f"{name}: {text} ({first_line(e)})") from e
 
 
 def _files(root: Path, episodes: Collection[int]) -> list[str]:
@@ -198,9 +200,8 @@ def _one_line(name: str, absent: str = _ABSENT) -> Iterator[None]:
     try:
         yield
     except hub.GatedRepoError as e:
-        raise DatasetError(
-            f"{name}: its owner asks for consent: accept the terms on its page, hf auth login"
-        ) from e
+        text = "its owner asks for consent: accept the terms on its page, hf auth login"
+        raise DatasetError(f"{name}: {text}") from e
     except hub.RepositoryNotFoundError as e:
         raise DatasetError(f"{name}: {absent}") from e
     except (hub.HFValidationError, hub.HTTPError, hub.LocalEntryNotFoundError, hub.OfflineModeIsEnabled) as e:
