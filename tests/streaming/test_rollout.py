@@ -45,7 +45,7 @@ from goalreel.types import Attempt, Step, Verdict
 
 SEED = 21
 EPISODE = sample_episode(SEED)
-QUICK = ("-p", "critic_period=0", "-p", "track_rate=20")
+QUICK = ("-p", "critic_period=0", "-p", "track_rate=20", "-p", "max_image_age=60")
 
 
 REST = (*map(float, HOME_TIP), 0.0, 1.0)
