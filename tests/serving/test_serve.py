@@ -461,8 +461,10 @@ def test_a_client_asks_the_planner_with_the_number_of_steps_that_it_was_trained_
                 assert {c["id"]: c["trained_steps"] for c in cards} == {"planner": steps, "vlm": steps}
 
 
-def test_a_server_tells_how_long_a_task_its_critic_can_judge():
-    """Where it cannot be reached, no task is judged as a whole."""
+def test_a_folder_or_a_server_tells_how_long_a_task_its_critic_can_judge(tmp_path):
+    """Where a server cannot be reached, no task is judged as a whole."""
+    (tmp_path / "goalreel.json").write_text('{"confirm_steps": 3}')
+    assert confirm_steps(f"hf:{tmp_path}")() == 3
     assert confirm_steps(f"server:http://127.0.0.1:{closed_port()}?retries=0")() == 0
     for limit in (1, None):
         with serving(Models(critic=EchoChat(), critic_steps=lambda limit=limit: limit)) as url:

@@ -162,10 +162,10 @@ def test_an_answer_that_cannot_be_read_is_no_confirmation(start):
 
 
 @pytest.mark.parametrize("name", presets.names())
-def test_every_preset_asks_its_critic_and_the_model_tells_how_long_a_task_it_can_judge(name):
+def test_every_preset_asks_its_critic_about_tasks_of_any_length(name):
     preset = presets.read(name)
     assert (preset.confirm, preset.confirm_steps) == (True, None), "see docs/reference/ros-failures.md"
-    assert name != "nano" or load(preset, roles=()).critic_steps() == 1
+    assert name != "nano" or load(preset, roles=()).critic_steps() is None
 
 
 def test_while_the_whole_task_is_judged_an_operator_may_go_back_or_have_it_planned_anew(start):
