@@ -103,8 +103,7 @@ def test_pictures_that_people_accepted_become_questions(sharded_dataset, tmp_pat
     models, out = Steady(accepts=0), tmp_path / "out"
     model_set = ModelSet(models, models, models, named("steady", "steady", "steady", max_attempts=1))
     annotate(sharded_dataset, out, model_set, episodes=[0])
-    page = review_page(out)
-    change(page, 0, kind="verdict", verdict="accept")
+    change(review_page(out), 0, kind="verdict", verdict="accept")
     assert annotate(sharded_dataset, out, model_set).examination.on_true == Answers(no=1)
 
 

@@ -214,8 +214,7 @@ def test_an_empty_result_is_a_whole_one_and_says_why(tmp_path):
 @pytest.mark.long
 def test_an_annotated_dataset_is_read_with_its_frames(video_dataset, annotated, tmp_path):
     out = annotated(video_dataset, tmp_path / "lab", {i: {} for i in range(3)})
-    records = sorted((out / FOLDER / "episodes").rglob("*.json"))
-    records[1].write_text("{")
+    sorted((out / FOLDER / "episodes").rglob("*.json"))[1].write_text("{")
     boards = find_boards([tmp_path])
     assert [b.task_id for b in boards] == [f"lab/episode_{i:06d}" for i in range(3)]
     assert boards[0].load() == dict(read_storyboards(out))[0]

@@ -355,8 +355,7 @@ def test_a_step_that_was_found_in_a_recording_was_placed_there_by_a_rule():
 
 
 def test_a_critic_that_failed_checked_nothing():
-    failure = Failure(stage="judge", message="no answer")
-    made = claims(step(verdict=None, failure=failure))
+    made = claims(step(verdict=None, failure=Failure(stage="judge", message="no answer")))
     assert made.looks == Claim(by="recording", checked="nobody", doubts=("the critic failed: no answer",))
 
 

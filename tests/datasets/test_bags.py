@@ -254,8 +254,7 @@ def test_steps_that_were_planned_in_words(tmp_path):
         b.subgoal(395 * MS, 1, "wait", words=words["wait"]),
         b.subgoal(795 * MS, 2, "push", words="A picture that never came.", accepted=False),
     ]
-    source = converted(tmp_path, sent, *TOPICS)
-    board = Records(source.root / FOLDER, "").outline(0)
+    board = Records(converted(tmp_path, sent, *TOPICS).root / FOLDER, "").outline(0)
     told = {s.step.name: s.status for s in board.steps}
     assert told == {"pick": "accepted", "wait": "text", "push": "failed", "sign": "skipped"}
     assert [s.step.prompt is None for s in board.steps] == [False, True, False, True]

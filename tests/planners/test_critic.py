@@ -332,8 +332,7 @@ def test_what_a_batch_changes_by_rounding_changes_no_verdict(asked):
 @pytest.mark.parametrize("word", ["true", "false"])
 def test_a_probability_that_says_the_reverse_makes_no_answer(asked, word):
     odd = spelled(FIRST, {word: 0.002, "false" if word == "true" else "true": 0.998}, LAST)
-    chat = ScriptedTokens([odd], [odd], [odd])
-    (failure,) = ChatCritic(chat).judge([asked])
+    (failure,) = ChatCritic(ScriptedTokens([odd], [odd], [odd])).judge([asked])
     assert "its probability of True is" in failure.message
 
 

@@ -89,8 +89,7 @@ class Arm:
 
 def label(arm: Arm, *, outcome: Literal["done", "failed"] = "done") -> Example:
     edges = [0, *arm.marks(), len(arm.timestamps)]
-    thing = arm.instruction.split()[2]
-    names = (f"grasp the {thing}", arm.instruction, "leave")
+    names = (f"grasp the {arm.instruction.split()[2]}", arm.instruction, "leave")
     return Example(
         id=arm.id,
         numbers=numbers_of(arm),

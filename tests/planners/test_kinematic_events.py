@@ -361,8 +361,7 @@ def test_a_handover_that_the_words_do_not_ask_for_is_cut_and_in_doubt(words, dou
     [(GIVES, MISSES), (GIVES, MISSES_BRIEFLY), (BOTH, BOTH), (SETS_DOWN, OTHER), (BOTH, GIVES)],
 )
 def test_hands_that_miss_lift_together_or_hold_two_things_hand_nothing_over(first, second, fps):
-    made = recordings(first, second, fps)
-    found = plan(made, "pick up the cube and hand it over")
+    found = plan(recordings(first, second, fps), "pick up the cube and hand it over")
     assert all(any("the words say once" in why for why in step.doubts) for step in found.steps)
     assert not any("hand over" in step.name for step in found.steps)
 

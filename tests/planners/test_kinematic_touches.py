@@ -191,8 +191,7 @@ def drawer(fps, told, meets_s=MEETS_S, noise=0.0):
     """
     n, rng = round(SECONDS * fps), np.random.default_rng(0)
     time = np.arange(n) / fps
-    way = np.array([0.8, 0.5, -0.3])
-    command = way * np.sin(np.pi * time / SECONDS)[:, None] * 0.2
+    command = np.array([0.8, 0.5, -0.3]) * np.sin(np.pi * time / SECONDS)[:, None] * 0.2
     state, velocity = np.zeros((n, 3)), np.zeros(3)
     for i in range(1, n):
         share = 0.1 if time[i] >= meets_s else 1.0

@@ -32,8 +32,7 @@ def test_a_file_for_the_forge_is_yaml(file):
 
 
 def test_every_job_of_ci_calls_a_target_of_the_makefile():
-    text = (ROOT / ".github" / "workflows" / "ci.yml").read_text()
-    jobs = yaml.safe_load(text)["jobs"]
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]
     targets = set(re.findall(r"^([\w/.-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     assert set(jobs["check"]["strategy"]["matrix"]["target"]) <= targets
 

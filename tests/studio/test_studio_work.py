@@ -164,8 +164,7 @@ def test_a_second_server_on_a_folder_is_refused_and_a_damaged_log_is_left_alone(
 def test_idle_streams_lock_nobody_out(tmp_path, monkeypatch):
     monkeypatch.setattr("goalreel.http.server.max_connections", lambda: 8)
     with studio(tmp_path) as client, ExitStack() as opened:
-        now = made(client)
-        url = f"/v1/storyboards/{now['id']}/events"
+        url = f"/v1/storyboards/{made(client)['id']}/events"
         streams = [
             opened.enter_context(client.stream("GET", url, params={"follow": True})) for _ in range(12)
         ]
