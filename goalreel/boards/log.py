@@ -35,7 +35,7 @@ class Line(Protocol):
 
     @property
     def at(self) -> datetime:
-        """When it was written."""
+        """The time at which it was written."""
 
     @property
     def person(self) -> tuple[str, Any] | None:

@@ -1,4 +1,4 @@
-"""Whether a step or a whole task is done, by a rule, from the places that a small Critic sees.
+"""A rule that tells from the places that a small Critic sees whether a step or a whole task is done.
 
 The replies of such a Critic begin with each thing's place in both pictures, in columns from the left and rows
 from the back: `red block c3 r5 -> c9 r4 in blue bowl; blue bowl c9 r4 stays.` It sees places well, and has

@@ -1,4 +1,4 @@
-"""What a Critic's answers to control questions tell: if it looks, and how much that it accepts may be untrue.
+"""A Critic's answers to control questions: if it looks, and how much that it accepts may be untrue.
 
 `goalreel.critics.examiner` asks them; a run's are read from its logs.
 """
