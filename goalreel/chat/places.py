@@ -40,6 +40,8 @@ def answered(
         states, reply = _STATES.search(" ".join(parts)), replies[i]
         if states is None or isinstance(reply, NoReply):
             continue
+        if "; " not in states[1] and not _STATE.fullmatch(states[1]):
+            continue  # words that no lesson has: the Critic's own conclusion stands
         verdict, is_task = concluded(states[1], reply.text), states[2] is not None
         if is_task and not verdict.success:
             (second,) = answer([replace(request, conversation=tuple(map(_turned, request.conversation)))])

@@ -129,6 +129,7 @@ def test_a_step_is_done_where_the_critic_and_the_places_say_so():
     accepted, rejected = reply(places, "All else is as it was.", True), reply(places, *NO)
     assert judged(accepted, whole=step)[0] == accepted
     assert judged(rejected, whole=step)[0] == rejected
+    assert judged(accepted, whole="put the red block away")[0] == accepted, "words that no lesson has"
     denied = reply(places, "The red block is not out of the blue bowl.", False)
     assert judged(accepted, whole=other) == (denied, [ANY])
 
