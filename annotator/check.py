@@ -292,11 +292,12 @@ def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
             unread.append(str(e).removeprefix(f"{source.root}: "))
     if not labelled and not unread:
         unread.append("no episode has sub-task labels: there is nothing to audit")
-    if 0 < len(examples) <= FEWEST:
-        few = (
-            f"{len(examples)} labelled episodes are too few to compare: label {FEWEST + 1} or more of a task"
+    counts = Counter(example.instruction for example in examples.values())
+    if few := sum(count for count in counts.values() if count <= FEWEST):
+        unread.append(
+            f"{few} of {len(examples)} labelled episodes have tasks of {FEWEST} or fewer, "
+            f"too few to compare: label {FEWEST + 1} or more of a task"
         )
-        unread.append(few)
     indices = [*examples]
     findings = [
         _finding(examples, indices[found.episode], found.step, found.fault, found.why, found.sure)

@@ -11,6 +11,8 @@ ROLES: tuple[Role, ...] = ("planner", "editor", "critic")
 STAGE_OF_ROLE: Mapping[Role, Stage] = {"planner": "plan", "editor": "edit", "critic": "judge"}
 ROLE_OF_STAGE: Mapping[Stage, Role] = {stage: role for role, stage in STAGE_OF_ROLE.items()}
 
+KEEP = "Keep everything else unchanged."
+"""Ends a prompt that is derived from a step's words."""
 _BIDI = {*range(0x202A, 0x202F), *range(0x2066, 0x206A)}
 
 

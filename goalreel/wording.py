@@ -44,7 +44,8 @@ def attempt_text(attempt: Attempt) -> str:
 def end_line(board: Storyboard) -> str:
     """Say in a sentence what is known of the end: whether the whole instruction has come true."""
     if doubt := board.end_doubt:
-        return f"{doubt[0].upper()}{reader_text(doubt[1:])}".rstrip(".") + "."
+        what, _, reason = doubt.partition(": ")
+        return f"{what[0].upper()}{what[1:]}: {reader_text(reason)}".rstrip(".") + "."
     if board.end_checked == NOBODY:
         return "The end was not judged against the whole instruction."
     return f"The end fulfils the whole instruction, says {board.end_checked}."

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from goalreel.errors import DatasetError
-from goalreel.planners.kinematic.clauses import KEEP, read, sentence
+from goalreel.planners.kinematic.clauses import read, sentence
 from goalreel.planners.recorded import read_each
-from goalreel.terms import LabelForm
+from goalreel.terms import KEEP, LabelForm
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
 

@@ -40,36 +40,49 @@ def answered(
         states, reply = _STATES.search(" ".join(parts)), replies[i]
         if states is None or isinstance(reply, NoReply):
             continue
-        if "; " not in states[1] and not _STATE.fullmatch(states[1]):
-            continue  # words that no lesson has: the Critic's own conclusion stands
-        verdict, is_task = concluded(states[1], reply.text), states[2] is not None
+        if None in (wanted := _wanted(states[1])) and len(wanted) == 1:
+            continue  # other words than the lessons': the Critic's own conclusion stands
+        task, is_task = states[2] or "", states[2] is not None
+        verdict = concluded(states[1], reply.text, task)
         if is_task and not verdict.success:
             (second,) = answer([replace(request, conversation=tuple(map(_turned, request.conversation)))])
-            look = concluded(states[1], second.text if isinstance(second, TokenReply) else "")
+            look = concluded(states[1], second.text if isinstance(second, TokenReply) else "", task)
             verdict = look if look.success else verdict
         if is_task or (_ACCEPTED in reply.text and not verdict.success):
             replies[i] = TokenReply(verdict_reply(verdict), usage=reply.usage)
     return replies
 
 
-def concluded(states: str, reply: str) -> Verdict:
+def concluded(states: str, reply: str, task: str = "") -> Verdict:
     """Conclude from the places in a reply whether a step or a whole task is done.
 
-    It is done where its states hold, no other thing has moved and all things can be seen. Of several states
-    of one block the last counts.
+    It is done where its states hold, no other thing has moved and all things can be seen. A state does not
+    count whose block or target a later one moves. A thing that `task` names is in one of them.
     """
-    wanted = [_STATE.fullmatch(state) for state in states.split("; ")]
-    listed = reply.removeprefix("<think>").partition(".")[0]
+    wanted, listed = _wanted(states), reply.removeprefix("<think>").partition(".")[0]
     entries = [_ENTRY.fullmatch(entry) for entry in listed.split("; ")]
     places = {entry[1]: entry for entry in entries if entry}
-    last = {state[1]: state for state in wanted if state}
-    holds = {state[0]: _holds(places, state) for state in last.values()}
+    clear = [state for state in wanted if state]
+    lasting = [
+        state
+        for i, state in enumerate(clear)
+        if not any(later[1] in (state[1], state[3]) for later in clear[i + 1 :])
+    ]
+    holds = {state[0]: _holds(places, state) for state in lasting}
     said = [text if is_so else text.replace(" is ", " is not ") for text, is_so in holds.items()]
-    faults = [f"The {name} was moved." for name, entry in places.items() if entry[2] and name not in last]
-    if not all([*wanted, *entries]) or "The arm is not away." in reply:
+    moving = {state[1] for state in clear}
+    faults = [f"The {name} was moved." for name, entry in places.items() if entry[2] and name not in moving]
+    faults += [f"No step is about the {name}." for name in places if name in task and name not in states]
+    if len(clear) < len(wanted):
+        faults.append("Not all states are in words of its lessons.")
+    if not all(entries) or "The arm is not away." in reply:
         faults.append("It cannot be told where everything is.")
     text = " ".join([f"{listed}.", *(f"T{words[1:]}." for words in said), *faults])
     return Verdict(success=all(holds.values()) and not faults, reasoning=text)
+
+
+def _wanted(states: str) -> list[re.Match[str] | None]:
+    return [_STATE.fullmatch(state.casefold().strip(" .")) for state in states.split("; ")]
 
 
 def _holds(places: Mapping[str, re.Match[str]], state: re.Match[str]) -> bool:

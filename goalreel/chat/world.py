@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from goalreel.chat.conversation import Conversation
 from goalreel.image import Image
+from goalreel.terms import KEEP
 
 FILE = "world.npz"
 SIDE = 16
@@ -60,7 +61,7 @@ class World:
         It reads the first question alone: its words, and its first picture, from which all others are drawn.
         """
         parts = next((message.parts for message in conversation if message.role == "user"), ())
-        text = " ".join(part for part in parts if isinstance(part, str))
+        text = " ".join(part for part in parts if isinstance(part, str)).replace(KEEP, "")
         words = words_of(text)
         unknown = [word for word in dict.fromkeys(words) if word not in self.words]
         if strange := unknown or _CAPITALS.findall(text):

@@ -19,8 +19,8 @@ from goalreel.planners.kinematic.words import (
     singular,
     words,
 )
+from goalreel.terms import KEEP
 
-KEEP = "Keep everything else unchanged."
 type Way = Literal["", "up", "down", "sideways"]
 
 

@@ -24,6 +24,7 @@ from goalreel.claims import Detail, DetailName, Details, FailureDetail
 from goalreel.errors import BackendError, DatasetError
 from goalreel.image import Image
 from goalreel.planners.kinematic.description import Proposal
+from goalreel.terms import KEEP
 from goalreel.types import Failure, Plan, Recording, Segment, Step
 
 log = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ def _step(segment: _Segment) -> Step:
     return Step(
         name=segment.name,
         instruction=segment.state,
-        prompt=f"{order[:1].upper()}{order[1:]}, so that: {state}. Keep everything else unchanged.",
+        prompt=f"{order[:1].upper()}{order[1:]}, so that: {state}. {KEEP}",
         auxiliary_text=None if segment.agrees else f"not as instructed: {segment.seen}",
         outcome=segment.outcome,
     )

@@ -130,7 +130,8 @@ def test_three_episodes_are_too_few_to_compare(blocks, tmp_path):
         labels[e] = [(name, *span) for name, span in zip(names, edges, strict=True)]
     audit = audited(root, tmp_path, labels)
     assert (audit["labels"], audit["findings"]) == (12, [])
-    assert audit["unread"] == ["3 labelled episodes are too few to compare: label 4 or more of a task"]
+    few = "3 of 3 labelled episodes have tasks of 3 or fewer, too few to compare: label 4 or more of a task"
+    assert audit["unread"] == [few]
 
 
 def test_the_table_names_each_label_and_what_cannot_be_read(cups, tmp_path):

@@ -44,12 +44,11 @@ def test_pictures_at_their_marks(files, models, planner, tmp_path):
     end = "The end fulfils the whole instruction, says model server."
     assert printed.splitlines()[0] == f"Steps: 1 accepted. {end}"
     refused = load_storyboard(tmp_path / "q")
-    refused = refused.model_copy(
-        update={"end": EndCheck(answer=Verdict(success=False, reasoning="it is untidy"))}
-    )
+    answer = Verdict(success=False, reasoning="red block c1 r2 stays. The table is untidy.")
+    refused = refused.model_copy(update={"end": EndCheck(answer=answer)})
     write_plan(refused, tmp_path / "r", {}, None)
     page = (tmp_path / "r" / "index.html").read_text()
-    assert "The end was refused: it is untidy." in page
+    assert "The end was refused: The table is untidy." in page
     assert "the end in doubt" in page
     assert 'data-status="accepted"' not in page
     assert end in (tmp_path / "q" / "index.html").read_text()

@@ -17,6 +17,7 @@ from goalreel.chat.world import World
 from goalreel.checkpoints import NANO
 from goalreel.image import Image
 from goalreel.loop import whole_state
+from goalreel.planners.rows import labelled_step
 from goalreel.types import Candidate, Failure, Task, Verdict
 
 SCENES = ROOT / "goalreel" / "studio" / "examples"
@@ -115,6 +116,9 @@ def test_a_whole_task_is_judged_by_the_places_in_the_reply(own):
     assert judged(done)[0] == reply(DONE, said, True)
     assert concluded(f"the green block is in the blue bowl; {STATES}", done).success
     assert not concluded(f"{STATES}; all is tidy", done).success
+    assert concluded(f"the red block is behind the green block; {STATES}", done).success
+    left_out = concluded("the red block is in the blue bowl", done, "In all: put the green block behind it")
+    assert "No step is about the green block." in left_out.reasoning
     assert not concluded(STATES, reply("The picture is dark.", *own)).success
     for second, success in ((denied, "false"), (done, "true")):
         text, (first, again) = judged(denied, second)
@@ -129,9 +133,19 @@ def test_a_step_is_done_where_the_critic_and_the_places_say_so():
     accepted, rejected = reply(places, "All else is as it was.", True), reply(places, *NO)
     assert judged(accepted, whole=step)[0] == accepted
     assert judged(rejected, whole=step)[0] == rejected
+    assert judged(accepted, whole="The red block is in the blue bowl.")[0] == accepted
     assert judged(accepted, whole="put the red block away")[0] == accepted, "words that no lesson has"
     denied = reply(places, "The red block is not out of the blue bowl.", False)
     assert judged(accepted, whole=other) == (denied, [ANY])
+
+
+def test_the_prompt_of_changed_words_is_of_its_world():
+    picture, step = Image.of(SCENE), labelled_step("put the red block in the blue bowl")
+    assert step.prompt is not None
+    case = Candidate(
+        task_id="t", step=1, source=picture, image=picture, instruction=step.instruction, prompt=step.prompt
+    )
+    assert CRITIC.refusal(OWN.judge(case, mode="strict", scores=False)) is None
 
 
 @pytest.mark.parametrize(
