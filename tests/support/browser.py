@@ -127,9 +127,22 @@ class BrowserPage:
         ActionChains(self.driver).key_down(Keys.SHIFT).send_keys(key).key_up(Keys.SHIFT).perform()
 
     def click(self, css: str) -> None:
+        """Click what nothing covers; on a busy machine the page may move or draw it anew meanwhile."""
+        from selenium.common.exceptions import (
+            ElementClickInterceptedException,
+            StaleElementReferenceException,
+        )
+
+        def clicked() -> object:
+            self.script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", css)
+            try:
+                self.find(css).click()
+            except (ElementClickInterceptedException, StaleElementReferenceException) as e:
+                return e.msg
+            return True
+
         self.eventually(lambda: len(self.all(css)) > 0)
-        self.script("document.querySelector(arguments[0]).scrollIntoView({block: 'center'})", css)
-        self.find(css).click()
+        self.eventually(clicked)
 
     def overflow(self) -> int:
         """How many pixels the page is wider than its window."""
