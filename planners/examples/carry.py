@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from goalreel import claims, files
-from goalreel.planners.examples.outsiders import Evidence, is_dear, leaps, moved, refusal
+from goalreel.planners.examples.outsiders import Evidence, is_dear, leaps, moved, refusal, way_to
 from goalreel.planners.examples.warp import (
     RATE,
     Numbers,
@@ -281,6 +281,7 @@ class TaskExamples:
             prices.append(_prices(rows * weight, patterns, median(projected)))
             projections.append(projected)
         samples = _in_order(prices)
+        ways = [way_to(self._places[v], mark) for v in voters for mark in self._marks[v][:1]]
         alone = min(w.alone(rows, self._rows[e]) for e, w in zip(examples, plain, strict=True))
         return _Found(
             nearest,
@@ -291,6 +292,7 @@ class TaskExamples:
                 costs=(min(w.cost for w in plain), warps[nearest].cost, alone),
                 reached=(max(w.reached for w in plain), max(w.reached for w in back)),
                 start=min(float(np.linalg.norm((rows[0] - self._rows[e][0])[:half])) for e in examples),
+                way=way_to(places, samples[0]) / max(min(ways), 1e-9) if ways else 1.0,
                 paid=np.array([of[at] for of, at in zip(prices, samples, strict=True)]),
                 moved=moved(
                     places, samples, [self._places[v] for v in voters], [self._marks[v] for v in voters]

@@ -17,9 +17,9 @@ _MISSED, _TIMES = 0.12, 1.3  # by how much, and how many times, a boundary costs
 _REACHED, _LESS = 0.9, 0.1  # share of an example that it reaches, and by how much less than they do
 _BACK = 0.75  # the same from its end back, where it starts no further from them than they from each other
 _ELSEWHERE = 0.03  # by how much it starts further from them
+_WAY_LEFT = 0.65  # share of the shortest first step's way, if it is in those of each of theirs
 _LEAST = 1 / 3  # share of a dimension's change at a boundary, if each of theirs is at least
 _OWN_LEAST = 0.5  # so much of that of the others
-_COMPARED_ONCE = 2  # examples, of as many boundaries
 _LEAPS = 0.08  # share of the dimensions that leap at once
 
 _APART = 6  # samples before and after a boundary between which a dimension changes
@@ -38,6 +38,8 @@ class Evidence:
     """Share of an example that it reaches from its start, and from its end back."""
     start: float
     """Distance of its first place from that of the nearest example."""
+    way: float
+    """The way to its first boundary, by that in the example where it is shortest."""
     paid: NDArray[np.float64]
     """The price of each sample that was found for a boundary."""
     moved: Numbers
@@ -61,6 +63,8 @@ def refusal(found: Evidence, tests: Sequence[Evidence]) -> str | None:
     is_far = all(cost > limit for cost, limit in zip(found.costs, limits, strict=False))
     if is_far or found.costs[2] + _LITTLE > _ALONE * (alone + _LITTLE):
         return "it is unlike the labelled episodes"
+    if found.way < min(_WAY_LEFT, *(test.way for test in tests)):
+        return f"its first step lacks {1 - found.way:.0%} of the way that it has in the labelled episodes"
     is_elsewhere = found.start > max(test.start for test in tests) + _ELSEWHERE
     if found.reached[1] < min(_REACHED if is_elsewhere else _BACK, begins):
         return f"it begins where the labelled episodes are {1 - found.reached[1]:.0%} through"
@@ -69,9 +73,7 @@ def refusal(found: Evidence, tests: Sequence[Evidence]) -> str | None:
     alike = [test for test in tests if len(test.paid) == len(found.paid)]
     if alike:
         least = np.fmin.reduce([test.moved for test in alike])
-        is_still = ((found.moved < _LEAST) & ~(least < _OWN_LEAST)).any()
-        # Two examples are compared once, which says little of how unlike others are: they are in doubt.
-        if is_still or (len(alike) > _COMPARED_ONCE and is_dear(found, alike).any()):
+        if ((found.moved < _LEAST) & ~(least < _OWN_LEAST)).any():
             return "it does not do at a boundary what the labelled episodes do"
     return None
 
@@ -111,6 +113,11 @@ def moved(
         own = (_change(episode, sample + _NEARBY) * np.sign(usual)).max(axis=0)
         shares[at, counts] = own[counts] / np.abs(usual[counts])
     return shares
+
+
+def way_to(places: Numbers, sample: int) -> float:
+    """Measure the way that an episode makes until a sample."""
+    return float(np.linalg.norm(np.diff(places[: sample + 1], axis=0), axis=1).sum())
 
 
 def leaps(episode: Numbers, examples: Sequence[Numbers]) -> float:
