@@ -17,9 +17,8 @@ class RowsPlanner:
     """Makes plans from labels: a segment and a step for each, with the label's text as its name.
 
     A recording with labels has `subtasks()`, or `subtasks(form)` where a form is asked for: (seconds since
-    the start, text) in order of time. A label without a text ends the one before it. So does a label that
-    repeats the instruction, if there are others. Frames before the first label and in such gaps belong to no
-    step. `task.id` names the recording.
+    the start, text) in order of time. A label without a text ends the one before it. Frames before the first
+    label and in such gaps belong to no step. `task.id` names the recording.
     """
 
     recordings: Recordings
@@ -33,15 +32,13 @@ class RowsPlanner:
     def _plan(self, task: Task, recording: Recording) -> Plan:
         subtasks = getattr(recording, "subtasks", lambda *form: ())
         labels = subtasks(self.form) if self.form else subtasks()
-        pieces = _pieces(labels, recording, task.instruction)
+        pieces = _pieces(labels, recording)
         steps, segments = zip(*((labelled_step(text), segment) for text, segment in pieces), strict=True)
         return Plan(steps=steps, segments=segments)
 
 
-def _pieces(
-    labels: Sequence[tuple[float, str]], recording: Recording, instruction: str
-) -> list[tuple[str, Segment]]:
-    """The labels with a text of their own and their frames."""
+def _pieces(labels: Sequence[tuple[float, str]], recording: Recording) -> list[tuple[str, Segment]]:
+    """The labels with a text and their frames."""
     times = recording.timestamps.astype(np.float64)
     half = 0.5 / recording.fps
     frames: list[int] = []
@@ -56,7 +53,7 @@ def _pieces(
     pieces = [
         (text.strip(), Segment(start=start, end=end))
         for (_, text), start, end in zip(labels, frames, ends, strict=True)
-        if text.strip() and (len(labels) == 1 or text.strip() != instruction)
+        if text.strip()
     ]
     if not pieces:
         raise DatasetError("it has no sub-task labels: use another --planner for it")
