@@ -184,14 +184,14 @@ def test_the_split_is_fixed():
         assert {tasks()[name].kind for name in names} == {"grasp", "push", "articulated"}
 
 
-def test_a_labelled_recording_has_the_steps_between_its_contacts():
-    truth = recording({"obj": body(touched=((10, 15), (25, 60)))})
-    assert [(name, start) for name, start, _ in true_steps(truth, FPS)] == [
-        ("reach for the block", 0),
-        ("touch the block", 10),
-        ("reach for the block", 15),
-        ("put the block on the shelf", 25),
-    ]
+@pytest.mark.parametrize(
+    ("success", "last"), [((50, 60), "put the block on the shelf"), ((), "touch the block")]
+)
+def test_a_labelled_recording_has_the_true_steps_between_its_contacts(success, last):
+    obj = body(touched=((10, 15), (25, 60)), moving=[(25, 50)])
+    truth = recording({"obj": obj}, [success] if success else [])
+    steps = [("reach for the block", 0), ("touch the block", 10), ("reach for the block", 15), (last, 25)]
+    assert [(name, start) for name, start, _ in true_steps(truth, FPS)] == steps
 
 
 @pytest.mark.process

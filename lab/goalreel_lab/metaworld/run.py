@@ -24,6 +24,7 @@ from goalreel_lab.metaworld.score import (
     EpisodeScore,
     MetaWorldReport,
     NamedStep,
+    judge,
     make_report,
     score_episode,
 )
@@ -116,17 +117,20 @@ def _scores(truth: TaskTruth, out: Path, summary: Summary, episodes: Sequence[in
 
 
 def true_steps(episode: RecordingTruth, fps: float) -> Iterator[tuple[str, int, int]]:
-    """Name the steps between an episode's contacts, as a person would who sees it."""
-    touches = contacts(episode, fps)
-    nouns = {body: noun for noun, body in reversed(tasks()[episode.task].objects.items())}
+    """Name the steps between an episode's contacts, as a person would who sees what is true of them."""
+    touches, spec = contacts(episode, fps), tasks()[episode.task]
+    nouns = {body: noun for noun, body in reversed(spec.objects.items())}
     edges = [0, *contact_cuts(touches, len(episode)), len(episode)]
     for start, end in itertools.pairwise(edges):
         touch = next((t for t in touches if t.start < end and t.end > start), None)
         following = touch or next((t for t in touches if t.start >= end), None)
         noun = nouns[following.object] if following else next(iter(nouns.values()))
-        is_last = touch is not None and end == len(episode)
-        verb = "touch" if touch else "reach for"
-        yield (tasks()[episode.task].say[0] if is_last else f"{verb} the {noun}"), start, end
+        names = [f"{'touch' if touch else 'reach for'} the {noun}"]
+        if end == len(episode):
+            names = [spec.say[0], *names, f"{names[0]}, then retreat from the {noun}"]
+        said = (NamedStep(name, start, end) for name in names)
+        true = (step.name for step in said if not judge(step, spec, episode, fps).contradiction)
+        yield next(true, names[-1]), start, end
 
 
 def read_annotation(out: Path, index: int) -> Annotation:
