@@ -201,8 +201,10 @@ def _labels_of(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]
                 labels[int(row["episode"])].append({**row, "name": name})
         source.select(labels)
     except (DatasetError, TypeError, ValueError, OverflowError) as e:
-        why = first_line(e) if isinstance(e, DatasetError) else "the column episode holds numbers"
-        raise DatasetError(f"{path}: a row names no episode ({why})") from e
+        raise DatasetError(
+            f"{path}: a row names no episode "
+            f"({first_line(e) if isinstance(e, DatasetError) else 'the column episode holds numbers'})"
+        ) from e
     if not labels:
         raise DatasetError(f"{path}: no row has a name")
     return labels

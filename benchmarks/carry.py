@@ -33,19 +33,25 @@ def motion(seed: int) -> tuple[Motions, list[int]]:
     edges = np.round(at / at[-1] * SECONDS * FPS).astype(int)
     state = np.stack([np.interp(np.arange(edges[-1]), edges, column) for column in poses], axis=1)
     state = (state + own.normal(0, 0.02, state.shape)).astype(np.float32)
-    made = Motions("fold the towel", state, (), fps=FPS, id=str(seed), commands=np.roll(state, -1, axis=0))
-    return made, edges.tolist()
+    commands = np.roll(state, -1, axis=0)
+    return Motions("fold the towel", state, (), fps=FPS, id=str(seed), commands=commands), edges.tolist()
 
 
 def example(seed: int) -> Example:
     """Label a recording by its poses."""
     made, edges = motion(seed)
-    steps = tuple(
-        Step(name=f"fold {i}", instruction=f"fold {i} is done", prompt="Fold.") for i in range(STEPS)
+    return Example(
+        id=made.id,
+        numbers=made.id,
+        instruction=made.instruction,
+        fps=FPS,
+        timestamps=made.timestamps.astype(float),
+        state=made.state.astype(float),
+        action=made.action.astype(float),
+        steps=tuple(Step(name=f"{n}", instruction=f"{n} is done", prompt="Fold.") for n in range(STEPS)),
+        segments=tuple(Segment(start=start, end=end) for start, end in pairwise(edges)),
+        by="a person",
     )
-    segments = tuple(Segment(start=a, end=b) for a, b in pairwise(edges))
-    numbers = (made.timestamps.astype(float), made.state.astype(float), made.action.astype(float))
-    return Example(made.id, made.id, made.instruction, FPS, *numbers, steps, segments, "a person")
 
 
 def measure(episodes: int) -> dict[str, object]:
@@ -62,16 +68,20 @@ def measure(episodes: int) -> dict[str, object]:
         if any(isinstance(plan, Failure) or len(plan.steps) != STEPS for plan in plans):
             raise SystemExit("an episode was not carried over")
         peaks.append(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
-    growth = (peaks[-1] - peaks[len(peaks) // 10]) / 1000
-    return {"episodes": episodes, "carry_s": spent[0], "cpu_s": spent[1], "memory_growth_mb": growth}
+    return {
+        "episodes": episodes,
+        "carry_s": spent[0],
+        "cpu_s": spent[1],
+        "memory_growth_mb": (peaks[-1] - peaks[len(peaks) // 10]) / 1000,
+    }
 
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Parse, measure, print."""
     parser = argument_parser(__doc__)
     parser.add_argument("--episodes", type=int, default=1000)
-    arguments = parse(parser, argv, episodes=4)
-    report(measure(arguments.episodes), arguments.json)
+    options = parse(parser, argv, episodes=4)
+    report(measure(options.episodes), options.json)
 
 
 if __name__ == "__main__":
