@@ -32,18 +32,15 @@ def step_of(walk: Walk, index: int, register: Register = "explicit") -> Step:
     return prompts.step_of(walk.goals[index], prompt_of(walk, index, register))
 
 
-def tersely(plan: Plan, walk: Walk, draw: int = 0) -> Plan:
-    """Make the same steps with terse orders; one whose words name no sub-goal keeps its own.
-
-    Another `draw` chooses the orders' words anew.
-    """
+def tersely(plan: Plan, walk: Walk) -> Plan:
+    """Make the same steps with terse orders; one whose words name no sub-goal keeps its own."""
     step_goals = zip(plan.steps, read_plan(plan, walk.names), strict=True)
     return plan.model_copy(
         update={
             "steps": tuple(
                 step
                 if goal is None
-                else step.model_copy(update={"prompt": prompts.terse(goal, _choice(walk, index, draw))})
+                else step.model_copy(update={"prompt": prompts.terse(goal, _choice(walk, index))})
                 for index, (step, goal) in enumerate(step_goals)
             )
         }
@@ -58,8 +55,8 @@ def prompt_of(walk: Walk, index: int, register: Register) -> str:
     return prompts.explicit(walk.goals[index], layout, next_layout)
 
 
-def _choice(walk: Walk, index: int, draw: int = 0) -> np.random.Generator:
-    return np.random.default_rng([walk.seed, index, _STREAM, *([draw] if draw else [])])
+def _choice(walk: Walk, index: int) -> np.random.Generator:
+    return np.random.default_rng([walk.seed, index, _STREAM])
 
 
 def read_plan(plan: Plan, names: Sequence[str]) -> list[SubGoal | None]:
