@@ -29,7 +29,7 @@ HEAVY = (
 )
 """None starts a thread, which a fork would lose; that of jemalloc (pyarrow) starts anew."""
 THREADS = ("annotator/test_blind_critic.py", "annotator/test_rrd.py", "project/test_pages.py", "ros_pkg")
-"""What starts one when it is imported. The other modules of tests stay, their asserts rewritten."""
+"""Tests that start one when they are imported. The other modules of tests stay, their asserts rewritten."""
 
 
 class UnfinishedModules:
