@@ -1,4 +1,4 @@
-"""A worker of pytest-xdist, forked from one process that has imported the tests and what takes seconds.
+"""A worker of pytest-xdist, forked from one process that has imported what takes seconds in each.
 
 `make test` names it as the Python of its workers: `--tx "popen//python=PYTHON dev/xdist_worker.py"`.
 The first of them starts that process, which ends with the tests.
@@ -13,10 +13,8 @@ import sys
 import warnings
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 
-TESTS = Path(__file__).parents[1] / "tests"
-sys.path[0] = str(TESTS)
+sys.path[0] = str(Path(__file__).parents[1] / "tests")
 HEAVY = (
     "torchvision.transforms.v2",
     "transformers.modeling_utils",
@@ -27,17 +25,7 @@ HEAVY = (
     "openai.types",
     "fastapi.testclient",
 )
-"""None starts a thread, which a fork would lose; that of jemalloc (pyarrow) starts anew."""
-THREADS = ("annotator/test_blind_critic.py", "annotator/test_rrd.py", "project/test_pages.py", "ros_pkg")
-"""Tests that start one when they are imported. The other modules of tests stay, their asserts rewritten."""
-
-
-class UnfinishedModules:
-    """A plugin of pytest that forgets modules that were skipped or failed: workers report them."""
-
-    def pytest_collectreport(self, report: Any) -> None:
-        if not report.passed:
-            sys.modules.pop(report.nodeid.removesuffix(".py").replace("/", "."), None)
+"""None starts a thread, which a fork would lose, as rerun does; that of jemalloc (pyarrow) starts anew."""
 
 
 def main() -> None:
@@ -65,10 +53,6 @@ def serve(server: socket.socket, tests: int) -> None:
     for name in HEAVY:
         with suppress(ImportError):  # of an extra that is not installed
             importlib.import_module(name)
-    importlib.import_module("cv2").setNumThreads(1)
-    collect = ["--collect-only", "-qq", "-p", "no:cacheprovider", "-m", "not slow and not lab"]
-    ignored = [f"--ignore={TESTS / name}" for name in THREADS]
-    importlib.import_module("pytest").main(collect + ignored, plugins=[UnfinishedModules()])
     threads = [(task / "comm").read_text().strip() for task in Path("/proc/self/task").iterdir()]
     assert len([name for name in threads if name != "jemalloc_bg_thd"]) == 1, f"fork would lose {threads}"
     warnings.filterwarnings("ignore", "This process .* is multi-threaded", DeprecationWarning)
