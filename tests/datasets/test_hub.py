@@ -33,8 +33,8 @@ def hub(video_dataset, tmp_path) -> Iterator[Hub]:
 
 FORKED = """
 import json, os, sys
-import av, cv2, numpy, pydantic, pyarrow.compute, pyarrow.parquet
-import goalreel.annotator.annotate, goalreel.cli.annotate, goalreel.cli.main, goalreel.datasets.source
+import av, cv2, fsspec, httpx, numpy, pydantic, pyarrow.compute, pyarrow.parquet, tqdm, yaml
+import goalreel.annotator.annotate, goalreel.cli.annotate, goalreel.cli.check, goalreel.cli.main
 assert "huggingface_hub" not in sys.modules, "it reads its variables when it is imported"
 for line in sys.stdin:
     words, environment, folder, said = json.loads(line)
