@@ -28,10 +28,18 @@ _VERDICT = f'{{"previous_step_success": false, "refine_prompt": "{FORM_PROMPT}"%
 _SCORES = ', "scores": {"success": 0, "over_editing": 0, "naturalness": 0, "artefacts": 0}'
 _YES, _NO = ("true", "yes"), ("false", "no")
 _WORD = re.compile(r"[^\W\d_]+|\d+|(?<!\w)!|[^\w\s.,:;!'’‘“”\"*#()`=→✅✓✔…–—\ufeff-]")
-_FILLERS = re.compile(r"json format|\b(?:image|picture|frame|step)s? \d+")
+_FILLERS = re.compile(
+    r"json format|\b(?:image|picture|frame|step)s? \d+"
+    r"|\bas (?:asked|can be seen|instructed|requested|shown)\b"
+)
+_THOUGHT_NO = re.compile(
+    r"\b(?:answer|conclusion|decision|so|success|verdict)\W+(?:(?:be|is|it|must|should|that|the|this)\W+)*"
+    r"(?:failed|failure|fails?|false|no|rejected|reject|unsuccessful)\W*\Z"
+)
+"""The end of thoughts that reject."""
 _PLAIN = frozenset(
     _WORD.findall("""
-    a after all an analysis and answer are arm as asked assessment assistant at based been before below both
+    a after all an analysis and answer are arm asked assessment assistant at based been before below both
     by can certainly clearly compared comparing complete completed conclusion correct correctly course
     decision done edit evaluation final finally first following frame frames from fully goal grasped gripper
     hand has have held here holds i image images in inside instructed instruction into is it its json
@@ -43,7 +51,10 @@ _PLAIN = frozenset(
     """)
 )
 _NEGATIONS = frozenset(
-    _WORD.findall("but else hold keep leave never no none nor not nothing only same stay unchanged without")
+    _WORD.findall("""
+    but else error fail failed fails failure false hold incorrect keep leave missing never nicht no non none
+    nor not nothing only pas reject rejected same stay unchanged without wrong wrongly
+    """)
 )
 """Words that may stand before an acceptance, and those that may not though its prompt has them."""
 
@@ -127,7 +138,9 @@ def _words(text: str) -> list[str]:
 
 
 def _doubt(success: bool, parsed: ParsedReply, prompt: str | None) -> Problem | None:
-    """Refuse an acceptance after words that are neither plain nor of its prompt."""
+    """Refuse an acceptance after thoughts that reject, or words that are neither plain nor of its prompt."""
+    if success and _THOUGHT_NO.search(parsed.thinking.casefold()):
+        return Problem("it accepts the picture, and its thoughts end with a rejection")
     prompt_words = {word for word in _WORD.findall((prompt or "").casefold()) if word.isalnum()}
     plain = _PLAIN | prompt_words - _NEGATIONS
     before = _FILLERS.sub("", parsed.before.casefold())

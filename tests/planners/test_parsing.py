@@ -65,7 +65,7 @@ def test_what_the_published_format_means():
 
 YES = '{"previous_step_success": true, "refine_prompt": null}'
 NO = '{"previous_step_success": false, "refine_prompt": "Move it further."}'
-MOVE = "Move the bar to the right, and do not change the table."
+MOVE = "Move the wrong bar to the right, and do not change the table."
 HOLDS = '{"holds": "yes", "reason": "it lies there"}'
 
 
