@@ -100,6 +100,8 @@ def find_contacts(
         start = scene.see_touch(recording, camera, motion) if camera else None
         touch = _find_turn(only, motion) if start is None else Touch(start, len(motion))
         contacts = contacts if touch is None else [touch]
+    if only and is_seen and contacts and isinstance(contacts[0], Touch) and only.means == "push":
+        contacts = [_delay(contacts[0], recording, motion, camera)]
     explained = contacts is not None
     if only and not explained and (held := motion.held_back()) is not None:
         contacts = [Touch(held, len(motion))]  # good enough to cut there, and not to say what was done
@@ -108,6 +110,15 @@ def find_contacts(
     tool_touch = None if contacts else _find_tool_touch(clauses, grasps, motion)
     earlier = None if failed_grasps else _find_earlier(clauses, grasps, motion)
     return HandContacts(grasps, failed_grasps, contacts, explained, earlier, tool_touch)
+
+
+def _delay(touch: Touch, recording: Recording, motion: ArmMotion, camera: str | None) -> Touch:
+    """Let a push begin where a picture shows that the thing moves: the hand may come down far from it."""
+    seen = scene.see_touch(recording, camera, motion) if camera else None
+    if seen is None or touch.start is None:
+        return touch
+    is_later = touch.start + math.ceil(_APART_S * motion.fps) < seen < touch.end
+    return Touch(seen, touch.end) if is_later else touch
 
 
 def find_any_contacts(clause: Clause, motion: ArmMotion) -> HandContacts:

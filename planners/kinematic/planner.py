@@ -19,9 +19,9 @@ class KinematicPlanner:
     """Cuts recorded episodes at grasps, releases and pauses, and names the pieces from the instruction.
 
     It reads the instruction, `observation.state` and `action`, never an annotation. It reads pictures only of
-    `camera`, and only where the instruction asks for a touch that the motion does not show, or the hand's
-    state is not recorded. The segments of a plan, one for each step, cover the episode without a gap. The
-    `auxiliary_text` of a step says which of two hands does it. `task.id` names the recording.
+    `camera`, and only where the instruction asks for a push, or a touch that the motion does not show, or the
+    hand's state is not recorded. The segments of a plan, one for each step, cover the episode without a gap.
+    The `auxiliary_text` of a step says which of two hands does it. `task.id` names the recording.
     """
 
     recordings: Recordings

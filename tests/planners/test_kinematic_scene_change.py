@@ -84,6 +84,16 @@ def test_a_door_that_is_shut_on_the_way_is_seen():
     assert not any(step.doubts for step in found.steps)
 
 
+def test_a_push_from_afar_begins_where_the_thing_is_seen_to_move():
+    """The hand is down at frame 10, and goes on to the door; where nothing is seen, its way tells."""
+    i = np.arange(N)
+    state = np.stack([i / 100, 0 * i, np.maximum(0, 0.3 - 0.03 * i), 1 + 0 * i], axis=1).astype(np.float32)
+    for door, start in ((PUSHED, AT), (STILL, 10)):
+        found = plan(Film("push the door", state, door=tuple(door)))
+        assert [step.name for step in found.steps] == ["reach for the door", "push the door"]
+        assert abs(found.segments[1].start - start) <= 4
+
+
 @pytest.mark.parametrize("door", [STILL, BY_ITSELF], ids=["nothing moves", "it moves by itself"])
 def test_what_the_arm_is_not_seen_to_move_stays_in_doubt(door):
     found = plan(film("close the door", door))
