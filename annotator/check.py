@@ -295,7 +295,7 @@ def _audit(source: Source, selected: Sequence[int], layout: Layout) -> Audit:
     counts = Counter(example.instruction for example in examples.values())
     if few := sum(count for count in counts.values() if count <= FEWEST):
         unread.append(
-            f"{few} of {len(examples)} labelled episodes have tasks of {FEWEST} or fewer, "
+            f"{few} of {len(examples)} labelled episodes are of tasks with {FEWEST} or fewer, "
             f"too few to compare: label {FEWEST + 1} or more of a task"
         )
     indices = [*examples]

@@ -203,7 +203,7 @@ def _labels_of(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]
     except (DatasetError, TypeError, ValueError, OverflowError) as e:
         raise DatasetError(
             f"{path}: a row names no episode "
-            f"({first_line(e) if isinstance(e, DatasetError) else 'the column episode holds numbers'})"
+            f"({first_line(e) if isinstance(e, DatasetError) else 'an episode is a number'})"
         ) from e
     if not labels:
         raise DatasetError(f"{path}: no row has a name")

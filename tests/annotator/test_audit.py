@@ -130,7 +130,9 @@ def test_three_episodes_are_too_few_to_compare(blocks, tmp_path):
         labels[e] = [(name, *span) for name, span in zip(names, edges, strict=True)]
     audit = audited(root, tmp_path, labels)
     assert (audit["labels"], audit["findings"]) == (12, [])
-    few = "3 of 3 labelled episodes have tasks of 3 or fewer, too few to compare: label 4 or more of a task"
+    few = (
+        "3 of 3 labelled episodes are of tasks with 3 or fewer, too few to compare: label 4 or more of a task"
+    )
     assert audit["unread"] == [few]
 
 

@@ -169,7 +169,7 @@ WRONG: dict[str, tuple[list[Row], str]] = {
     ),
     "endless": (with_row(end_s=float("inf")), "episode 1: 'nimm die Tasse' has no frames"),
     "no episode": (with_row(episode=77), "no episode 77; it has 6 from 0 to 5"),
-    "infinite episode": (with_row(episode=float("inf")), "no episode .the column episode holds numbers"),
+    "infinite episode": (with_row(episode=float("inf")), "no episode .an episode is a number"),
     "no columns": ([{"episode": 0, "name": "a"}], "has the columns episode, name, start_s and end_s"),
     "another task": ([{**r, "instruction": "open"} for r in rows(0)], 'episode 0 is "open" there'),
     "no names": ([{**r, "name": ""} for r in rows(0)], "no row has a name"),
