@@ -380,7 +380,7 @@ def watch_examples(
 
 def _example_rows(index: int, task: Task, plan: Plan | Failure, maker: str) -> list[dict[str, Any]]:
     """The steps of a plan as rows of a table; none where others are not to be labelled from them."""
-    why = plan.message if isinstance(plan, Failure) else "a step failed, or is not as instructed"
+    why = plan.message if isinstance(plan, Failure) else "a step failed, is in doubt or not as instructed"
     if isinstance(plan, Failure) or any(
         s.outcome == "failed" or s.auxiliary_text or s.doubts for s in plan.steps
     ):

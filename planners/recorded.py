@@ -10,11 +10,16 @@ from goalreel.types import Failure, Recording, Recordings, Task
 THREADS = 2  # recordings read at once: decoding and measuring pictures leave Python's lock to others
 
 
+def opener(recordings: Recordings) -> Callable[[str], Recording]:
+    """Make a function that opens a recording by its id."""
+    return recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+
+
 def read_each[Made](
     recordings: Recordings, tasks: Sequence[Task], make: Callable[[Task, Recording], Made | Failure]
 ) -> list[Made | Failure]:
     """Answer i is what `make` makes of task i and its recording, or why there is none."""
-    opened = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+    opened = opener(recordings)
 
     def answer(task: Task) -> Made | Failure:
         try:

@@ -111,6 +111,7 @@ def _watch(spec: ModelSpec[ModelOptions]) -> Planner:
         context.layout,
         examples=context.examples,
         details=set(context.details).intersection(WATCHED),
+        examine=True,
     )
 
 

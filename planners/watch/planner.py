@@ -5,19 +5,23 @@ segment of a window is watched again at the beginning of the next, so that no cu
 """
 
 import json
+import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import astuple, dataclass, field
+from contextlib import suppress
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
 
 from goalreel.chat import json_reply, prompts
 from goalreel.chat.conversation import THOUGHTFUL, Chat, Message, Question, ask, interleave, plain
 from goalreel.chat.plan import MAX_STEPS
 from goalreel.claims import DetailName
 from goalreel.errors import BackendError, DatasetError
+from goalreel.image import Image
 from goalreel.planners.examples.carry import Example, numbers_of
 from goalreel.planners.examples.slots import words
 from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.recorded import read_each
+from goalreel.planners.recorded import opener, read_each
 from goalreel.planners.watch.reply import (
     CONTACTS,
     TILES,
@@ -30,6 +34,8 @@ from goalreel.planners.watch.reply import (
 )
 from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
 
+log = logging.getLogger(__name__)
+BLIND = "the model that watched gives the same steps for frames that stand still"
 MOMENTS = 3 * TILES  # frames of each camera in one call
 TOLERANCE_S = 0.5  # a boundary this near to a proposed one is taken for it
 _EXAMPLE = (
@@ -52,7 +58,9 @@ class WatchPlanner:
     step, cover the episode without a gap. A step that the pictures show to fail has the `outcome` `failed`;
     one that contradicts the instruction says so in its `auxiliary_text`. `task.id` names the recording. A
     model gives at most `replies` replies to a window (`conversation.ask`). Its prompt has the most similar
-    `examples`. With `details` it is asked once more about each step (`watch.reply`).
+    `examples`. With `details` it is asked once more about each step (`watch.reply`). With `examine` it is
+    asked for the first plan of several steps once more, with frames that stand still: if the plan is the
+    same, the model is blind, and all its steps are in doubt.
 
     Raises:
         ValueError: there is no camera.
@@ -65,6 +73,9 @@ class WatchPlanner:
     replies: int = 3
     examples: Sequence[Example] = ()
     details: Collection[DetailName] = ()
+    examine: bool = False
+    _blind: list[bool] = field(default_factory=list, init=False)
+    """The result of that question, once it is asked."""
 
     def __post_init__(self) -> None:
         if not self.cameras:
@@ -92,6 +103,8 @@ class WatchPlanner:
                 if answer is not None:
                     answers[i] = answer
             first = False
+        if self.examine and self._is_blind(tasks, answers):
+            answers = {i: a if isinstance(a, Failure) else _doubted(a) for i, a in answers.items()}
         if self.details:
             watched = {
                 i: (watch.recording, watch.instruction, plan)
@@ -106,6 +119,25 @@ class WatchPlanner:
         examples = likest(self.examples, task.instruction, recording)
         return _Watch(recording, task.instruction, proposed(recording, self.layout), examples)
 
+    def _is_blind(self, tasks: Sequence[Task], answers: Mapping[int, Plan | Failure]) -> bool:
+        """Tell if it is; the first plan of several steps, whose pictures change, shows it."""
+        for i, plan in answers.items():
+            if self._blind or isinstance(plan, Failure) or len(plan.steps) == 1:
+                continue
+            recording = opener(self.recordings)(tasks[i].id)
+            ends = [recording.frames(camera, [0, len(recording.timestamps) - 1]) for camera in self.cameras]
+            if all(first == last for first, last in ends):
+                continue
+            still = replace(
+                self, recordings={tasks[i].id: _StillRecording(recording)}, examine=False, details=()
+            )
+            with suppress(BackendError):
+                (again,) = still.plan([tasks[i]])
+                self._blind.extend([again == plan] if isinstance(again, Plan) else [])
+            if self._blind == [True]:
+                log.warning("the planner is blind: %s. All its steps are in doubt.", BLIND)
+        return self._blind[:1] == [True]
+
     def _ask(self, watches: "Sequence[_Watch]", *, first: bool) -> list[Plan | Failure]:
         """Ask about one window of each. After the `first` call, a dead back end fails only open episodes."""
         questions = [watch.question(self.cameras) for watch in watches]
@@ -115,6 +147,24 @@ class WatchPlanner:
             if first:
                 raise
             return [Failure(stage="plan", message=str(e))] * len(watches)
+
+
+def _doubted(plan: Plan) -> Plan:
+    steps = (step.model_copy(update={"doubts": (*step.doubts, BLIND)}) for step in plan.steps)
+    return plan.model_copy(update={"steps": tuple(steps)})
+
+
+@dataclass(frozen=True)
+class _StillRecording:
+    """A recording whose cameras show its first frame all the time."""
+
+    recording: Recording
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.recording, name)
+
+    def frames(self, camera: str, indices: Sequence[int]) -> list[Image]:
+        return self.recording.frames(camera, [0]) * len(indices)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from support.faults import DATA, EPISODES, TASKS, column, info, table
 from support.person import says
 from support.recordings import make_dataset
 from support.steady import contents
-from support.watcher import segments, text_of
+from support.watcher import pictures, segments, text_of
 
 import goalreel as api
 from goalreel.annotator.examples import read_examples, to_label
@@ -300,8 +300,8 @@ def test_a_model_labels_three_episodes_and_the_others_get_its_steps(recorded, tm
     def seer(request):
         text = text_of(request)
         if refuses in text:
-            return counted(segments(text, agrees=False, seen="no cup"))
-        return counted(segments(text))
+            return counted(segments(text, pictures(request), agrees=False, seen="no cup"))
+        return counted(segments(text, pictures(request)))
 
     def counted(answer):
         body = json.loads(said(answer).body) | {"usage": {"prompt_tokens": 100, "completion_tokens": 10}}
@@ -319,14 +319,14 @@ def test_a_model_labels_three_episodes_and_the_others_get_its_steps(recorded, tm
         done = invoke(*words, *models)
         asked = len(server.requests)
         again = invoke(*words, *models)
-        assert len(server.requests) == asked == 4, "three, and one in place of the first"
+        assert len(server.requests) == asked == 5, "three, one again that stands still, another"
     assert (done.exit_code, again.exit_code) == (0, 0), done.stderr
     told = [message for message in caplog.messages if message.startswith("watching")]
     assert [message.partition(" takes")[0] for message in told[:2]] == [
         "watching 3 episode(s)",
         "watching 1 episode(s)",
     ]
-    assert "watching took 4 call(s) to the planner, with 400 tokens in and 40 out" in told[2]
+    assert "watching took 5 call(s) to the planner, with 500 tokens in and 50 out" in told[2]
     (measured,) = json.loads(done.stdout.splitlines()[-1])["measured"]
     assert (measured["examples"], measured["found"]) == (3, measured["boundaries"])
     card = (tmp_path / "out/README.md").read_text()

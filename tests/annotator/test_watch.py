@@ -57,7 +57,7 @@ def test_preset_watch(video_dataset, tmp_path, caplog):
     assert result.exit_code == 0, result.stderr
     said_first = "watching 3 episode(s) takes at least 3 call(s) to the planner, with 3 contact sheet(s)"
     assert caplog.messages[0].startswith(said_first)
-    assert sum("You watch a recorded robot episode" in text for text in asked) == 3
+    assert sum("You watch a recorded robot episode" in text for text in asked) == 4, "one stands still"
     assert summary(result)["annotated"] == 3
     steps = recorded(tmp_path / "out", 0)
     assert [(s.segment.start, s.segment.end) for s in steps] == SPANS
@@ -68,6 +68,17 @@ def test_preset_watch(video_dataset, tmp_path, caplog):
     kept = "".join(path.read_text() for path in (tmp_path / "out" / FOLDER).rglob("*.json"))
     assert "watch:openai:seer" in kept
     assert "127.0.0.1" not in kept
+
+
+def test_a_model_that_does_not_look_is_named_and_its_steps_are_in_doubt(video_dataset, tmp_path, caplog):
+    def blind(request: Request) -> Reply:
+        text = text_of(request)
+        return said(segments(text)) if "You watch a recorded robot episode" in text else watch(request)
+
+    with ChatServer(blind) as server:
+        run(video_dataset, tmp_path / "out", server)
+    assert caplog.text.count("the planner is blind") == 1
+    assert all(step.in_doubt for step in recorded(tmp_path / "out", 0))
 
 
 def test_garbage_to_the_end_leaves_one_episode_to_do(video_dataset, tmp_path, caplog):
@@ -115,9 +126,7 @@ def test_goals_are_rendered_towards_what_was_seen(video_dataset, tmp_path, monke
     assert result.clean
     steps = recorded(tmp_path / "out", 0)
     assert [(s.segment.start, s.segment.end) for s in steps] == SPANS
-    assert {edit.prompt for edit in painter.edits} >= {
-        "Reach and grasp, so that: reach and grasp is done. Keep everything else unchanged."
-    }
+    assert any(edit.prompt.startswith("Reach and grasp, so that: reach") for edit in painter.edits)
     assert all(s.goal_image.frame.startswith("images/") for s in steps)
 
 
@@ -189,18 +198,13 @@ def test_only_whole_accepted_episodes_are_examples(sharded_dataset, reviewed):
 def test_others_are_other_settings(sharded_dataset, reviewed, tmp_path):
     out = tmp_path / "out"
     with ChatServer(watch) as server:
-        assert (
-            run_one_by_one(sharded_dataset, out, server, "--examples", reviewed, "--episodes", "0").exit_code
-            == 0
-        )
-        assert (
-            run_one_by_one(sharded_dataset, out, server, "--examples", reviewed, "--episodes", "1").exit_code
-            == 0
-        )
+        for episode in ("0", "1"):
+            more = ("--examples", reviewed, "--episodes", episode)
+            assert run_one_by_one(sharded_dataset, out, server, *more).exit_code == 0
         without = run_one_by_one(sharded_dataset, out, server)
         says(reviewed, 2, GiveVerdict(verdict="accept"))
         others = run_one_by_one(sharded_dataset, out, server, "--examples", reviewed)
-        assert len(server.requests) == 2
+        assert len(server.requests) == 3, "two, and one of a still picture"
     assert re.search(r"examples was '\w{16}' and\s+is now None", without.stderr)
     assert re.search(r"examples was '\w{16}' and\s+is now '\w{16}'", others.stderr)
     assert str(reviewed) not in (out / FOLDER / "settings.json").read_text()

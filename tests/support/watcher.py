@@ -1,7 +1,8 @@
-"""A chat model that watches by a script: it cuts where the sensors felt a contact. It looks at no picture."""
+"""A chat model that watches by a script: it cuts where the sensors felt a contact."""
 
 import json
 import re
+import zlib
 from itertools import pairwise
 
 from support.chat_server import Reply, Request, said
@@ -18,14 +19,20 @@ def text_of(request: Request) -> str:
     return "\n".join(part.get("text", "") for part in parts)
 
 
-def segments(text: str, **more: object) -> str:
-    """A reply of segments from one contact to the next; `more` goes into each."""
+def pictures(request: Request) -> str:
+    """Words that other pictures change."""
+    images = re.findall(r"data:image[^\"]*", json.dumps(request.json))
+    return f", as in {zlib.crc32(repr(images).encode()):08x}"
+
+
+def segments(text: str, shown: str = "", **more: object) -> str:
+    """A reply of segments from one contact to the next; `more` goes into each, and `shown` into its state."""
     start, end = map(int, _SPAN.findall(text)[-1])
     found = [(int(frame), NAMES[cue]) for frame, cue in _CONTACT.findall(text)]
     cuts = [(start, ""), *found, (end, "move away")]
     rest = {"outcome": "done", "agrees": True, **more}
     spans = [
-        {"start": a, "end": b, "name": name, "state": f"{name} is done", **rest}
+        {"start": a, "end": b, "name": name, "state": f"{name} is done{shown}", **rest}
         for (a, _), (b, name) in pairwise(cuts)
     ]
     return f"<think>felt</think><answer>{json.dumps({'segments': spans})}</answer>"
@@ -35,7 +42,7 @@ def watch(request: Request) -> Reply:
     """Answer a watching planner by `segments`, and accept whatever a critic shows."""
     text = text_of(request)
     if "You watch a recorded robot episode" in text:
-        return said(segments(text))
+        return said(segments(text, pictures(request)))
     return said(
         '{"holds": "yes", "reason": "seen"}' if "holds" in text else '{"previous_step_success": true}'
     )
