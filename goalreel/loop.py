@@ -104,7 +104,8 @@ def storyboard(
         if result.goal_image:
             image = result.goal_image
             pictures.append(image)
-    board = Storyboard(task=task, steps=tuple(done), phases=plan.phases, reasoning=plan.reasoning)
+    told: dict[str, Any] = {name: getattr(plan, name) for name in ("phases", "reasoning", "missing")}
+    board = Storyboard(task=task, steps=tuple(done), **told)
     question = None if plan.segments else end_question(task, done)
     if question is None or not confirms(len(task.done) + len(done)):
         return board
@@ -253,6 +254,11 @@ def whole_state(task: str, states: Sequence[str]) -> str:
     A planner may misread the task, and the task may omit something: the Critic reads both.
     """
     return f"{'; '.join(state.strip().rstrip('.') for state in states)}{TASK}{task.strip()}"
+
+
+def is_whole(candidate: Candidate) -> bool:
+    """Tell whether a candidate is a question about a whole task (`end_question`)."""
+    return candidate.instruction.endswith(f"{TASK}{candidate.prompt.strip()}")
 
 
 def states_in(whole: str) -> str:

@@ -137,6 +137,8 @@ class Plan(Frozen):
     """In order and without overlap; empty unless they were requested."""
     reasoning: Annotated[str, OMITTED] = ""
     """Thoughts of the model that made it."""
+    missing: Annotated[tuple[Text, ...], OMITTED] = ()
+    """Things that the instruction names and no step mentions."""
 
     @model_validator(mode="after")
     def _aligned(self) -> "Plan":
@@ -399,6 +401,11 @@ class StoryboardStep(Frozen):
         return None if self.chosen is None else self.attempts[self.chosen].image
 
 
+def not_mentioned(things: Iterable[str]) -> str:
+    """Say that no step mentions some things of the instruction."""
+    return f"no step mentions the {' or the '.join(things)}"
+
+
 class EndCheck(Frozen):
     """The Critic's answer to the question whether the whole instruction has come true at the end."""
 
@@ -418,6 +425,8 @@ class Storyboard(Frozen):
     """The motion phases of the plan."""
     reasoning: Annotated[str, OMITTED] = ""
     """The Planner's thoughts about the plan."""
+    missing: Annotated[tuple[Text, ...], OMITTED] = ()
+    """Things that the instruction names and no step mentions: the end is in doubt."""
     end: Annotated[EndCheck | None, OMITTED] = None
     """The end against the whole instruction; None if the Critic was not asked."""
 
@@ -459,13 +468,15 @@ class Storyboard(Frozen):
     @property
     def end_doubt(self) -> str:
         """The reason why the end may not be what was asked for, in one line; or empty."""
-        if self.end is None or self.end_checked == PERSON:
+        if self.end_checked == PERSON:
             return ""
-        answer = self.end.answer
+        answer = None if self.end is None else self.end.answer
         if isinstance(answer, Failure):
             return f"the end was not judged: {answer.line}"
-        reason = answer.reasoning.strip() or "the critic gives no reason"
-        return "" if answer.success else f"the end was refused: {reason.splitlines()[0]}"
+        if answer is not None and not answer.success:
+            reason = answer.reasoning.strip() or "the critic gives no reason"
+            return f"the end was refused: {reason.splitlines()[0]}"
+        return f"the end is in doubt: {not_mentioned(self.missing)}" if self.missing else ""
 
 
 type Request = Task | Edit | Candidate

@@ -11,6 +11,7 @@ from goalreel.chat.conversation import MARK, THOUGHTFUL, Chat, Conversation, Que
 from goalreel.chat.dialects import OWN, Dialect
 from goalreel.chat.plan import MAX_STEPS, parse_plan, plan_example, plan_schema
 from goalreel.http.calls import probe
+from goalreel.planners.kinematic.naming import unmentioned
 from goalreel.types import Failure, Plan, ReplanContext, Step, Task
 
 
@@ -36,7 +37,8 @@ class ChatPlanner:
         Raises:
             goalreel.errors.BackendError: the model cannot be called at all.
         """
-        return self._ask([question(t, dialect=self._dialect, max_steps=self._max_steps) for t in tasks])
+        plans = self._ask([question(t, dialect=self._dialect, max_steps=self._max_steps) for t in tasks])
+        return [_compared(task, plan) for task, plan in zip(tasks, plans, strict=True)]
 
     def continue_plan(self, progress: Sequence[ReplanContext]) -> list[Plan | Failure]:
         """Plan the rest of each storyboard from its done steps, its images and the present scene.
@@ -58,6 +60,14 @@ class ChatPlanner:
     def _ask(self, questions: Sequence[Question[Plan] | Failure]) -> list[Plan | Failure]:
         schema = plan_schema(self._max_steps)
         return ask(self._chat, questions, stage="plan", replies=self._replies, schema=schema)
+
+
+def _compared(task: Task, plan: Plan | Failure) -> Plan | Failure:
+    """Add the things of the instruction that no step mentions."""
+    if isinstance(plan, Failure):
+        return plan
+    missing = unmentioned(task.instruction, plan.steps, task.done)
+    return plan.model_copy(update={"missing": missing}) if missing else plan
 
 
 def question(task: Task, *, dialect: Dialect = OWN, max_steps: int = MAX_STEPS) -> Question[Plan] | Failure:

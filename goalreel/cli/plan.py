@@ -160,15 +160,15 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
 
     from goalreel.claims import count
     from goalreel.critics.examination import FOLDER, read_examination, word
-    from goalreel.planners.kinematic.naming import asked, left_out
+    from goalreel.planners.kinematic.naming import asked
     from goalreel.wording import end_line, status_counts
 
     report, examination = out / "index.html", read_examination(out / FOLDER)
-    clauses = asked(board.task.instruction, [step.step for step in board.steps])
     if json_output:
         counts = Counter(step.status for step in board.steps)
         result: dict[str, object] = {"report": str(report), "complete": board.complete, "steps": counts}
         result |= {"end_checked": board.end_checked, "end_doubt": board.end_doubt}
+        clauses = asked(board.task.instruction, [step.step for step in board.steps], board.task.done)
         result["asked"] = [vars(clause) for clause in clauses]
         result["claims"] = count(board.steps)
         result["doubtful"] = sum(step.in_doubt for step in board.steps)
@@ -179,7 +179,7 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
         typer.echo(json.dumps(result | {"degraded": board.degraded}))
     elif board.failure is None:
         statuses = status_counts(word(step, examination) for step in board.steps)
-        typer.echo(" ".join(filter(None, (f"Steps: {statuses}.", end_line(board), left_out(clauses)))))
+        typer.echo(f"Steps: {statuses}. {end_line(board)}")
         if examination is not None:
             typer.echo(examination.line)
         typer.echo(f"Look at {report}")

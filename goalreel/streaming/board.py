@@ -14,7 +14,8 @@ from uuid import UUID
 from goalreel.claims import OPERATOR, PERSON, UNKNOWN, Claim, Claims
 from goalreel.critics.examination import Examination, verifies
 from goalreel.image import Image
-from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_lines
+from goalreel.planners.kinematic.naming import unmentioned
+from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_lines, not_mentioned
 
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
 type ImageStatus = Literal[
@@ -264,11 +265,17 @@ class Board:
         claims = (panel.claims(self.models).items() for panel in self.steps)
         return sum(any(claim.doubts for _, claim in items) for items in claims)
 
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Things that the task names and no step mentions."""
+        return unmentioned(self.task, [panel.step for panel in self.steps]) if self.steps else ()
+
     def doubt(self, panel: StepPanel) -> str:
         """Say why a step's goal, which is final, is not verified; empty where it is."""
         if self.planner_failure is not None:
             return failure_lines([self.planner_failure])[0]
-        return self._fault(panel)
+        is_last = panel.index == len(self.steps) - 1
+        return not_mentioned(self.missing) if is_last and self.missing else self._fault(panel)
 
     def _fault(self, panel: StepPanel) -> str:
         claims = panel.claims(self.models)

@@ -253,7 +253,9 @@ def board_view(board: StudioBoard, by: str = "person") -> Json:
         "complete": record is not None and record.complete,
         "end_checked": NOBODY if record is None else record.end_checked,
         "end_doubt": "" if record is None else reader_text(record.end_doubt),
-        "asked": asked(task.instruction, [step.step for step in state.steps]) if state.steps else [],
+        "asked": asked(task.instruction, [step.step for step in state.steps], task.done)
+        if state.steps
+        else [],
         **board.replay.steps_back(by, events.describe),
         "history": board.replay.history(events.describe),
         "examination": None if examination is None else examination.summary(),

@@ -25,6 +25,7 @@ from goalreel.errors import InputError
 from goalreel.files import digest
 from goalreel.image import GetImage, Image, stand_in
 from goalreel.loop import end_question
+from goalreel.planners.kinematic.naming import unmentioned
 from goalreel.planners.rows import labelled_step, one_wording
 from goalreel.studio import events
 from goalreel.terms import OnRejected, Role
@@ -404,7 +405,8 @@ def storyboard_of(state: StudioState, get_image: GetImage = stand_in) -> Storybo
     if not state.steps:
         return Storyboard(task=task, failure=state.failure)
     steps = tuple(recorded_step(state, place, get_image) for place in range(len(state.steps)))
-    board, judged = Storyboard(task=task, steps=steps), state.end
+    missing = unmentioned(task.instruction, [step.step for step in state.steps], task.done)
+    board, judged = Storyboard(task=task, steps=steps, missing=missing), state.end
     if judged is None or judged.answer is None or judged.key != end_key(state):
         return board
     return board.model_copy(update={"end": EndCheck(answer=judged.answer, by=judged.by)})

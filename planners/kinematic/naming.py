@@ -1,15 +1,18 @@
 """Find the things of an instruction that no step mentions."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from goalreel.planners.kinematic.clauses import Clause, read
 from goalreel.planners.kinematic.words import COLOURS, RELATION_PATTERN, singular
-from goalreel.types import Step
+from goalreel.types import DoneStep, Step
 
 _ARTICLE = re.compile(r"^(?:the|an?) ")
 _THING = re.compile(r"(?:the|an?) ((?:[\w-]+ ){0,2}[\w-]+)")
+_NO_THING = r"(?!(?:and|at|by|for|from|in|into|is|of|off|on|onto|or|out|so|that|then|to|until|up|with)\b)"
+_PHRASE = re.compile(rf"(?i)\b(?:the|an?|my|your) ({_NO_THING}[\w-]+(?: {_NO_THING}[\w-]+){{0,2}})")
+"""A thing in a clause that no rule understands."""
 
 
 @dataclass(frozen=True)
@@ -22,27 +25,34 @@ class Asked:
     missing: tuple[str, ...]
 
 
-def asked(instruction: str, steps: Sequence[Step]) -> list[Asked]:
-    """Compare an instruction with the steps of its plan; clauses that no rule understands are left out.
+def asked(instruction: str, steps: Sequence[Step], done: Sequence[DoneStep] = ()) -> list[Asked]:
+    """Compare an instruction with the steps of its plan, and those that are done already.
+
+    A thing of several words in a clause that no rule understands is mentioned where one of them is.
 
     >>> mug = Step(name="mug on tray", instruction="the mug is on the tray", prompt="Move the mug.")
     >>> asked("put the mug on the tray and open the red box", [mug])[1]
     Asked(words='open the red box', steps=(), missing=('red box',))
+    >>> asked("bake a cake and call my mother", [mug])[0].missing
+    ('cake', 'mother')
     """
     said = [f"{step.name}. {step.instruction}".casefold() for step in steps]
+    every = [*said, *(step.instruction.casefold() for step in done)]
     found: list[Asked] = []
     for clause in read(instruction):
-        if clause.understood and not clause.several and (things := _things(clause)):
-            numbers = tuple(n for n, text in enumerate(said, start=1) if _mentions(text, things[0]))
-            missing = tuple(thing for thing in things if not any(_mentions(text, thing) for text in said))
+        loosely = not clause.understood
+        things = _PHRASE.findall(clause.name) if loosely else _things(clause)
+        if things and not clause.several:
+            numbers = tuple(n for n, text in enumerate(said, start=1) if _mentions(text, things[0], loosely))
+            missing = tuple(t for t in things if not any(_mentions(text, t, loosely) for text in every))
             found.append(Asked(clause.name, numbers, missing))
     return found
 
 
-def left_out(clauses: Iterable[Asked]) -> str:
-    """Name the things that no step mentions, in a sentence; empty where all are."""
-    things = list(dict.fromkeys(thing for clause in clauses for thing in clause.missing))
-    return f"No step mentions the {' or the '.join(things)}." if things else ""
+def unmentioned(instruction: str, steps: Sequence[Step], done: Sequence[DoneStep] = ()) -> tuple[str, ...]:
+    """List the things of an instruction that no step mentions."""
+    clauses = asked(instruction, steps, done)
+    return tuple(dict.fromkeys(thing for clause in clauses for thing in clause.missing))
 
 
 def _things(clause: Clause) -> list[str]:
@@ -53,8 +63,10 @@ def _things(clause: Clause) -> list[str]:
     return [thing, *others] if thing else []
 
 
-def _mentions(text: str, thing: str) -> bool:
-    """Tell whether a text names a thing, and in no other colour."""
+def _mentions(text: str, thing: str, loosely: bool) -> bool:
+    """Tell whether a text names a thing, and in no other colour; `loosely`, by any of its words."""
+    if loosely:
+        return any(_mentions(text, word, False) for word in thing.split() if word not in COLOURS)
     *marks, noun = thing.casefold().split()
     pattern = rf"(?:([\w-]+) )?\b{re.escape(singular(noun))}(?:e?s)?\b"
     others = COLOURS.difference(marks) if COLOURS.intersection(marks) else ()

@@ -9,7 +9,7 @@ import pytest
 
 from goalreel.drivers import advance, run
 from goalreel.image import Image
-from goalreel.loop import MAX_REFERENCES, attempt_seed, choose_references, storyboard
+from goalreel.loop import MAX_REFERENCES, attempt_seed, choose_references, is_whole, storyboard
 from goalreel.middleware import AskAdapter, Middleware, ask_models, compose
 from goalreel.types import (
     Answer,
@@ -233,6 +233,10 @@ def test_once_all_steps_have_come_off_the_critic_is_asked_about_the_whole_instru
         assert (board.complete, board.end_checked, bool(board.end_doubt)) == (complete, by, not complete)
         assert Storyboard.model_validate_json(board.model_dump_json()) == board
     assert board.degraded == "the critic failed: no verdict"
+    assert [is_whole(r) for r in requests if isinstance(r, Candidate)] == [False, False, True]
+    board, _ = drive([plan(1).model_copy(update={"missing": ("lid", "jar")}), picture(1), YES])
+    assert board.end_doubt == "the end is in doubt: no step mentions the lid or the jar"
+    assert Storyboard.model_validate_json(board.model_dump_json()) == board
 
 
 @pytest.mark.parametrize(

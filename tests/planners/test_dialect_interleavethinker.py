@@ -113,9 +113,8 @@ def test_the_critic_sees_both_pictures_first_then_both_prompts(clone):
     assert critic.judge([candidate(), again]) == [Verdict(success=True, reasoning="It is.")] * 2
     first, second = map(parts, chat.calls[0])
     assert first == [(8, 6), (9, 6), '\n\nAsked: "grasp it"\nNow: "grasp it"\n']
-    assert second[2] == (
-        '\n\nAsked: "grasp {rewritten_prompt}"\nNow: "grasp {original_instruction} [image]"\n'
-    )
+    asked, now = "grasp {rewritten_prompt}", "grasp {original_instruction} [image]"
+    assert second[2] == f'\n\nAsked: "{asked}"\nNow: "{now}"\n'
 
 
 def test_a_picture_made_from_nothing_comes_after_a_white_one(clone):

@@ -36,7 +36,8 @@ def names(plan: Plan | Failure) -> list[str]:
 
 def test_plans_a_batch_in_one_call_each_from_its_own_reply():
     chat = ScriptedChat([reply("a"), reply("b", "c")])
-    plans = ChatPlanner(chat).plan([task("first", picture()), task("second")])
+    plans = ChatPlanner(chat).plan([task("first", picture()), task("second: take the B and the lid")])
+    assert (plans[0].missing, plans[1].missing) == ((), ("lid",))
     assert [names(p) for p in plans] == [["a"], ["b", "c"]]
     assert plans[1].steps[0].prompt == "make b true"
     assert len(chat.calls) == 1

@@ -5,10 +5,10 @@ from hypothesis import given, strategies as st
 from support.arms import A, Arm, B, C, sentences
 
 from goalreel.planners.kinematic.clauses import read
-from goalreel.planners.kinematic.naming import asked, left_out
+from goalreel.planners.kinematic.naming import unmentioned
 from goalreel.planners.kinematic.paraphrases import paraphrases
 from goalreel.planners.kinematic.words import is_noun
-from goalreel.types import Step
+from goalreel.types import DoneStep, Step
 
 ONCE = Arm().take(A).put(B).home()
 TWICE = Arm().take(A).put(B).take(C).put(A).home()
@@ -139,4 +139,6 @@ def test_what_is_not_understood_or_loses_a_word_is_said_in_no_other_way(instruct
 @pytest.mark.parametrize(("instruction", "name", "told"), sentences("told"))
 def test_a_thing_that_the_instruction_names_and_no_step_mentions_is_told(instruction, name, told):
     step = Step(name=name, instruction=name, prompt="do it")
-    assert (left_out(asked(instruction, [step])) or "nothing") == told
+    missing = unmentioned(instruction, [step])
+    assert (" ".join(missing) or "nothing") == told
+    assert unmentioned(instruction, [step], [DoneStep(instruction=thing) for thing in missing]) == ()

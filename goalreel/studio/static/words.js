@@ -55,7 +55,7 @@ export function standing(state) {
   if (stale + open) return [stale ? "stale" : "skipped", `${count(stale + open, "step")} of ${steps.length} ${stale + open === 1 ? "is" : "are"} to be drawn${stale ? " again" : ""}`];
   const bad = tally(["unjudged", "rejected", "failed"]);
   if (bad) return ["rejected", `${count(bad, "step")} of ${steps.length} ${bad === 1 ? "is" : "are"} not accepted`];
-  if (state.end_doubt) return ["rejected", `${state.end_doubt[0].toUpperCase()}${state.end_doubt.slice(1)}`];
+  if (state.end_doubt) return ["in doubt", `${state.end_doubt[0].toUpperCase()}${state.end_doubt.slice(1)}`];
   const told = tally(["text"]);
   if (told === steps.length) return ["text", `${count(told, "step")} in words alone, without a picture`];
   const pictured = steps.length - told;
@@ -63,8 +63,6 @@ export function standing(state) {
   if (doubted) return ["in doubt", `${count(doubted, "step")} of ${steps.length} in doubt`];
   const best = tally(["verified"]) === pictured ? "verified" : "accepted";
   const all = pictured === 1 ? `The picture of the one step is ${best}` : `${pictured} of ${pictured} pictures are ${best}`;
-  const missing = state.asked.flatMap(({ missing }) => missing);
-  if (missing.length) return ["in doubt", `No step mentions the ${missing.join(" or the ")}`];
   const judge = best !== "accepted" ? "" : Object.keys(state.examination?.kinds ?? {}).length ? ", by a Critic that has not passed its examination" : ", by a Critic that nobody has examined";
   const end = state.end_checked === "nobody" ? "; the whole instruction was not judged" : "";
   return [state.end_checked === "nobody" ? "accepted" : best, (told ? `${all}${judge}; ${count(told, "step")} in words alone` : all + judge) + end];
