@@ -31,6 +31,8 @@ SCHEMA = pa.schema(
         ("prompt", pa.string()),
         ("status", pa.string()),
         ("word", pa.string()),
+        ("untrue_low", pa.float64()),
+        ("untrue_high", pa.float64()),
         ("outcome", pa.string()),
         ("unaligned", pa.string()),
         ("start_frame", pa.int64()),
@@ -51,7 +53,8 @@ SCHEMA = pa.schema(
         ("restorable", pa.bool_()),
     ]
 )
-"""`end_frame` and `end_s` are exclusive. `word` says what the step is worth (`critics.examination.word`).
+"""`end_frame` and `end_s` are exclusive. `word` says what the step is worth (`critics.examination.word`),
+and `untrue_low` and `untrue_high` how much is untrue of what its Critic accepted: a share, 95 % interval.
 `outcome` is null where nobody checked that it came off. `chosen` counts from 0; `success` to `reasoning` are
 the verdict on that attempt: `success` is null where nobody compared the picture with the words, or these are
 in doubt, and false where the recording shows a failure. `unaligned` is why the step was not found in the
@@ -115,7 +118,16 @@ def _rows(
     if board.failure is not None:
         yield common | {"failure": f"{board.failure.stage}: {board.failure.message}"}
     for number, step in enumerate(board.steps):
-        yield common | {"step": number, "word": word(step, examination)} | _step(step, fps)
+        low, high = _untrue(step, examination)
+        worth = {"word": word(step, examination), "untrue_low": low, "untrue_high": high}
+        yield common | {"step": number} | worth | _step(step, fps)
+
+
+def _untrue(step: StoryboardStep, examination: Examination | None) -> tuple[float | None, float | None]:
+    looks = step.claims.looks
+    if examination is None or looks is None or looks.checked != examination.critic or not step.accepted:
+        return None, None
+    return examination.untrue
 
 
 def _step(step: StoryboardStep, fps: float) -> dict[str, object]:

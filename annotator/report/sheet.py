@@ -325,6 +325,8 @@ def contact_sheet(view: EpisodeView) -> Image:
         cells.append(Cell(goal, lines, mark, note=None if caption is None else Line(caption, 15, INK, 6)))
     about = " · ".join(filter(None, (view.title, view.seconds)))
     paragraphs = [Line(view.instruction, 24, INK, 3), Line(about, 15, MUTED, 1)]
+    if view.examination is not None:
+        paragraphs.append(Line(view.examination.line, 13, MUTED, 2))
     if view.message is not None:
         paragraphs.append(Line(view.message, 17, MARKS["failed"].colour, 4))
     return lay_out(paragraphs, cells, 1600, CELL)

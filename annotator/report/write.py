@@ -122,7 +122,7 @@ class _Report:
             "episode.html.j2",
             view=view,
             board=board,
-            asked=asked(board.task.instruction, [step.step for step in board.steps]),
+            asked=asked(board.task.instruction, [step.step for step in board.steps], board.task.done),
             words=" ".join(words),
             first=encoded(first, "First frame"),
             steps=list(step_cards(view)),

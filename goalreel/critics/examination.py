@@ -172,7 +172,12 @@ class Examination(Frozen):
         false, true, low, high = self.on_false, self.on_true, *self.untrue
         if self.too_few and not self.blind:
             return f"{self.shown} was not examined: {self.too_few}."
+        fooled = [
+            f"{a.yes} {kind.replace('_', ' ')}" for kind, a in self.kinds.items() if a.yes and kind != "true"
+        ]
         rate = f"It said yes to {false.yes} of {false.answered} false"
+        if false.yes:
+            rate += f" ({', '.join(fooled)})"
         if true.answered:
             rate += f" and no to {true.no} of {true.answered} true"
         rate += " control questions"

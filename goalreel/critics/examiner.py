@@ -113,8 +113,8 @@ class Examiner:
             if isinstance(request, Task) and isinstance(answer, Plan):
                 memory = self._memory(request.id)
                 memory.plan, memory.accepted = answer, {}
-            if isinstance(request, Candidate) and loop.TASK in request.instruction:
-                return  # a whole task's end
+            if isinstance(request, Candidate) and loop.is_whole(request):
+                return
             if isinstance(request, Candidate) and isinstance(answer, Verdict) and not answer.pictures_only:
                 from goalreel.critics.controls import key_of  # OpenCV, which few commands need
 

@@ -1,5 +1,6 @@
 """A Critic that answers yes to everything: every surface is walked, and none calls anything verified."""
 
+import csv
 import json
 import re
 
@@ -54,6 +55,8 @@ def test_no_surface_of_an_annotated_dataset_says_verified(video_dataset, tmp_pat
     goalreel("show", out, "--rerun", tmp_path / "rerun")
     surfaces["report"] = seen((tmp_path / "report" / "index.html").read_text())
     surfaces["table"] = table.read_text()
+    accepted = [row for row in csv.DictReader(surfaces["table"].splitlines()) if row["word"] == "accepted"]
+    assert {(row["untrue_low"], row["untrue_high"]) for row in accepted} == {("0", "1")}
     page = review_page(out)
     surfaces["review list"] = page.get("/api/episodes").text
     surfaces["review"] = page.get("/api/episodes/0").text

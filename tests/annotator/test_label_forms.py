@@ -117,10 +117,8 @@ def test_labels_of_each_form_become_the_steps_and_stay(name, root):
     assert {step.claims.what.by for step in board.steps} == {"rows"}
     assert rows(out) == [(REACH, 0.0), (PUT, 0.5)]
     assert told(out) == [REACH] * 5 + [PUT] * 7
-    assert (
-        Source.open(out).episode(0).subtasks(form) == Source.open(root).episode(0).subtasks(form)
-        or form == "tasks"
-    )
+    before_and_after = [Source.open(path).episode(0).subtasks(form) for path in (root, out)]
+    assert before_and_after[0] == before_and_after[1] or form == "tasks"
     assert contents(root) == before
 
 
@@ -171,9 +169,8 @@ def test_of_several_forms_one_is_taken_and_said(root, caplog):
     shutil.rmtree(root.parent / "out")
     annotate(root, "--planner", "rows")
     assert "subtask_index (subtask_index and meta/subtasks.parquet) of episode 0" in caplog.text
-    assert (
-        "Taken: the first of annotations, subtask_index that an episode has; --labels chooses" in caplog.text
-    )
+    taken = "Taken: the first of annotations, subtask_index that an episode has; --labels chooses"
+    assert taken in caplog.text
     assert rows(root.parent / "out") == [("move", 0.0)]
     line = fails("annotate", root, "--out", root.parent / "x", "--planner", "rows", "--labels", "tasks")
     assert "no a task per frame in task_index; its labels: annotations" in line

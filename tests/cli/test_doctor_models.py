@@ -107,10 +107,9 @@ def test_what_cannot_be_read_is_shown_with_why(editor, tmp_path):
     assert "  reply 3 cannot be read: " in result.stdout
     assert "  failed  no usable answer in 3 replies" in result.stdout
     assert f"  fix     it is named in {mine}" in result.stdout
-    assert (
-        "failed  it is blind: it accepted blank; it accepted unchanged; it accepted opposite_words; "
-        "it accepted damaged" in result.stdout
-    ), "the critic is asked all the same"
+    kinds = ("blank", "unchanged", "opposite_words", "damaged")
+    blind = f"failed  it is blind: {'; '.join(f'it accepted {kind}' for kind in kinds)}"
+    assert blind in result.stdout, "the critic is asked all the same"
     replies = trial(tmp_path / "out")["planner"]["replies"]
     assert [reply["read_as"] for reply in replies] == [None] * 3
     assert replies[0]["problem"]

@@ -137,6 +137,11 @@ def test_a_blind_critic_is_named_at_once(caplog):
     assert caplog.text.count("the critic is blind") == 1
     assert not examiner.examination.passed
     assert examiner.examination.untrue == (0.0, 1.0)
+    assert "false (1 blank, 1 unchanged" in examiner.examination.line, "kinds are told apart"
+    sign = candidates()[0].model_copy(update={"instruction": "the sign says so. In all: 3"})
+    before = examiner.examination.judged
+    examiner.note(sign, Verdict(success=True))
+    assert examiner.examination.judged == before + 1, "no question about a whole task"
 
 
 def test_a_critic_whose_server_drops_the_pictures_does_not_pass(tmp_path):

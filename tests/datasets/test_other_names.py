@@ -67,9 +67,8 @@ def test_a_camera_on_the_arm_is_known_by_its_pictures():
 
 
 def test_of_still_cameras_the_first_by_name_is_taken():
-    assert (
-        find_still_camera(cameras("still_hand", "still_1", "still_2")).value == "observation.images.still_1"
-    )
+    still = find_still_camera(cameras("still_hand", "still_1", "still_2"))
+    assert still.value == "observation.images.still_1"
     for other in ("moving_top", "frozen_top", "dark_top"):
         assert find_still_camera(cameras(other, "still_wrist")).value == "observation.images.still_wrist"
 

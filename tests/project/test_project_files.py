@@ -42,10 +42,8 @@ def test_the_devcontainer_is_set_up_as_ci_is():
     container = json.loads((ROOT / ".devcontainer" / "devcontainer.json").read_text())
     job = yaml.safe_load((ROOT / ".github" / "workflows" / "ci.yml").read_text())["jobs"]["newest-lerobot"]
     install, _, trust, make, *_ = (step.get("run") for step in job["steps"])
-    assert (container["image"], container["runArgs"]) == (
-        job["container"]["image"],
-        [job["container"]["options"]],
-    )
+    assert container["image"] == job["container"]["image"]
+    assert container["runArgs"] == [job["container"]["options"]]
     assert container["onCreateCommand"] == install
     assert container["updateContentCommand"] == f"{trust} && {make}"
     assert f"\n{make.removeprefix('make ')}: " in (ROOT / "Makefile").read_text()

@@ -138,10 +138,14 @@ def test_verified_is_what_an_examined_critic_accepted_and_a_blind_one_is_believe
         message = wired(convert.storyboard(now, jpegs, 1))
         goal = wired(convert.subgoal(Goal(now, SHOWN, "active", NOW), jpegs, NOW))
         assert (message.steps[0].image_status, goal.image_status) == (kind, kind)
+        assert message.examination == goal.examination == (examined.line if examined else "")
         assert word in state(SHOWN, now)
         _, _, values = diagnostics.task(BoardProgress(now), "")
         assert ("verified" in values) == (word == "verified")
         assert now.doubt(SHOWN) == "" or word == "accepted"
+    lacking = replace(now, task="open the red box")
+    assert [lacking.doubt(step) for step in lacking.steps] == ["", "no step mentions the red box"]
+    assert diagnostics.task(BoardProgress(lacking), "")[2]["not mentioned"] == "red box"
     # Words in doubt are not verified, whoever accepted the picture.
     doubted = replace(SHOWN, what=SHOWN.claims(now.models).what.model_copy(update={"doubts": ("rushed",)}))
     assert now.is_verified(SHOWN)

@@ -184,7 +184,7 @@ def test_it_grows_live_says_what_it_waits_for_and_stops_without_loss(page, studi
     page.sees("#stage", "not judged yet")
     page.eventually(lambda: page.script("return document.querySelector('.goal img')?.naturalWidth > 0"))
     page.sees("#heard", "Step 1, attempt 1 is drawn.")
-    assert "accepted" not in page.text("main")
+    assert "accepted" not in page.text("#reel") + page.text("#stage")
     page.press("s")
     page.sees("#work", "Stopped. What was there is kept.")
     page.open(page.board)

@@ -31,7 +31,7 @@ export function page() {
 }
 
 function head(view) {
-  const { episode, changes, query } = view;
+  const { dataset, episode, changes, query } = view;
   const verdict = VERDICT[episode.verdict];
   return [
     h("div", { class: "title" },
@@ -45,6 +45,7 @@ function head(view) {
       h("span", { class: `saving ${changes.state}`, role: "status", id: "saving" }, SAVING[changes.state]),
     ),
     folded(episode.instruction, (text) => h("p", { class: "instruction" }, text)),
+    dataset.examination && h("p", { class: "muted" }, dataset.examination),
     h("div", { class: "bar-of-buttons" },
       verdictButton(episode, "accept", `Accept episode ${episode.episode}`, "A"),
       verdictButton(episode, "reject", "Reject", "R"),

@@ -15,6 +15,7 @@ export function page() {
     h("div", { id: "banner" }),
     h("main", {},
       h("div", { id: "work", class: "work" }),
+      h("div", { id: "told", class: "muted" }),
       h("nav", { id: "reel", class: "reel", "aria-label": "Steps" }),
       h("div", { id: "forms" }),
       h("section", { id: "stage", class: "stage-area", "aria-label": "Selected step" }),
@@ -68,6 +69,12 @@ function work(view) {
   ];
 }
 
+// What the parts of the instruction became in the plan, and how the Critic did on control questions.
+const told = ({ asked, examination }) => [
+  asked.length > 1 && asked.map(({ words, steps }, at) => h("p", { dir: "auto", "data-key": `asked-${at}` }, `“${words}”: ${steps.length ? `step${steps.length > 1 ? "s" : ""} ${steps.join(", ")}` : "no step"}`)),
+  Object.keys(examination?.kinds ?? {}).length > 0 && h("p", { "data-key": "examination" }, examination.line),
+];
+
 function reel(view) {
   const { state, selected, active } = view;
   return [
@@ -112,6 +119,7 @@ export function draw(view) {
   into("head", ...head(view));
   into("banner", banner(view));
   into("work", ...work(view));
+  into("told", ...told(view.state));
   into("reel", ...reel(view));
   into("forms", view.form === "add" && addForm(view), view.form === "task" && taskForm(view), view.form === "continue" && continueForm(view));
   into("stage", ...(view.step ? stage(view) : scene(view)));

@@ -108,12 +108,18 @@ def storyboard(board: Board, jpegs: Jpegs | None, now: int) -> Storyboard:
         planner_model=board.models.planner,
         editor_model=board.models.editor,
         critic_model=board.models.critic,
+        examination=examined(board),
         degraded=list(board.degraded_lines),
     )
     if jpegs is not None and board.source is not None:
         at = header(board.source.stamp, board.frame_id)
         message.source_image = jpegs.message(board.source.image, at)
     return message
+
+
+def examined(board: Board) -> str:
+    """Give the result of the critic's examination; empty where there is none."""
+    return board.examination.line if board.examination else ""
 
 
 def image_status(board: Board, panel: StepPanel) -> str:
@@ -159,6 +165,7 @@ def subgoal(goal: Goal, jpegs: Jpegs, now: int) -> SubGoal:
         reason=constant(SubGoal, "REASON", goal.reason),
         task=board.task,
         degraded=list(board.degraded_lines),
+        examination=examined(board),
     )
     if panel is None:
         message.goal_image = jpegs.message(None, message.header)

@@ -72,6 +72,7 @@ def task(
         "steps": len(board.steps),
         "not accepted": board.unaccepted,
         "in doubt": board.doubted,
+        "not mentioned": ", ".join(board.missing),
         "examination": examination.line if examination else "none",
         "completion": f"{progress.task_completion:.2f}",
         "re-plans": progress.replans,
