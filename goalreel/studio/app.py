@@ -124,9 +124,13 @@ async def history(
     boards: Boards,
     limit: Annotated[int, Query(ge=1, le=200)] = 24,
     before: Annotated[str | None, Query(max_length=64)] = None,
+    in_doubt: bool = False,
 ) -> Json:
-    """List the newest storyboards; `before` is an id."""
-    return {"storyboards": boards.history(limit, before), "total": len(boards), "damaged": boards.damaged}
+    """List the newest storyboards, or those of them that are in doubt; `before` is an id."""
+    rows = boards.history(in_doubt=in_doubt)
+    shown = [row for row in rows if before is None or row["id"] < before][:limit]
+    doubted = sum(row["in_doubt"] for row in rows)
+    return {"storyboards": shown, "total": len(rows), "in_doubt": doubted, "damaged": boards.damaged}
 
 
 @router.get("/{job_id}", responses=responses(404))

@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -268,6 +269,7 @@ def summary_row(board: StudioBoard) -> Json:
     """Summarize a storyboard in a line of the history."""
     state, record, url = board.state, storyboard_of(board.state), picture_url(board.id)
     goals, examination = [state.image, *(step.goal for step in state.steps)], board.examination
+    counts = Counter(word(step, examination) for step in (record.steps if record else ()))
     return {
         "id": board.id,
         "instruction": state.task.instruction,
@@ -275,7 +277,8 @@ def summary_row(board: StudioBoard) -> Json:
         "created": state.created,
         "steps": [step.step.name for step in state.steps],
         "pictures": [url(goal) for goal in goals if goal is not None],
-        "words": status_counts(word(step, examination) for step in (record.steps if record else ())),
+        "words": status_counts(counts.elements()),
+        "in_doubt": counts["in doubt"] > 0 or bool(record and record.end_doubt),
         "word": "skipped" if record is None else worst_word(record, examination),
         "complete": record is not None and record.complete,
         "degraded": board.trouble or state.trouble or ("" if record is None else record.degraded),

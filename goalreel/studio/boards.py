@@ -76,9 +76,6 @@ class StudioBoards:
         """Models are at work; what they did is stored, so nobody is owed anything else."""
         return bool(self._work)
 
-    def __len__(self) -> int:
-        return len(self._found)
-
     def check_free(self) -> None:
         """Check that the models may begin another storyboard.
 
@@ -95,10 +92,10 @@ class StudioBoards:
                 {"Retry-After": str(RETRY_SECONDS)},
             )
 
-    def history(self, limit: int, before: str | None) -> list[Json]:
-        """List the newest `limit` storyboards, or those before an id."""
-        ids = sorted((id for id in self._found if before is None or id < before), reverse=True)
-        return [self._found[id] for id in ids[:limit]]
+    def history(self, *, in_doubt: bool = False) -> list[Json]:
+        """List the storyboards, the newest first: all, or those in doubt."""
+        rows = (self._found[id] for id in sorted(self._found, reverse=True))
+        return [row for row in rows if row["in_doubt"] or not in_doubt]
 
     def find(self, board_id: str) -> StudioBoard:
         """Find a storyboard.

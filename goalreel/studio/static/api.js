@@ -6,7 +6,7 @@ const at = (id, rest = "") => `/v1/storyboards/${encodeURIComponent(id)}${rest}`
 
 export const studio = () => ask("/v1/studio");
 export const examples = () => ask("/v1/examples");
-export const storyboards = (before) => ask(`/v1/storyboards?${new URLSearchParams(before ? { before } : {})}`);
+export const storyboards = (before, doubts) => ask(`/v1/storyboards?${new URLSearchParams({ ...(before && { before }), ...(doubts && { in_doubt: true }) })}`);
 export const submit = (task) => post("/v1/storyboards", task);
 export const state = (id, by) => ask(at(id, `?${new URLSearchParams({ record: "false", by })}`));
 export const edit = (id, after, by, change) => post(at(id, "/edits"), { after, by, edit: change });

@@ -16,7 +16,8 @@ export class StartView {
   problem = "";
   busy = false;
   shown = [];
-  listed = { total: 0, damaged: [] };
+  listed = { total: 0, in_doubt: 0, damaged: [] };
+  doubts = false; // whether only those in doubt are listed
   #question = null;
 
   constructor(holder, { studio, examples, go }) {
@@ -32,6 +33,11 @@ export class StartView {
     on(holder, "click", ({ target }) => this.#click(target.closest("[data-example], #more")));
     on(document, "keydown", ({ key, ctrlKey, metaKey, target }) => {
       if (key === "Enter" && (ctrlKey || metaKey) && target.form === this.form) this.form.requestSubmit();
+    });
+    on(holder, "change", ({ target }) => {
+      if (target.id !== "doubts") return;
+      this.doubts = target.checked;
+      this.#list();
     });
     on(document, "visibilitychange", () => document.hidden || this.#list());
     this.#draw();
@@ -93,13 +99,13 @@ export class StartView {
   async #list(shown = []) {
     const question = (this.#question = {});
     let problem = "";
-    const answer = await attempt(() => api.storyboards(shown.at(-1)?.id), ({ message }) => (problem = `Not loaded: ${message}.`));
+    const answer = await attempt(() => api.storyboards(shown.at(-1)?.id, this.doubts), ({ message }) => (problem = `Not loaded: ${message}.`));
     if (question !== this.#question || this.leaving.signal.aborted) return;
     if (answer) {
       this.shown = [...shown, ...answer.storyboards];
       this.listed = answer;
     }
-    fill(find("#history", this.holder), past(this.shown, this.listed, problem));
+    fill(find("#history", this.holder), past(this.shown, this.listed, this.doubts, problem));
   }
 }
 
@@ -149,8 +155,9 @@ const example = ({ name, instruction, picture }, number) =>
     ),
   );
 
-const past = (shown, { total, damaged }, problem) => [
+const past = (shown, { total, in_doubt: doubted, damaged }, doubts, problem) => [
   (shown.length > 0 || damaged.length > 0 || problem) && h("h2", { "data-key": "title" }, "Storyboards"),
+  (doubted > 0 || doubts) && h("label", { class: "check", "data-key": "doubts" }, h("input", { type: "checkbox", id: "doubts", checked: doubts }), `only the ${doubted} in doubt`),
   problem && h("p", { class: "note", role: "alert", "data-key": "problem" }, problem),
   h("ul", { id: "items", class: "list", "data-key": "items", "aria-label": "Storyboards" }, shown.map(row)),
   damaged.length > 0 &&
