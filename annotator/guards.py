@@ -321,8 +321,8 @@ class GuardedModels:
                 plans = [as_failure("plan", e)] * len(batch)
             yield from zip(batch, plans, strict=True)
 
-    def boards(self, tasks: Iterable[Task]) -> Iterator[Storyboard]:
-        """Yield the storyboard of each task as soon as it is finished."""
+    def boards(self, tasks: Iterable[Task], num_draws: int = 1) -> Iterator[Storyboard]:
+        """Yield the storyboard of each task as soon as it is finished, the best of `num_draws`."""
         guarded = self._guarded
         return run(
             tasks,
@@ -331,6 +331,7 @@ class GuardedModels:
             guarded.critic,
             limits=self._limits,
             remote=guarded.remote,
+            num_draws=num_draws,
             **self._models.loop_arguments(self._on_rejected, confirm=self._confirm),
         )
 

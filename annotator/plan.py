@@ -96,6 +96,7 @@ def plan_task(
     models: ModelSet,
     *,
     on_rejected: OnRejected = "continue",
+    num_draws: int = 1,
     observe: Observer | None = None,
 ) -> Storyboard:
     """Plan, render and judge a task as `plan` does; `out` None writes nothing.
@@ -104,11 +105,11 @@ def plan_task(
     before.
     """
     if out is None:
-        return _plan(task, models, on_rejected, observe)
+        return _plan(task, models, on_rejected, num_draws, observe)
     with files.exclusive(out / "answers", out):
         old = _stored(task, out)
         examiner = models.examiner(out / EXAMINATION)
-        board = _plan(task, models, on_rejected, observe, examiner, Journal(out / "answers"))
+        board = _plan(task, models, on_rejected, num_draws, observe, examiner, Journal(out / "answers"))
         if board.degraded and old is not None and not old.degraded:
             log.warning("%s: the storyboard that was there is kept: the new one failed", out)
             return board
@@ -144,6 +145,7 @@ def _plan(
     task: Task,
     models: ModelSet,
     on_rejected: OnRejected,
+    num_draws: int,
     observe: Observer | None,
     examiner: Middleware = lambda ask: ask,
     journal: Journal | None = None,
@@ -161,7 +163,7 @@ def _plan(
         models.prepare(roles=("editor", "critic"))
     three = guarded.planner, guarded.editor, guarded.critic
     loop = models.loop_arguments(on_rejected)
-    board = next(run([task], *three, limits=Limits(1, 1), observe=observe, **loop))
+    board = next(run([task], *three, limits=Limits(1, 1), observe=observe, num_draws=num_draws, **loop))
     return claims.attributed(board, claims.makers(models.provenance.identities().get))
 
 
@@ -175,6 +177,7 @@ def plan(
     done: Sequence[DoneStep] = (),
     seed: int = 0,
     on_rejected: OnRejected = "continue",
+    num_draws: int = 1,
     observe: Observer | None = None,
     preset: str | presets.Preset | None = None,
     planner: Planner | str | None = None,
@@ -198,6 +201,8 @@ def plan(
         done: the steps that are done already: the plan goes on after them.
         seed: seed of the pictures.
         on_rejected: whether to go on after a step without an accepted picture.
+        num_draws: storyboards to draw, at most, until the end is confirmed; the best one is kept. The Critic
+            that picks it also picks its own mistakes.
         observe: called with every request and its answer.
         preset: name or path of the preset for the models that are not given (default: `nano`).
         planner: a Planner, or the name of one as on the command line.
@@ -220,4 +225,4 @@ def plan(
     named: dict[Role, Any] = {"planner": planner, "editor": editor, "critic": critic}
     model_set = load.choose_models(models, preset, named, "nano")
     folder = None if out is None else load.as_folder(out, "out")
-    return plan_task(task, folder, model_set, on_rejected=on_rejected, observe=observe)
+    return plan_task(task, folder, model_set, on_rejected=on_rejected, num_draws=num_draws, observe=observe)

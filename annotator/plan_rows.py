@@ -115,6 +115,7 @@ class PlanConfig:
     limits: drivers.Limits = field(default_factory=drivers.Limits)
     bad_lines: Mapping[int, str] = field(default_factory=dict)
     """Those that were left out, for the report."""
+    num_draws: int = 1
 
 
 @dataclass
@@ -179,6 +180,7 @@ def _settings(config: PlanConfig, models: model_set.ModelSet) -> dict[str, Any]:
         "models": models.provenance.identified().settings(),
         "seed": config.seed,
         "on_rejected": config.on_rejected,
+        **({} if config.num_draws == 1 else {"num_draws": config.num_draws}),
     }
 
 
@@ -213,7 +215,7 @@ def _plan(
         summary.failures |= failed
     if len(summary.failures) < len(todo):
         models.prepare(roles=("editor", "critic") if models.plans_first else ROLES)
-    for board in guarded.boards(tasks()):
+    for board in guarded.boards(tasks(), config.num_draws):
         row = todo[board.task.id]
         if reason := guarded.problem(board):
             summary.failures[row.id] = reason

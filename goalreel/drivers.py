@@ -21,7 +21,7 @@ from typing import Any, Unpack, cast
 
 from goalreel.errors import BackendError, InputError
 from goalreel.image import Image
-from goalreel.loop import LoopArguments, Trajectory, storyboard
+from goalreel.loop import LoopArguments, Trajectory, best_storyboard
 from goalreel.middleware import ask_models
 from goalreel.types import (
     ROLE_OF_STAGE,
@@ -72,6 +72,7 @@ def run(
     limits: Limits | None = None,
     observe: Observer | None = None,
     remote: Collection[Stage] = (),
+    num_draws: int = 1,
     **loop: Unpack[LoopArguments],
 ) -> Iterator[Storyboard]:
     """Make a storyboard for each task, and yield each one as soon as it is finished.
@@ -89,6 +90,7 @@ def run(
         observe: called with every request and its answer, before the loop goes on.
         remote: stages whose models are called while other models work (`ModelSet.remote`). Closing the
             generator does not wait for those calls.
+        num_draws: storyboards of a task, at most, until one is complete; the best one is yielded.
         loop: the keywords of `goalreel.storyboard`, such as `max_attempts`.
 
     Raises:
@@ -96,7 +98,7 @@ def run(
         TypeError: a model gave an answer of the wrong kind.
     """
     ask = ask_models(planner, editor, critic)
-    trajectories = (storyboard(task, **loop) for task in tasks)
+    trajectories = (best_storyboard(task, num_draws, **loop) for task in tasks)
     yield from _Driver(trajectories, ask, limits or Limits(), observe, remote).boards()
 
 

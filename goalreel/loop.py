@@ -5,9 +5,10 @@ it never calls a model, a file or a clock. Drivers decide how requests become mo
 """
 
 import hashlib
+import math
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
-from typing import Any, Required, TypedDict
+from typing import Any, Required, TypedDict, Unpack
 
 from goalreel.image import Image, misshapen
 from goalreel.terms import Background, Keep, OnRejected, References
@@ -113,6 +114,36 @@ def storyboard(
     if isinstance(answer, Verdict) and answer.pictures_only:
         return board
     return board.model_copy(update={"end": EndCheck(answer=answer)})
+
+
+def best_storyboard(task: Task, num_draws: int, **loop: Unpack[LoopArguments]) -> Trajectory[Storyboard]:
+    """Draw storyboards until one is complete, at most `num_draws`; if none is, keep the Critic's likeliest.
+
+    Each draw asks the Planner again, and has a seed of its own, which is that of its `Storyboard.task`.
+    Storyboards that a model failed at are the last ones.
+    """
+    if num_draws < 1:
+        raise ValueError(f"num_draws must be at least 1, got {num_draws}")
+    boards: list[Storyboard] = []
+    for number in range(num_draws):
+        seed = attempt_seed(task.seed, 0, -number) if number else task.seed
+        boards.append((yield from storyboard(task.model_copy(update={"seed": seed}), **loop)))
+        if boards[-1].complete or boards[-1].degraded:
+            break
+    kept = max(range(len(boards)), key=lambda i: (boards[i].complete, likelihood(boards[i])))
+    return boards[kept].model_copy(update={"kept": kept + 1, "drawn": len(boards)} if num_draws > 1 else {})
+
+
+def likelihood(board: Storyboard) -> float:
+    """Sum the logarithms of the Critic's probabilities of the goal images and of the end.
+
+    What has no answer has a probability of 10^-6, and so has a no without one.
+    """
+    chosen = [None if s.chosen is None else s.attempts[s.chosen].verdict for s in board.steps if s.attempts]
+    answers = [*chosen, board.end.answer if board.end else None]
+    verdicts = [answer if isinstance(answer, Verdict) else Verdict(success=False) for answer in answers]
+    chances = [float(v.success) if v.probability is None else v.probability for v in verdicts]
+    return sum(math.log(max(chance, 1e-6)) for chance in chances)
 
 
 def choose_references(

@@ -429,6 +429,10 @@ class Storyboard(Frozen):
     """Things that the instruction names and no step mentions: the end is in doubt."""
     end: Annotated[EndCheck | None, OMITTED] = None
     """The end against the whole instruction; None if the Critic was not asked."""
+    kept: Annotated[int, OMITTED] = 0
+    """Number of this one among those that were drawn, from 1; 0 if one was asked for."""
+    drawn: Annotated[int, OMITTED] = 0
+    """Storyboards that were drawn of the task, where more than one was asked for."""
 
     @model_validator(mode="after")
     def _planned(self) -> "Storyboard":

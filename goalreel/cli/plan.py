@@ -34,6 +34,7 @@ def plan_file(
     *,
     seed: int,
     on_rejected: "OnRejected",
+    num_draws: int,
     json_output: bool,
 ) -> None:
     """Plan each row of `options.prompts` and print what came of it; the exit status is 1 where one failed."""
@@ -46,7 +47,7 @@ def plan_file(
         raise InputError("--images goes with --prompts FILE.jsonl")
     rows, faults = read_rows(options.prompts, options.images)
     limits = Limits(options.batch_size, in_flight=4 * options.batch_size)
-    order = PlanConfig(rows, preset, seed, on_rejected, limits, faults)
+    order = PlanConfig(rows, preset, seed, on_rejected, limits, faults, num_draws)
     with progress_bars() as progress:
         summary = plan_rows(order, out, progress)
     if json_output:
@@ -110,6 +111,12 @@ def plan(
         Literal["continue", "stop"],
         typer.Option(help="What to do after a step without an accepted goal image.", rich_help_panel=RUN),
     ] = "continue",
+    num_draws: Annotated[
+        int,
+        typer.Option(
+            min=1, help="Storyboards to draw, at most, until the end is confirmed.", rich_help_panel=RUN
+        ),
+    ] = 1,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the pictures.", rich_help_panel=RUN)] = 0,
     json_output: Json = False,
 ) -> None:
@@ -124,12 +131,22 @@ def plan(
             if many.prompts is not None and arguments:
                 raise InputError("--prompts brings the instructions: leave FRAME and INSTRUCTION out")
             preset = models.load()
-            plan_file(many, preset, out, seed=seed, on_rejected=on_rejected, json_output=json_output)
+            plan_file(
+                many,
+                preset,
+                out,
+                seed=seed,
+                on_rejected=on_rejected,
+                num_draws=num_draws,
+                json_output=json_output,
+            )
             return
         request = _new_task(arguments, seed)
         model_set = load(models.load(), roles=())
         with live_view() as observe:
-            board = plan_task(request, out, model_set, on_rejected=on_rejected, observe=observe)
+            board = plan_task(
+                request, out, model_set, on_rejected=on_rejected, num_draws=num_draws, observe=observe
+            )
         _print_result(board, out, json_output)
 
 
@@ -168,6 +185,7 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
         counts = Counter(step.status for step in board.steps)
         result: dict[str, object] = {"report": str(report), "complete": board.complete, "steps": counts}
         result |= {"end_checked": board.end_checked, "end_doubt": board.end_doubt}
+        result |= {"kept": board.kept, "drawn": board.drawn}
         clauses = asked(board.task.instruction, [step.step for step in board.steps], board.task.done)
         result["asked"] = [vars(clause) for clause in clauses]
         result["claims"] = count(board.steps)
@@ -180,6 +198,10 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
     elif board.failure is None:
         statuses = status_counts(word(step, examination) for step in board.steps)
         typer.echo(f"Steps: {statuses}. {end_line(board)}")
+        if board.drawn > 1:
+            typer.echo(
+                f"Kept {board.kept} of {board.drawn}: a critic that picks also picks its own mistakes."
+            )
         if examination is not None:
             typer.echo(examination.line)
         typer.echo(f"Look at {report}")

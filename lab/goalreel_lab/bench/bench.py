@@ -115,6 +115,8 @@ class BenchConfig:
     """Registers of the steps' first orders in the parts WITH_ORDERS."""
     view: View = PLAIN
     """View of all scenes."""
+    num_draws: int = 1
+    """Storyboards that `closed_loop` draws, at most, until an end is confirmed."""
 
 
 def evaluate(order: BenchConfig, progress: OnProgress) -> BenchReport:
@@ -152,6 +154,7 @@ def evaluate(order: BenchConfig, progress: OnProgress) -> BenchReport:
                 progress,
                 order.asks,
                 order.orders,
+                order.num_draws,
             )
             values = bench.run(parts)
         if "annotate" in parts:
@@ -194,6 +197,7 @@ class Bench:
     progress: OnProgress
     asks: Asks
     orders: Sequence[Register] = ORDERS
+    num_draws: int = 1
 
     def run(self, parts: Sequence[BenchPart]) -> dict[str, Measurement]:
         """Measure the parts that ask the models directly: PART.MEASURE -> value.
@@ -239,9 +243,8 @@ class Bench:
         return measure_loops(self.walks, hits)
 
     def _closed_loop(self, register: Register) -> dict[str, Measurement]:
-        return measure_closed_loop(
-            self.walks, self.model_set, self.attempts, self.journal, self.progress, register
-        )
+        asked = self.walks, self.model_set, self.attempts, self.journal, self.progress, register
+        return measure_closed_loop(*asked, self.num_draws)
 
     def _live(self) -> dict[str, Measurement]:
         critic = self.model_set.live_critic or self.model_set.critic

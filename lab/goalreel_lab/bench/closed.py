@@ -114,6 +114,7 @@ def measure_closed_loop(
     journal: Journal,
     progress: OnProgress,
     register: Register = "explicit",
+    num_draws: int = 1,
 ) -> dict[str, Measurement]:
     """Measure `success` on predicted goal images, `truth` on true ones, and the `gap` between them.
 
@@ -132,6 +133,8 @@ def measure_closed_loop(
         model_set.critic,
         attempts,
         model_set.provenance.preset.keep,
+        num_draws,
+        model_set.loop_arguments("continue", confirm=num_draws > 1)["confirms"],
     )
     predicted = [
         Course(seed=w.seed, images=tuple(g for g in b.goal_images() if g is not None), view=w.view)

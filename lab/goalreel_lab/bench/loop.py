@@ -8,14 +8,14 @@ All arms get the true sub-goals, so that only editor and Critic count, with orde
 - control: another seed and no Critic, so the picture of the T-th seed is taken as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
 from goalreel.annotator.statistics import Measurement, with_interval
 from goalreel.drivers import run
 from goalreel.image import Image
-from goalreel.loop import Keep, attempt_seed
+from goalreel.loop import Keep, LoopArguments, attempt_seed
 from goalreel.progress import OnProgress
 from goalreel.tabletop.scene import SceneLayout
 from goalreel.types import Candidate, Critic, Edit, Editor, Failure, Plan, Planner, Storyboard, Task, Verdict
@@ -128,12 +128,14 @@ def boards(
     critic: Critic,
     attempts: int,
     keep: Keep = "best",
+    num_draws: int = 1,
+    confirms: Callable[[int], bool] = lambda steps: False,
 ) -> list[Storyboard]:
     """Run the loop for one storyboard an episode, in order."""
     tasks = [walk.task for walk in walks]
-    storyboards = {
-        b.task.id: b for b in run(tasks, planner, editor, critic, max_attempts=attempts, keep=keep)
-    }
+    loop: LoopArguments = {"max_attempts": attempts, "keep": keep, "confirms": confirms}
+    drawn = run(tasks, planner, editor, critic, num_draws=num_draws, **loop)
+    storyboards = {board.task.id: board for board in drawn}
     return [storyboards[task.id] for task in tasks]
 
 

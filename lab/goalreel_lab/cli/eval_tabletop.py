@@ -32,6 +32,9 @@ def tabletop(
             help="How steps are first said in loop and closed_loop; terse ones leave something open."
         ),
     ] = "both",
+    num_draws: Annotated[
+        int, typer.Option(min=1, help="Storyboards to draw in closed_loop until an end is confirmed.")
+    ] = 1,
     look: Annotated[
         Literal["plain", "varied", "unseen"],
         typer.Option(help="Shades, tables and light; training shows plain and varied ones."),
@@ -71,6 +74,7 @@ def tabletop(
             partial(critic_query_frames, EngineSettings()),
             orders=registers,
             view=View(look, camera),
+            num_draws=num_draws,
         )
         with progress_bars() as progress:
             report = evaluate(order, progress)
