@@ -70,9 +70,8 @@ def test_three_checkpoints_in_60_mb_of_safetensors_and_text_with_model_cards():
 
 def test_they_load_by_name_in_the_classes_of_the_full_models(model_set):
     preset = presets.load("nano")
-    assert preset.planner.startswith("hf:nano-planner")
-    assert preset.editor.startswith("diffusers:nano-editor")
-    assert preset.critic.startswith("hf:nano-critic")
+    names = [name.partition("?")[0] for name in (preset.planner, preset.editor, preset.critic)]
+    assert names == ["hf:nano-planner", "diffusers:nano-editor", "hf:nano-critic"]
     from diffusers import StableDiffusionInstructPix2PixPipeline
 
     for agent in (model_set.planner, model_set.critic):
@@ -103,7 +102,7 @@ def shown(board: Storyboard) -> None:
 
 
 @pytest.mark.lab
-def test_plan_writes_a_storyboard_with_steps_attempts_and_verdicts(planned, scenes):
+def test_plan_writes_steps_attempts_and_verdicts_and_the_same_again(planned, scenes, frame, tmp_path):
     board = load_storyboard(planned)
     assert (board.task.instruction, board.task.image) == (scenes[2].task.instruction, scenes[2].task.image)
     shown(board)
@@ -112,16 +111,9 @@ def test_plan_writes_a_storyboard_with_steps_attempts_and_verdicts(planned, scen
     page = (planned / "index.html").read_text()
     assert "hf:nano-planner" in page, "nano is the default"
     assert board.steps[0].step.instruction in page
-
-
-@pytest.mark.lab
-def test_the_same_seed_is_the_same_storyboard(planned, scenes, frame, tmp_path):
-    command = ("plan", frame, scenes[2].task.instruction, "--preset", "nano", "--out")
-    goalreel(*command, tmp_path / "again", "--seed", 0)
-    names = [p.relative_to(planned) for p in planned.rglob("*") if p.suffix in (".json", ".png", ".gif")]
-    assert Path("storyboard.json") in names
-    for name in names:
-        assert (tmp_path / "again" / name).read_bytes() == (planned / name).read_bytes(), name
+    goalreel("plan", frame, board.task.instruction, "--preset", "nano", "--seed", 0, "--out", tmp_path)
+    for name in (p.relative_to(planned) for p in planned.rglob("*") if p.suffix in (".json", ".png", ".gif")):
+        assert (tmp_path / name).read_bytes() == (planned / name).read_bytes(), name
 
 
 @pytest.mark.lab
@@ -148,16 +140,24 @@ def test_words_it_never_learned_end_in_a_storyboard_or_one_line_and_cost_no_othe
 
 
 @pytest.mark.lab
+def test_what_cannot_be_completed_is_drawn_again(frame, tmp_path):
+    command = ("plan", frame, "put the orange block in the red bowl", "--num-draws", 2, "--out", tmp_path)
+    assert "of 2: a critic that picks also picks its own mistakes" in goalreel(*command)
+    board = load_storyboard(tmp_path)
+    assert (board.drawn, board.complete, board.task.seed == 0) == (2, False, board.kept == 1)
+    assert results(*command)["drawn"] == 2
+    assert load_storyboard(tmp_path) == board
+
+
+@pytest.mark.lab
 def test_the_bench_gives_the_issue_s_numbers(tmp_path):
     """On two episodes of one sub-goal."""
     words = ("eval", "tabletop", "--preset", "nano", "--episodes", 2, "--first", 11)
     report = results(*words, "--parts", "plan,edit,critic,loop", "--out", tmp_path / "bench")
     assert report["models"]["planner"] == presets.load("nano").planner
     assert (report["split"], report["episodes"]) == ("validation", 2)
-    assert 0 <= report["plan.exact"] <= 1
     assert report["edit.score"] >= 0.5
     assert report["critic.balanced_accuracy"] >= 0.7
-    assert 0 <= report["loop.boards_5"] <= 1
     assert "loop_terse.gap_closed" in report, "null where there is no gap to close"
 
 

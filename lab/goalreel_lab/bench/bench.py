@@ -22,18 +22,9 @@ from goalreel.models.registry import RecordingContext
 from goalreel.progress import OnProgress
 from goalreel.tabletop.splits import Split, seeds
 from goalreel.types import ROLES, Role
+from goalreel_lab.bench import live
 from goalreel_lab.bench.closed import measure_closed_loop
 from goalreel_lab.bench.edit import edit_all, judge_all, measure_critic, measure_edits, measure_rewriting
-from goalreel_lab.bench.live import (
-    Asks,
-    judge_courses,
-    judge_frames,
-    judge_wholes,
-    live_courses,
-    measure_courses,
-    measure_frames,
-    measure_kinds,
-)
 from goalreel_lab.bench.loop import measure_loops, run_loops
 from goalreel_lab.bench.plan import measure_plans
 from goalreel_lab.bench.scenes import SIZE, Walk, walks
@@ -109,7 +100,7 @@ class BenchConfig:
     first: int
     parts: Sequence[BenchPart]
     out: Path
-    asks: Asks
+    asks: live.Asks
     """Frames at which the ROS node would ask about a live view, for the part `live`."""
     orders: Sequence[Register] = ORDERS
     """Registers of the steps' first orders in the parts WITH_ORDERS."""
@@ -146,16 +137,9 @@ def evaluate(order: BenchConfig, progress: OnProgress) -> BenchReport:
         values: dict[str, Measurement] = {}
         if model_set is not None:
             breaker = CircuitBreaker(rule_roles(model_set), strict=True)
-            bench = Bench(
-                scenes,
-                model_set.with_middleware(breaker).with_journal(journal),
-                preset.max_attempts,
-                journal,
-                progress,
-                order.asks,
-                order.orders,
-                order.num_draws,
-            )
+            asked = model_set.with_middleware(breaker).with_journal(journal)
+            asks = order.asks, order.orders, order.num_draws
+            bench = Bench(scenes, asked, preset.max_attempts, journal, progress, *asks)
             values = bench.run(parts)
         if "annotate" in parts:
             values |= _job(order, model_set, scenes, progress)
@@ -195,7 +179,7 @@ class Bench:
     attempts: int
     journal: Journal
     progress: OnProgress
-    asks: Asks
+    asks: live.Asks
     orders: Sequence[Register] = ORDERS
     num_draws: int = 1
 
@@ -249,9 +233,11 @@ class Bench:
     def _live(self) -> dict[str, Measurement]:
         critic = self.model_set.live_critic or self.model_set.critic
         seeds, view = [w.seed for w in self.walks], self.walks[0].view
-        frames = judge_frames(seeds, critic, self.progress, view)
-        courses = live_courses(seeds, self.asks, self.progress, view)
-        answers = judge_courses(courses, critic, self.progress)
-        wholes = judge_wholes(seeds, critic, self.progress, view)
-        measurements = measure_frames(frames) | measure_kinds(frames) | measure_courses(courses, answers)
-        return measurements | measure_frames(wholes, "whole_")
+        frames = live.judge_frames(seeds, critic, self.progress, view)
+        courses = live.live_courses(seeds, self.asks, self.progress, view)
+        answers = live.judge_courses(courses, critic, self.progress)
+        wholes = live.judge_wholes(seeds, critic, self.progress, view)
+        measurements = (
+            live.measure_frames(frames) | live.measure_kinds(frames) | live.measure_courses(courses, answers)
+        )
+        return measurements | live.measure_frames(wholes, "whole_")
