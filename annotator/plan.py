@@ -29,6 +29,7 @@ from goalreel.models import load, presets
 from goalreel.models.journal import Journal
 from goalreel.models.model_set import ModelSet
 from goalreel.types import ROLES, Critic, DoneStep, Editor, Planner, Role, Storyboard, Task
+from goalreel.wording import draws_line
 
 log = logging.getLogger(__name__)
 PICTURES = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".tif", ".tiff", ".webp"})
@@ -138,6 +139,7 @@ def write_plan(
     instruction = board.task.instruction
     view = cards.EpisodeView(0, "Storyboard", instruction, storyboard=board, examination=examination)
     about = dict(models) | ({} if examination is None else {"examination": examination.line})
+    about |= {"draws": draws} if (draws := draws_line(board)) else {}
     write.write_report([view], out, title=instruction, summary={}, about=about, films=True)
 
 

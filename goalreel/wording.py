@@ -51,6 +51,12 @@ def end_line(board: Storyboard) -> str:
     return f"The end fulfils the whole instruction, says {board.end_checked}."
 
 
+def draws_line(board: Storyboard) -> str:
+    """Say which of several drawn storyboards this is; empty if one was drawn."""
+    picked = f"Kept {board.kept} of {board.drawn}: a critic that picks also picks its own mistakes."
+    return picked if board.drawn > 1 else ""
+
+
 def status_counts(words: Iterable[Word]) -> str:
     """Count the steps of each status, or of each word for what they are worth.
 

@@ -178,7 +178,7 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
     from goalreel.claims import count
     from goalreel.critics.examination import FOLDER, read_examination, word
     from goalreel.planners.kinematic.naming import asked
-    from goalreel.wording import end_line, status_counts
+    from goalreel.wording import draws_line, end_line, status_counts
 
     report, examination = out / "index.html", read_examination(out / FOLDER)
     if json_output:
@@ -198,10 +198,8 @@ def _print_result(board: "Storyboard", out: Path, json_output: bool) -> None:
     elif board.failure is None:
         statuses = status_counts(word(step, examination) for step in board.steps)
         typer.echo(f"Steps: {statuses}. {end_line(board)}")
-        if board.drawn > 1:
-            typer.echo(
-                f"Kept {board.kept} of {board.drawn}: a critic that picks also picks its own mistakes."
-            )
+        if draws := draws_line(board):
+            typer.echo(draws)
         if examination is not None:
             typer.echo(examination.line)
         typer.echo(f"Look at {report}")
