@@ -20,10 +20,15 @@ HEAVY = (
     "transformers.modeling_utils",
     "diffusers.pipelines.pipeline_utils",
     "lerobot.datasets.lerobot_dataset",
+    "lerobot.policies",
     "peft",
     "trl.trainer.sft_trainer",
     "openai.types",
     "fastapi.testclient",
+    "hypothesis.strategies",
+    "goalreel.annotator.review.app",
+    "goalreel.serving.app",
+    "goalreel.streaming.rollout",
 )
 """None starts a thread, which a fork would lose, as rerun does; that of jemalloc (pyarrow) starts anew."""
 
