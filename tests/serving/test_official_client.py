@@ -1,20 +1,23 @@
 """`goalreel serve` as a user starts it, and at it OpenAI's own client: replies, pictures, names, errors."""
 
 import base64
+import contextlib
 import math
+import os
 import signal
 import socket
+import threading
 
 import httpx
 import numpy as np
 import openai
 import pytest
 from support import serving_models
-from support.browser import KillableServer
-from support.cli import fails
+from support.cli import fails, invoke, kept_signals
 from support.serving_models import EchoChat, TintEditor, content, describe, picture, say, serving, tinted
 from support.tiny import tiny_vlm
 from support.tiny_pipelines import tiny_pipeline
+from support.wait import until
 
 from goalreel.chat.conversation import Message, Token, TokenReply, Usage
 from goalreel.critics.chat import ChatCritic
@@ -262,28 +265,45 @@ def test_a_port_that_is_taken_is_said_before_a_model_is_loaded():
     assert said == f"goalreel: port {port} of 127.0.0.1 is taken: {what_to_do}"
 
 
-@pytest.mark.process
 def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_home(tmp_path):
     vlm, klein = tiny_vlm(tmp_path / "vlm"), tiny_pipeline(KLEIN, tmp_path / "klein")
     like(KLEIN).model_copy(update={"size": (64, 64), "steps": 2}).save(klein)
     chat, editor = f"hf:{vlm}?max_new_tokens=8", f"diffusers:{klein}"
-    names = ("--planner", chat, "--critic", chat, "--editor", editor)
-    code = "from goalreel.cli.main import app; app()"
-    server = KillableServer(code, "serve", *names, "--port", "PORT", look="/health")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    names = ("--planner", chat, "--critic", chat, "--editor", editor, "--port", port)
     edit = Edit(task_id="t", step=0, attempt=0, image=picture(size=(64, 64)), prompt="a bowl", seed=3)
     conversations = [(Message("user", (picture(i, (96, 96)), "what next?")),) for i in range(3)]
-    server.start()
-    try:
-        said = build_chat(chat, role="critic").complete(conversations)
-        (drawn,) = build_editor(editor).edit([edit])
-        served = httpx.get(f"{server.url}/v1/models", timeout=60).json()["data"]
-        assert {c["id"] for c in served} >= {"planner", "critic", "editor", "klein"}
-        assert build_chat(f"server:{server.url}", role="critic").complete(conversations) == said
-        (far,) = build_editor(f"server:{server.url}").edit([edit])
-        server.process.send_signal(signal.SIGTERM)
-        assert server.process.wait(60) == 0
-    finally:
-        server.kill()
+    said = build_chat(chat, role="critic").complete(conversations)
+    (drawn,) = build_editor(editor).edit([edit])
+    url, heard, ended = f"http://127.0.0.1:{port}", [], threading.Event()
+
+    def ask() -> None:
+        try:
+            until(lambda: ended.is_set() or answers(f"{url}/health"))
+            heard.append({c["id"] for c in httpx.get(f"{url}/v1/models", timeout=60).json()["data"]})
+            heard.append(build_chat(f"server:{url}", role="critic").complete(conversations))
+            heard.extend(build_editor(f"server:{url}").edit([edit]))
+        finally:
+            if not ended.is_set():
+                os.kill(os.getpid(), signal.SIGTERM)
+
+    client = threading.Thread(target=ask)
+    client.start()
+    with kept_signals():
+        served = invoke("serve", *names)
+        ended.set()
+        client.join()
+    assert served.exit_code == 0, served.stderr
+    listed, same, far = heard
+    assert listed >= {"planner", "critic", "editor", "klein"}
+    assert same == said
     assert all(reply.cut_off for reply in said), "random weights do not end; the client must learn it"
     assert drawn.size == far.size
     assert np.abs(drawn.pixels.astype(int) - far.pixels).max() <= 2
+
+
+def answers(url: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(url, timeout=60).status_code == 200
+    return False

@@ -100,13 +100,14 @@ def bag(source: Path, folder: Path) -> None:
     write_goals(folder / "out-recorded", folder / "out", cuts, request)
 
 
-def import_all() -> None:
+def import_all(work: Work) -> None:
     """Import what the work does, without what only lerobot's policies need, which takes five seconds."""
     absent = dict.fromkeys(("diffusers", "transformers"))
     sys.modules.update(absent)
-    for name in ("av", "lerobot.datasets.lerobot_dataset", "goalreel.datasets.bags.convert"):
+    written = ("av", "goalreel.datasets.writing.pipeline", "support.recordings")
+    converted = ("lerobot.datasets.lerobot_dataset", "goalreel.datasets.bags.convert")
+    for name in written if work is write else written + converted:
         importlib.import_module(name)
-    importlib.import_module("goalreel.datasets.writing.pipeline")
     for name in absent:
         del sys.modules[name]
 
@@ -120,7 +121,7 @@ def is_half(left: dict[str, str], want: dict[str, str]) -> bool:
 
 def main(work: Work, source: Path, folder: Path, kills: int, seed: int) -> None:
     """Each new run is killed in the next of `kills` equal parts: few kills meet every stage."""
-    import_all()
+    import_all(work)
     before = tree(source)
     finish(work, source, folder / "warm")
     events = finish(work, source, folder / "unkilled")

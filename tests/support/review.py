@@ -45,7 +45,7 @@ class ReviewPage(BrowserPage):
     def go(self, frame: int) -> None:
         """To a frame, by the keys."""
         while (away := frame - self.frame()) != 0:
-            self.press("." if away > 0 else ",")
+            self.press(("." if away > 0 else ",") * abs(away))
 
     def looked(self) -> tuple[float, list[float]]:
         """How many seconds the page has counted the episode on show, and each goal image of it."""
