@@ -249,6 +249,7 @@ def in_v21(dataset: Path, out: Path) -> None:
     (out / "meta/info.json").write_text(json.dumps(info))
 
 
+@pytest.mark.lab
 def test_a_dataset_of_v21_is_converted_once(hub, run, video_dataset, tmp_path):
     pytest.importorskip("lerobot")
     in_v21(video_dataset, tmp_path / "hub/lab/old")

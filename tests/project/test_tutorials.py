@@ -102,6 +102,7 @@ def test_annotating_and_training(folder):
     assert last.endswith("nothing is broken; warnings: 0")
 
 
+@pytest.mark.lab
 @pytest.mark.skipif(not (SHARED / "cr5_banana").is_dir(), reason="no real episodes are at hand")
 def test_labelling_three(folder):
     (folder / "banana").symlink_to(SHARED / "cr5_banana")

@@ -74,7 +74,7 @@ def test_no_request_breaks_the_server(operations, url, label):
     @given(case=st.one_of(good, good.map(with_picture), bad))
     @settings(
         phases=[Phase.generate],
-        max_examples=settings.default.max_examples // (1 if "edits" in label else 2),  # they are slow to draw
+        max_examples=settings.default.max_examples // (2 if "edits" in label else 3),  # they are slow to draw
         suppress_health_check=list(HealthCheck),
     )
     def attack(case):

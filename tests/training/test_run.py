@@ -40,6 +40,7 @@ time.sleep(600)
 
 
 @pytest.mark.process
+@pytest.mark.lab
 def test_a_folder_is_its_processs_until_that_ends_however_it_ends(tmp_path):
     out = tmp_path / "run"
     command = [sys.executable, "-c", HOLDS, str(out)]
