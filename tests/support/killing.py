@@ -104,9 +104,8 @@ def import_all(work: Work) -> None:
     """Import what the work does, without what only lerobot's policies need, which takes five seconds."""
     absent = dict.fromkeys(("diffusers", "transformers"))
     sys.modules.update(absent)
-    written = ("av", "goalreel.datasets.writing.pipeline", "support.recordings")
-    converted = ("lerobot.datasets.lerobot_dataset", "goalreel.datasets.bags.convert")
-    for name in written if work is write else written + converted:
+    of_bags = ("lerobot.datasets.lerobot_dataset", "goalreel.datasets.bags.convert") * (work is bag)
+    for name in ("av", "goalreel.datasets.writing.pipeline", "support.recordings", *of_bags):
         importlib.import_module(name)
     for name in absent:
         del sys.modules[name]
