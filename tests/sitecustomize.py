@@ -3,8 +3,6 @@
 diffusers and transformers ask Python which package brings which module. To answer, Python looks whether each
 of 40,000 installed files is there, for 2 seconds of the processor, in each process. Here the packages' own
 lists of files answer.
-
-Imports and tests make many objects and few circles: the collector of those runs less often.
 """
 
 import gc
@@ -41,4 +39,4 @@ def packages_distributions() -> Mapping[str, list[str]]:
 
 
 sys.meta_path.insert(0, ImportWatcher())
-gc.set_threshold(50_000, 20, 20)
+gc.set_threshold(50_000, 20, 20)  # imports and tests make many objects and few circles

@@ -91,13 +91,6 @@ def site(tmp_path_factory) -> Path:
     return out
 
 
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files, and logs nothing."""
-
-    def log_message(self, format, *args):
-        pass
-
-
 FOUND = """
 return [...document.querySelectorAll(".md-search-result__link")].map((link) => link.pathname + link.hash)
 """
@@ -122,7 +115,8 @@ FINDS = {
 @pytest.mark.long
 @needs_chromium
 def test_the_search_finds_what_people_type(site, tmp_path):
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=site))
+    files = partial(http.server.SimpleHTTPRequestHandler, directory=site)
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), files)
     Thread(target=server.serve_forever, daemon=True).start()
     browser = chromium(tmp_path / "profile")
     page = next(browser)

@@ -5,7 +5,7 @@ import math
 import os
 import signal
 import socket
-import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import numpy as np
@@ -91,6 +91,9 @@ def test_names_are_listed_and_found(client):
     assert (refused.value.code, refused.value.param) == ("model_not_found", "model")
 
 
+PART = "messages.0.content.0"
+
+
 def parts(part: dict) -> dict:
     return {"messages": [{"role": "user", "content": [part]}]}
 
@@ -108,17 +111,9 @@ def parts(part: dict) -> dict:
         ({"messages": [{"role": "tool", "content": "x", "tool_call_id": "1"}]}, "messages.0.role", "'user'"),
         ({"messages": [{"role": "user", "content": 3}]}, "messages.0.content", "should be a valid list"),
         ({"messages": [{"role": "user"}]}, "messages.0.content", "Field required"),
-        (
-            parts({"type": "input_audio", "input_audio": {}}),
-            "messages.0.content.0",
-            "expected tags: 'text', 'image_url'",
-        ),
-        (parts({"text": "x"}), "messages.0.content.0", "Unable to extract tag"),
-        (
-            parts({"type": "image_url", "image_url": {}}),
-            "messages.0.content.0.image_url.url",
-            "Field required",
-        ),
+        (parts({"type": "input_audio", "input_audio": {}}), PART, "expected tags: 'text', 'image_url'"),
+        (parts({"text": "x"}), PART, "Unable to extract tag"),
+        (parts({"type": "image_url", "image_url": {}}), f"{PART}.image_url.url", "Field required"),
         (parts({"type": "text", "text": None}), "messages.0.content.0.text", "should be a valid string"),
     ],
 )
@@ -274,26 +269,23 @@ def test_the_command_serves_tiny_real_models_until_sigterm_as_they_answer_at_hom
     conversations = [(Message("user", (picture(i, (96, 96)), "what next?")),) for i in range(3)]
     said = build_chat(chat, role="critic").complete(conversations)
     (drawn,) = build_editor(editor).edit([edit])
-    url, heard, ended = f"http://127.0.0.1:{port}", [], threading.Event()
+    url = f"http://127.0.0.1:{port}"
 
-    def ask() -> None:
+    def ask() -> tuple[set[str], list, list[Image]]:
         try:
             with httpx.Client(transport=httpx.HTTPTransport(retries=9), timeout=60) as patient:
-                heard.append({c["id"] for c in patient.get(f"{url}/v1/models").json()["data"]})
-            heard.append(build_chat(f"server:{url}", role="critic").complete(conversations))
-            heard.extend(build_editor(f"server:{url}").edit([edit]))
+                listed = {c["id"] for c in patient.get(f"{url}/v1/models").json()["data"]}
+            replies = build_chat(f"server:{url}", role="critic").complete(conversations)
+            return listed, replies, build_editor(f"server:{url}").edit([edit])
         finally:
-            if not ended.is_set():
-                os.kill(os.getpid(), signal.SIGTERM)
+            os.kill(os.getpid(), signal.SIGTERM)
 
-    client = threading.Thread(target=ask)
-    client.start()
-    with kept_signals():
+    with kept_signals(), ThreadPoolExecutor() as pool:
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)  # but for the handler of a server that runs
+        heard = pool.submit(ask)
         served = invoke("serve", *names)
-        ended.set()
-        client.join()
     assert served.exit_code == 0, served.stderr
-    listed, same, far = heard
+    listed, same, (far,) = heard.result()
     assert listed >= {"planner", "critic", "editor", "klein"}
     assert same == said
     assert all(reply.cut_off for reply in said), "random weights do not end; the client must learn it"

@@ -25,16 +25,12 @@ from goalreel.training.run import check_sharded, hold
 from goalreel_lab.nano import optim
 
 HOLDS = """
-import multiprocessing, sys, time
+import os, sys, time
 from pathlib import Path
 from goalreel.training.run import hold
-
-def child():
-    print("there", flush=True)
-    time.sleep(600)
-
 hold(Path(sys.argv[1]))
-multiprocessing.get_context("fork").Process(target=child).start()
+if not os.fork():
+    print("there", flush=True)
 time.sleep(600)
 """
 
