@@ -24,6 +24,7 @@ from goalreel.annotator.guards import (
     ModelUnavailableError,
     accepted_steps,
     report_bug,
+    rule_roles,
     watches,
 )
 from goalreel.annotator.options import Options, RunOptions
@@ -155,18 +156,21 @@ def log_cost_estimate(
         cost = cost.times(sum(lengths[i] for i in episodes) / frames)
     log.warning(
         "watching %d episode(s) takes at least %d call(s) to the planner, with %d contact sheet(s) and about "
-        "%s tokens of text; the critic is asked at least once a step",
+        "%s tokens of text%s",
         len(episodes), cost.calls, cost.pictures, f"{cost.text_tokens:,}",
+        "" if "critic" in rule_roles(models) else "; the critic is asked at least once a step",
     )  # fmt: skip
 
 
 def log_spent(models: ModelSet) -> None:
-    """Log the calls and tokens that a planner which watches has taken; nothing where nobody counts them."""
-    planner = models.planner.loaded if isinstance(models.planner, Lazy) else models.planner
-    if spent := getattr(planner, "spent", None):
-        tokens = f"{spent['prompt']:,} tokens in and {spent['reply']:,} out"
-        tokens = tokens if spent["prompt"] else "tokens that its server does not count"
-        log.warning("watching took %d call(s) to the planner, with %s", spent["calls"], tokens)
+    """Log the calls and tokens that watching and judging have taken; nothing where nobody counts them."""
+    for doing, role in (("watching", "planner"), ("judging", "critic")):
+        model = getattr(models, role)
+        chat = getattr(model.loaded if isinstance(model, Lazy) else model, "chat", None)
+        if spent := getattr(chat, "spent", None):
+            tokens = f"{spent['prompt']:,} tokens in and {spent['reply']:,} out"
+            tokens = tokens if spent["prompt"] else "tokens that its server does not count"
+            log.warning("%s took %d call(s) to the %s, with %s", doing, spent["calls"], role, tokens)
 
 
 def known_true(source: Source, recorded: RecordingContext, records: Records) -> KnownTrue:

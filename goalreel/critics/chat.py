@@ -47,7 +47,7 @@ class ChatCritic:
             )
         if threshold is not None and not 0 <= threshold <= 1:
             raise InputError(f"the critic's threshold is a probability, between 0 and 1; got {threshold}")
-        self._chat, self._replies, self._threshold, self._dialect = chat, replies, threshold, dialect
+        self.chat, self._replies, self._threshold, self._dialect = chat, replies, threshold, dialect
         self._mode: Mode = mode
         self._scores = scores
 
@@ -57,14 +57,14 @@ class ChatCritic:
             question(c, mode=self._mode, scores=self._scores, dialect=self._dialect) for c in candidates
         ]
         schema = self._dialect.verdict_format.schema(self._scores)
-        answers = ask(self._chat, questions, stage="judge", replies=self._replies, schema=schema)
+        answers = ask(self.chat, questions, stage="judge", replies=self._replies, schema=schema)
         decisions = [a if isinstance(a, Failure) else decided(a, self._threshold) for a in answers]
-        unseen = {"unseen": True} if self._chat.blind else {}
+        unseen = {"unseen": True} if self.chat.blind else {}
         return [a if isinstance(a, Failure) else a.model_copy(update=unseen) for a in decisions]
 
     def probe(self) -> str | None:
         """Ask the chat model's server whether it is there, as `goalreel.http.calls.probe` says."""
-        return probe(self._chat)
+        return probe(self.chat)
 
 
 def question(

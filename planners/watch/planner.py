@@ -81,11 +81,6 @@ class WatchPlanner:
         if not self.cameras:
             raise ValueError("a watching planner needs cameras")
 
-    @property
-    def spent(self) -> Mapping[str, int]:
-        """Calls and tokens that its model has counted (`goalreel.chat.openai.OpenAIChat.spent`)."""
-        return getattr(self.chat, "spent", {})
-
     def plan(self, tasks: Sequence[Task]) -> list[Plan | Failure]:
         """Answer i is the plan of recording `tasks[i].id`, or the reason why there is none.
 

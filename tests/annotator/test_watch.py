@@ -58,6 +58,7 @@ def test_preset_watch(video_dataset, tmp_path, caplog):
     said_first = "watching 3 episode(s) takes at least 3 call(s) to the planner, with 3 contact sheet(s)"
     assert caplog.messages[0].startswith(said_first)
     assert sum("You watch a recorded robot episode" in text for text in asked) == 4, "one stands still"
+    assert f"judging took {len(asked) - 4} call(s) to the critic, with" in caplog.text
     assert summary(result)["annotated"] == 3
     steps = recorded(tmp_path / "out", 0)
     assert [(s.segment.start, s.segment.end) for s in steps] == SPANS
