@@ -273,14 +273,15 @@ class TaskExamples:
         half = places.shape[1]
         back = warp([(rows[::-2], self._rows[e][::-2]) for e in examples])
         voters = [e for e in examples if self._shape(e) == self._shape(nearest)]
-        prices: list[Numbers] = []
-        projections: list[list[float]] = []
-        for at in range(len(self._marks[nearest])):
-            projected = [float(warps[e].places[self._marks[e][at]]) for e in voters]
-            patterns = [_around(weighed[e], np.array([self._marks[e][at]])) for e in voters]
-            prices.append(_prices(rows * weight, patterns, median(projected)))
-            projections.append(projected)
+        marks = range(len(self._marks[nearest]))
+        projections = [[float(warps[e].places[self._marks[e][at]]) for e in voters] for at in marks]
+        patterns = [[_around(weighed[e], np.array([self._marks[e][at]])) for e in voters] for at in marks]
+        prices = [
+            _prices(rows * weight, pattern, median(projected))
+            for pattern, projected in zip(patterns, projections, strict=True)
+        ]
         samples = _in_order(prices)
+        unlike = np.array([_unlike(rows * weight, np.array(samples), pattern) for pattern in patterns])
         ways = [way_to(self._places[v], mark) for v in voters for mark in self._marks[v][:1]]
         alone = min(w.alone(rows, self._rows[e]) for e, w in zip(examples, plain, strict=True))
         return _Found(
@@ -294,6 +295,7 @@ class TaskExamples:
                 start=min(float(np.linalg.norm((rows[0] - self._rows[e][0])[:half])) for e in examples),
                 way=way_to(places, samples[0]) / max(min(ways), 1e-9) if ways else 1.0,
                 paid=np.array([of[at] for of, at in zip(prices, samples, strict=True)]),
+                others=np.where(np.eye(len(samples), dtype=bool), np.inf, unlike).min(axis=0, initial=np.inf),
                 moved=moved(
                     places, samples, [self._places[v] for v in voters], [self._marks[v] for v in voters]
                 ),

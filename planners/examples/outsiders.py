@@ -42,6 +42,8 @@ class Evidence:
     """The way to its first boundary, by that in the example where it is shortest."""
     paid: NDArray[np.float64]
     """The price of each sample that was found for a boundary."""
+    others: NDArray[np.float64]
+    """Its distance from the boundary of theirs, other than this one, that is most like it."""
     moved: Numbers
     """Its changes at the boundaries (`moved`)."""
     leaps: float
@@ -79,10 +81,14 @@ def refusal(found: Evidence, tests: Sequence[Evidence]) -> str | None:
 
 
 def is_dear(found: Evidence, tests: Sequence[Evidence]) -> NDArray[np.bool_]:
-    """Tell which boundaries cost more than in those of the `tests` that have as many."""
+    """Tell which boundaries cost more than in those of the `tests` that have as many.
+
+    Much more, or so that another boundary is more alike, as where steps come in another order.
+    """
     same = [test.paid for test in tests if len(test.paid) == len(found.paid)]
     usual = np.max(same, axis=0, initial=0.0)
-    return found.paid > np.maximum(usual + _MISSED, usual * _TIMES)
+    is_another = (found.others < found.paid) & (found.paid > usual)
+    return is_another | (found.paid > np.maximum(usual + _MISSED, usual * _TIMES))
 
 
 def moved(
