@@ -21,7 +21,7 @@ from goalreel.annotator import examples, existing_words
 from goalreel.annotator.guards import GuardedModels, accepted_steps, rule_roles, to_retry, watches
 from goalreel.annotator.job import AnnotationJob, Summary, log_cost_estimate, log_spent
 from goalreel.annotator.options import Options, Retry, RunOptions
-from goalreel.annotator.robot import read_robot
+from goalreel.annotator.robot import read_robot, stored_layout
 from goalreel.critics.examination import read_examination
 from goalreel.datasets import hub, info_file
 from goalreel.datasets.health.inspect import refuse_broken
@@ -189,7 +189,8 @@ def _annotate(
                 source, out, records, options, recorded.camera, done, run.overwrite, progress
             )
     if models.provenance.preset.planner == "kinematic":
-        summary.to_label = examples.to_label(source, examples.by_instruction(source, selected)[:1])
+        tasks = examples.by_task(examples.by_instruction(source, selected))
+        summary.to_label = examples.to_label(source, tasks[:1])
     return summary
 
 
@@ -295,6 +296,9 @@ def build_records(
     dataset = Source.open(root)
     files.check_apart(root, out)
     fingerprint = dataset.fingerprint()
+    stored_layout(dataset, settings)
+    if measured := examples.measure_reviewed(dataset, Records(out / FOLDER, source="")):
+        settings["measured"] = [asdict(one) for one in measured]
     with Records.open(out, settings, fingerprint) as records:
         for folder in gathered:
             with Records.open(folder, settings, fingerprint):

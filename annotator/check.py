@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 from pydantic import BaseModel, computed_field
 
-from goalreel.annotator.examples import by_instruction, label_example, to_label
+from goalreel.annotator.examples import by_instruction, by_task, label_example, to_label
 from goalreel.annotator.policy import PolicyInputs, policy_inputs
 from goalreel.annotator.questions import find_question, with_picture
 from goalreel.annotator.readings import Reading, Steps, check_instructions, is_identifier, read_steps
@@ -105,7 +105,7 @@ class CheckReport(BaseModel, frozen=True):
     reasons: dict[str, int] = {}
     """Reasons to write no names -> number of episodes; the most frequent first."""
     to_label: dict[str, tuple[int, ...]] = {}
-    """Instruction -> the episodes to label first, whose steps are then carried over to the others of it."""
+    """Task -> the episodes to label first, whose steps are then carried over to the others of it."""
     policy: PolicyInputs | None = None
     """The view of a policy, where one was named."""
     audit: Audit | None = None
@@ -226,7 +226,7 @@ def _motion(
         "silent": silent,
         "readings": readings,
         "reasons": dict(_reasons(plans).most_common()),
-        "to_label": to_label(source, instructions[:5]),  # those of most episodes
+        "to_label": to_label(source, by_task(instructions)[:5]),  # those of most episodes
     }
 
 

@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +22,7 @@ from goalreel.errors import DatasetError, InputError, first_line
 from goalreel.files import read_file
 from goalreel.models.model_set import Lazy, ModelSet
 from goalreel.planners.examples.carry import Example, Measurement, choose, numbers_of
+from goalreel.planners.examples.slots import join_alike
 from goalreel.planners.rows import RowsPlanner, labelled_step
 from goalreel.types import Failure, Segment, Step, Storyboard, Task
 
@@ -32,6 +33,8 @@ log = logging.getLogger(__name__)
 
 LABELS = 3
 """Episodes of an instruction that are worth labelling."""
+_COMPARED = 100
+"""Instructions of so few episodes that are compared with each other."""
 _CANDIDATES, _SECONDS = 12, 360
 """Episodes of an instruction among which those to label are chosen: fewer where they are longer together."""
 
@@ -87,10 +90,10 @@ def readable(source: Source, indices: Iterable[int]) -> Iterator[Episode]:
             continue
 
 
-def _of_annotated(dataset: Source, *, apart: bool) -> Iterator[Example]:
+def _of_annotated(dataset: Source, *, apart: bool, records: Records | None = None) -> Iterator[Example]:
     from goalreel.datasets.corrections.reviews import Reviews
 
-    records = Records(dataset.root / FOLDER, source="")
+    records = records or Records(dataset.root / FOLDER, source="")
     found = {e: label for e in Reviews(records).episodes() if (label := reviewed_label(records.review(e)))}
     reviewed = frozenset(found)
     for index in sorted(records.recorded() - reviewed):
@@ -166,8 +169,8 @@ def _of_table(path: Path, source: Source) -> Iterator[Example]:
         yield as_example(episode, text, pieces, min(makers, default=PERSON), str(path), apart=False)
     if unchecked:
         which = (
-            f"{path}: {spell(unchecked)}: by rules, and nobody has looked at them: review some episodes "
-            "first, or leave out the column what_by where people wrote them"
+            f"{path}: {spell(unchecked)}: by rules or carried over, and nobody has looked at them: review "
+            "some episodes first, or leave out the column what_by where people wrote them"
         )
         if len(unchecked) == len(labels):
             raise InputError(which)
@@ -198,12 +201,14 @@ def _labels_of(path: Path, source: Source) -> Mapping[int, list[dict[str, Any]]]
             if is_csv:  # as `goalreel export` quotes what would be a formula
                 row |= {key: plain(value) for key, value in row.items()}
             if name := str(row["name"] or "").strip():
-                labels[int(row["episode"])].append({**row, "name": name})
+                if (episode := int(row["episode"])) != float(row["episode"]):
+                    raise ValueError("not whole")
+                labels[episode].append({**row, "name": name})
         source.select(labels)
     except (DatasetError, TypeError, ValueError, OverflowError) as e:
         raise DatasetError(
             f"{path}: a row names no episode "
-            f"({first_line(e) if isinstance(e, DatasetError) else 'an episode is a number'})"
+            f"({first_line(e) if isinstance(e, DatasetError) else 'an episode is a whole number'})"
         ) from e
     if not labels:
         raise DatasetError(f"{path}: no row has a name")
@@ -308,13 +313,41 @@ def measure(
             '%d instruction(s) without a labelled episode are left to rules: "%s"', len(without), without[0]
         )
     for one in measured:
-        log.log(logging.INFO if one.enough else logging.WARNING, "%s", one)
+        log.log(logging.WARNING if anyway and not one.enough else logging.INFO, "%s", one)
     if few := [one for one in measured if not one.enough and not anyway]:
+        ids = next_to_label(source, few[0].instruction, examples)
+        which = f", first {' and '.join(map(str, ids[:2]))}" if ids else ""
         raise InputError(
-            f"{few[0]}: too few to carry over; label more episodes of it (goalreel check names which), "
+            f"{few[0]}: too few to carry over; label more episodes of it{which}, "
             "or go on with --examples-anyway"
         )
     return measured
+
+
+def measure_reviewed(source: Source, records: Records) -> list[Measurement]:
+    """Measure anew where people carried steps over or added labels; other measurements stay as they are."""
+    from goalreel.datasets.corrections.reviews import Reviews
+    from goalreel.planners.examples.planner import ExamplesPlanner
+
+    measured = {one.instruction: one for one in records.measured}
+    reviews = [records.review(episode) for episode in Reviews(records).episodes()]
+    carried = {review.task.instruction for review in reviews if review.taken == "carry"}
+    if any(map(reviewed_label, reviews)) and (texts := carried | measured.keys()):
+        planner = ExamplesPlanner({}, [*_of_annotated(source, apart=False, records=records)])
+        for one in filter(None, map(planner.measurement, sorted(texts))):
+            if one.examples >= measured.get(one.instruction, one).examples:
+                measured[one.instruction] = one
+    return [*measured.values()]
+
+
+def next_to_label(source: Source, text: str, examples: Sequence[Example]) -> list[int]:
+    """List the episodes of an instruction's task to label next to the `examples`, the best one first."""
+    of_each = by_instruction(source, source.indices)
+    own = dict(of_each).get(text, ())
+    indices = next((of for _, of in by_task(of_each) if own and own[0] in of), [])
+    order = to_label(source, [(text, indices)], LABELS + len(examples)).get(text, ())
+    known = {example.numbers for example in examples}
+    return [index for index in order if numbers_of(source.episode(index)) not in known]
 
 
 def by_instruction(
@@ -335,10 +368,24 @@ def by_instruction(
     return sorted(episodes.items(), key=lambda item: -len(item[1]))
 
 
+def by_task[T](instructions: Collection[tuple[str, Sequence[T]]]) -> list[tuple[str, list[T]]]:
+    """Join instructions of LABELS episodes or fewer that differ in a few words; the tasks of most first.
+
+    Labels of some serve the others. A task has the name of the first one, and says how many are like it.
+    """
+    few = (text for text, of in instructions if len(of) <= LABELS)
+    firsts = join_alike(tuple(itertools.islice(few, _COMPARED)))
+    joined, tasks = Counter(firsts.values()), defaultdict[str, list[T]](list)
+    for text, of in instructions:
+        first = firsts.get(text, text)
+        tasks[f"{first} (and {joined[first] - 1} like it)" if joined[first] > 1 else first] += of
+    return sorted(tasks.items(), key=lambda task: -len(task[1]))
+
+
 def to_label(
     source: Source, instructions: Iterable[tuple[str, Sequence[int]]], count: int = LABELS
 ) -> dict[str, tuple[int, ...]]:
-    """Instruction -> the episodes to label, in order; only for those of more than LABELS episodes."""
+    """Task -> the episodes to label, in order; only for those of more than LABELS episodes."""
     chosen: dict[str, tuple[int, ...]] = {}
     for text, indices in instructions:
         if len(indices) <= LABELS:

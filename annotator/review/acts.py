@@ -11,7 +11,7 @@ from itertools import batched
 from threading import Lock
 from typing import Literal
 
-from goalreel.annotator.examples import LABELS, as_example, reviewed_label, to_label
+from goalreel.annotator.examples import LABELS, as_example, by_task, reviewed_label, to_label
 from goalreel.annotator.review.queue import OfAct, QueueRow
 from goalreel.annotator.review.session import Json, ReviewSession
 from goalreel.boards.log import ConflictError
@@ -42,14 +42,14 @@ class Acts:
         """The episodes from which most others can be labelled, in order."""
 
     def tasks(self) -> list[Json]:
-        """Describe the instructions of several episodes: labels, what they measure, and what can be done."""
+        """Describe the tasks of several episodes: labels, what they measure, and what can be done."""
         with self._lock:
-            several = [item for item in self._by_instruction().items() if len(item[1]) > 1]
+            several = [item for item in by_task(self._by_instruction().items()) if len(item[1]) > 1]
             several.sort(key=lambda item: (not any(row.open for row in item[1]), -len(item[1])))
             return [self._task(text, rows) for text, rows in several[:SHOWN]]
 
     def do(self, act: Act, instruction: str, by: str, anyway: bool = False) -> str:
-        """Act, and tell what was done.
+        """Act on the task of that name, or of that instruction, and tell what was done.
 
         Raises:
             InputError: there is nothing to do, or too few boundaries are found again to carry steps over and
@@ -57,9 +57,10 @@ class Acts:
             DatasetError: an episode cannot be read, or the disk is full.
         """
         with self._lock:
-            rows = self._by_instruction().get(instruction, [])
+            tasks = by_task(self._by_instruction().items())
+            rows = next((of for name, of in tasks if instruction in (name, *(r.instruction for r in of))), [])
             if act == "carry":
-                return self._carry(instruction, [row for row in rows if row.open], by, anyway=anyway)
+                return self._carry([row for row in rows if row.open], by, anyway=anyway)
             return self._accept(rows, by) if act == "accept" else self._turn(rows, by, back=act == "undo")
 
     def _by_instruction(self) -> dict[str, list[QueueRow]]:
@@ -70,7 +71,7 @@ class Acts:
 
     def _task(self, text: str, rows: list[QueueRow]) -> Json:
         labelled = [row.episode for row in rows if row.labelled]
-        measured = self._examples().measurement(text)
+        measured = self._examples().measurement(rows[0].instruction)
         acts, backs = [row.act for row in rows], [row.undone for row in rows]
         last, undone = _last_act(acts), _last_act(backs)
         few = len(labelled) < LABELS or (measured is not None and not measured.enough)
@@ -121,16 +122,16 @@ class Acts:
         self._act = f"carry {digest_of(examples)}"
         return planner
 
-    def _carry(self, text: str, rows: list[QueueRow], by: str, *, anyway: bool) -> str:
+    def _carry(self, rows: list[QueueRow], by: str, *, anyway: bool) -> str:
         planner = self._examples()
-        measured = planner.measurement(text)
-        if measured is None or not rows:
+        measured = planner.measurement(rows[0].instruction) if rows else None
+        if measured is None:
             raise InputError("there is nothing to carry over: label an episode of this task first")
         if not (measured.enough or anyway):
             raise InputError(f"{measured}: too few to carry over; label more episodes of it")
         done: dict[int, CarrySteps] = {}
         for chunk in batched(rows, _CHUNK):  # what is done is saved, should it be broken off
-            tasks = [Task(id=str(row.episode), instruction=text) for row in chunk]
+            tasks = [Task(id=str(row.episode), instruction=row.instruction) for row in chunk]
             for row, plan in zip(chunk, planner.plan(tasks), strict=True):
                 change = self._change(row, plan)
                 if self._add(row, by, change):

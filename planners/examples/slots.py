@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
 
 from goalreel.types import Step
 
@@ -54,6 +55,20 @@ def find_slots(example: str, instruction: str) -> Mapping[str, str] | None:
     if any(said.count(f" {o.replace(' ', '  ')} ") != pairs.count((o, n)) for o, n in slots.items()):
         return None
     return slots
+
+
+@lru_cache(8)
+def join_alike(instructions: tuple[str, ...]) -> Mapping[str, str]:
+    """Map each instruction to the first one with its verb that differs from it in a few words, or to itself.
+
+    >>> join_alike(("put the pear away", "put the meat away", "take the pear away"))["put the meat away"]
+    'put the pear away'
+    """
+    firsts = dict[str, str]()
+    for text in instructions:
+        same = (one for one in dict.fromkeys(firsts.values()) if words(one)[:1] == words(text)[:1])
+        firsts[text] = next((one for one in same if find_slots(one, text) is not None), text)
+    return firsts
 
 
 def replaced(step: Step, slots: Mapping[str, str]) -> Step:

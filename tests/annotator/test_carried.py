@@ -106,8 +106,8 @@ def test_a_table_labels_the_others(tmp_path):
     check_carried(tmp_path / "out", (1, 3, 5), PERSON)
     said = "among your 3 labelled episodes 6 of 6 boundaries were found again"
     (measured,) = json.loads(result.stdout.splitlines()[-1])["measured"]
-    assert (measured["instruction"], measured["examples"]) == (TASK, 3)
-    assert (measured["found"], measured["boundaries"]) == (6, 6)
+    keys = ("instruction", "examples", "found", "boundaries")
+    assert [measured[key] for key in keys] == [TASK, 3, 6, 6]
     assert said in (tmp_path / "out/README.md").read_text()
     goalreel("show", tmp_path / "out")
     assert said in (tmp_path / "out-report/index.html").read_text()
@@ -169,7 +169,8 @@ WRONG: dict[str, tuple[list[Row], str]] = {
     ),
     "endless": (with_row(end_s=float("inf")), "episode 1: 'nimm die Tasse' has no frames"),
     "no episode": (with_row(episode=77), "no episode 77; it has 6 from 0 to 5"),
-    "infinite episode": (with_row(episode=float("inf")), "no episode .an episode is a number"),
+    "infinite episode": (with_row(episode=float("inf")), "no episode .an episode is a whole number"),
+    "half an episode": (with_row(episode=1.5), "no episode .an episode is a whole number"),
     "no columns": ([{"episode": 0, "name": "a"}], "has the columns episode, name, start_s and end_s"),
     "another task": ([{**r, "instruction": "open"} for r in rows(0)], 'episode 0 is "open" there'),
     "no names": ([{**r, "name": ""} for r in rows(0)], "no row has a name"),
@@ -213,8 +214,7 @@ def test_what_people_accepted_is_carried_to_another_dataset(data, recorded, tmp_
     assert [e.id for e in kept] == ["episode 0 of first", "episode 1 of first"], "not what was carried over"
     says(first, 4, GiveVerdict(verdict="accept"))
     accepted = read_examples(first, api.open_dataset(data))
-    assert {e.id for e in accepted} == {f"episode {n} of first" for n in (0, 1, 4)}
-    assert {e.by for e in accepted} == {PERSON}
+    assert {(e.id, e.by) for e in accepted} == {(f"episode {n} of first", PERSON) for n in (0, 1, 4)}
     printed = goalreel("annotate", recorded, "--out", tmp_path / "out", "--examples", first)
     assert "among your 3 labelled episodes" in " ".join(printed.split())
     assert {s.claims.what.by for s in boards(tmp_path / "out")[2].steps} == {CARRIED}
@@ -243,7 +243,8 @@ def test_too_few_boundaries_stop_the_run(tasks, data, tmp_path):
         row |= {"start_s": row["start_s"] / 3, "end_s": row["end_s"] / 3}
     path = written(tmp_path / "labels.csv", labels)
     words = ("annotate", data, "--out", tmp_path / "out", "--examples", path)
-    assert "label more episodes of it" in fails(*words)
+    asked = fails(*words)
+    assert ("label more episodes of it" in asked, "of it, first " in asked) == (True, bool(tasks))
     assert not (tmp_path / "out").exists()
     assert results(*words, "--examples-anyway")["annotated"] == len(STATES)
 
@@ -251,17 +252,18 @@ def test_too_few_boundaries_stop_the_run(tasks, data, tmp_path):
 ENGLISH = "put the cup in the box"
 
 
-def in_english(root: Path, first: int) -> None:
-    """Give the episodes from the `first` on another instruction."""
-    frames = sum(cuts(e)[-1] for e in range(first))
-    table(TASKS, lambda _: pa.table({"task_index": [0, 1], "task": [TASK, ENGLISH]}))(root)
-    column(DATA, "task_index", lambda old: [int(i >= frames) for i in range(len(old))])(root)
-    column(EPISODES, "tasks", lambda old: [[TASK]] * first + [[ENGLISH]] * (len(old) - first))(root)
-    info(lambda i: i.update(total_tasks=2))(root)
+def told(root: Path, *texts: str) -> None:
+    """Give each episode its instruction."""
+    kinds = list(dict.fromkeys(texts))
+    of_frames = [kinds.index(text) for e, text in enumerate(texts) for _ in range(cuts(e)[-1])]
+    table(TASKS, lambda _: pa.table({"task_index": range(len(kinds)), "task": kinds}))(root)
+    column(DATA, "task_index", lambda _: of_frames)(root)
+    column(EPISODES, "tasks", lambda _: [[text] for text in texts])(root)
+    info(lambda i: i.update(total_tasks=len(kinds)))(root)
 
 
 def test_another_instruction_is_left_to_the_rules(data, tmp_path):
-    in_english(data, first=5)
+    told(data, *[TASK] * 5, ENGLISH)
     labels = written(tmp_path / "labels.csv", rows(0, 1, 2))
     words = ("annotate", data, "--out", tmp_path / "out", "--examples", labels)
     goalreel(*words, "--layout", "closed=low")
@@ -269,14 +271,13 @@ def test_another_instruction_is_left_to_the_rules(data, tmp_path):
     assert [s.step.name for s in made[4].steps] == list(STEPS)
     assert {s.claims.what.by for s in made[5].steps} == {RULE}
     assert made[5].steps[0].step.name == "pick up the cup"
-    assert "examples was" in fails(
-        *words[:-1], written(tmp_path / "b.csv", rows(0)), "--layout", "closed=low"
-    )
+    other = written(tmp_path / "b.csv", rows(0))
+    assert "examples was" in fails(*words[:-1], other, "--layout", "closed=low")
     assert TASK not in (tmp_path / "out" / FOLDER / "settings.json").read_text().partition("measured")[0]
 
 
 def test_what_was_measured_of_other_episodes_stays(data, tmp_path):
-    in_english(data, first=3)
+    told(data, *[TASK] * 3, *[ENGLISH] * 3)
     labels = written(tmp_path / "labels.csv", rows(0, 1, 4, 5))
     for episodes in ("0-2", "3-5"):
         goalreel("annotate", data, "--out", tmp_path / "out", "--examples", labels, "--episodes", episodes)
@@ -284,11 +285,14 @@ def test_what_was_measured_of_other_episodes_stays(data, tmp_path):
     assert all(f'"{text}": among your 2 labelled episodes' in card for text in (TASK, ENGLISH))
 
 
-def test_which_episodes_to_label(data, tmp_path):
+@pytest.mark.parametrize("alike", [False, True])
+def test_which_episodes_to_label(alike, data, tmp_path):
+    told(data, TASK, *(TASK.replace("Tasse", letter) if alike else TASK for letter in "ABCDE"))
     words = ("check", data, "--layout", "closed=low")
-    (chosen,) = results(*words)["to_label"].values()
+    ((text, chosen),) = results(*words)["to_label"].items()
+    assert text == TASK + " (and 5 like it)" * alike
     assert len(set(chosen)) == 3
-    assert f'to label "{TASK}": episode {chosen[0]} first' in " ".join(goalreel(*words).split())
+    assert f'to label "{text}": episode {chosen[0]} first' in " ".join(goalreel(*words).split())
     said = goalreel("annotate", data, "--out", tmp_path / "out", "--layout", "closed=low")
     assert f"label episodes {chosen[0]}, {chosen[1]} and {chosen[2]}" in said
     assert f"--examples {tmp_path / 'out'}" in said
@@ -322,10 +326,7 @@ def test_a_model_labels_three_episodes_and_the_others_get_its_steps(recorded, tm
         assert len(server.requests) == asked == 5, "three, one again that stands still, another"
     assert (done.exit_code, again.exit_code) == (0, 0), done.stderr
     told = [message for message in caplog.messages if message.startswith("watching")]
-    assert [message.partition(" takes")[0] for message in told[:2]] == [
-        "watching 3 episode(s)",
-        "watching 1 episode(s)",
-    ]
+    assert [m.partition(" takes")[0] for m in told[:2]] == [f"watching {n} episode(s)" for n in (3, 1)]
     assert "watching took 5 call(s) to the planner, with 500 tokens in and 50 out" in told[2]
     (measured,) = json.loads(done.stdout.splitlines()[-1])["measured"]
     assert (measured["examples"], measured["found"]) == (3, measured["boundaries"])

@@ -41,8 +41,11 @@ def cuts(episode: int) -> list[int]:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory) -> Path:
+    return make_out(tmp_path_factory.mktemp("acts"), [TASK] * 11)
+
+
+def make_out(folder: Path, texts: list[str]) -> Path:
     """An annotated dataset in which no episode has a plan: ten of a task, and one that is unlike them."""
-    folder = tmp_path_factory.mktemp("acts")
     rng = np.random.default_rng(5)
     states = [robots.pick_and_place(rng, fps)[:, :4] for fps in SPEEDS]
     states.append(np.cumsum(rng.normal(size=(70, 4)), axis=0))
@@ -53,7 +56,7 @@ def made(tmp_path_factory) -> Path:
         records.remember(source.root)
         for index in source.indices:
             image = Image(source.episode(index).frames(FRONT, [0])[0].pixels, frame=f"{FRONT}#0")
-            task = Task(id=str(index), instruction=TASK, image=image)
+            task = Task(id=str(index), instruction=texts[index], image=image)
             records.commit(index, Storyboard(task=task, failure=failure))
         build(source, folder / "out", records, text=TextOptions(replace_rows=True))
     return folder / "out"
@@ -243,6 +246,20 @@ def test_too_few_boundaries_ask_for_more_labels(out):
     assert not act(page, "carry", anyway=True)["tasks"][0]["sure"], "all of it is in doubt"
 
 
+def test_instructions_that_differ_in_a_thing_are_one_task(tmp_path):
+    out = make_out(tmp_path, [TASK, *(f"räum den {letter} weg" for letter in "ABCDEFGHIJ")])
+    page = review_page(out)
+    assert (task(page)["instruction"], len(task(page)["next"])) == (f"{TASK} (and 10 like it)", 3)
+    for episode in (1, 3, 5):
+        label(page, episode)
+    done = act(page, "carry", instruction=task(page)["instruction"])
+    assert ("to 7 ep" in done["told"], task(page)["labelled"], task(page)["sure"]) == (True, 3, 7)
+    goalreel("build", out)
+    assert "and 2 like it: among your 3 labelled episodes 6 of 6" in (out / "README.md").read_text()
+    change(page, 0, kind="undo", of=None)
+    assert "in 6 episodes" in act(page, "undo")["told"]
+
+
 def test_steps_are_copied_and_are_no_label_until_somebody_moves_them(out, tmp_path):
     page = review_page(out)
     label(page, 1)
@@ -392,6 +409,10 @@ def test_what_counts_most_comes_first():
     assert 1 > doubt(unlikely).value > doubt(rejected).value == doubt(lost).value > 0
     assert doubt(rejected).value < doubt(storyboard(12, ("rejected", "rejected", "accepted"))).value < 1
     assert doubt(judged(0, 0.97)).reasons == (), "a Critic that is sure"
+    assert [unmoved(SURE, found, 1) for found in ([4, 8], [5, 12], [1], [])] == [0, 1, 2, 0]
+    said = [f"{many} where the motion shows none" for many in ("a boundary", "2 boundaries")]
+    assert [text for n in (1, 2) for text in doubt(SURE, n).reasons] == said
+    assert 0 < doubt(SURE, 1).value < doubt(SURE, 2).value < 1
 
 
 @pytest.mark.parametrize(("frames", "word"), [(300, "long"), (2, "short"), (24, None)])
@@ -405,14 +426,6 @@ def test_an_unusual_length_stands_out(frames, word):
     # What a missing cut costs a policy is seven times that of one too many, or elsewhere.
     weight = {"long": 7, "short": 1, None: 0}[word]
     assert found[99].value == pytest.approx(weight * doubt(SURE, 1).value)
-
-
-def test_a_boundary_where_nothing_moves_is_in_doubt():
-    assert [unmoved(SURE, found, 1) for found in ([4, 8], [5, 12], [1], [])] == [0, 1, 2, 0]
-    one, two = doubt(SURE, 1), doubt(SURE, 2)
-    assert one.reasons == ("a boundary where the motion shows none",)
-    assert two.reasons == ("2 boundaries where the motion shows none",)
-    assert 0 < one.value < two.value < 1
 
 
 def test_the_time_of_a_person_is_without_breaks():
