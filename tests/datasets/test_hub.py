@@ -32,10 +32,12 @@ def hub(video_dataset, tmp_path) -> Iterator[Hub]:
 
 
 FORKED = """
-import json, os, sys
-import av, cv2, fsspec, httpx, numpy, pydantic, pyarrow.compute, pyarrow.parquet, tqdm, yaml
+import functools, json, os, ssl, sys, tqdm, yaml
+import av, cv2, filelock, fsspec, httpcore, httpx, numpy, pydantic, pyarrow.compute, pyarrow.parquet
 import goalreel.annotator.annotate, goalreel.cli.annotate, goalreel.cli.check, goalreel.cli.main
 assert "huggingface_hub" not in sys.modules, "it reads its variables when it is imported"
+ssl.create_default_context = functools.cache(ssl.create_default_context)
+httpx.create_ssl_context()  # it reads the machine's certificates
 for line in sys.stdin:
     words, environment, folder, said = json.loads(line)
     if not (child := os.fork()):

@@ -96,7 +96,6 @@ return [...document.querySelectorAll(".md-search-result__link")].map((link) => l
 """
 TYPED = """
 const field = document.querySelector("[data-md-component=search-query]");
-field.focus();
 field.value = arguments[0];
 field.dispatchEvent(new KeyboardEvent("keyup", { bubbles: true }));
 """

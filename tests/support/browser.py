@@ -80,7 +80,8 @@ class BrowserPage:
 
     def load(self, url: str) -> None:
         # Away first: of two addresses that differ behind the # alone, the second loads nothing.
-        self.driver.get("about:blank")
+        if self.driver.current_url != "about:blank":
+            self.driver.get("about:blank")
         self.driver.get(url)
 
     def find(self, css: str):
