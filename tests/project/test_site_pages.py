@@ -1,6 +1,5 @@
 """The generated pages of the documentation show all of what they describe, and printed commands exist."""
 
-import http.server
 import json
 import os
 import re
@@ -9,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
 
@@ -114,8 +114,7 @@ FINDS = {
 @pytest.mark.long
 @needs_chromium
 def test_the_search_finds_what_people_type(site, tmp_path):
-    files = partial(http.server.SimpleHTTPRequestHandler, directory=site)
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), files)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(SimpleHTTPRequestHandler, directory=site))
     Thread(target=server.serve_forever, daemon=True).start()
     browser = chromium(tmp_path / "profile")
     page = next(browser)
