@@ -285,9 +285,11 @@ class Board:
             return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
         if claims.looks and claims.looks.doubts:
             return f"its picture is in doubt: {'; '.join(claims.looks.doubts)}"
-        if verifies(claims.looks, self.examination):
-            return ""
         why = self.examination.open if self.examination else "nobody has examined it (examination)"
+        # What was drawn here this node's critic judged, whose published name has its address besides.
+        if verifies(claims.looks, self.examination) or (panel.looks is None and not why):
+            return ""
+        why = why or f"examined was {self.examination.critic}"
         return f"the critic that accepted its picture has not passed: {why}"
 
     @property

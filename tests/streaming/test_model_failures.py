@@ -228,8 +228,8 @@ def test_what_a_critic_accepts_that_nobody_has_examined_is_not_verified(submit, 
 
 
 def test_a_plan_that_the_planner_could_not_change_is_held_back_however_good_its_pictures(begin, examined):
-    world = World(2)
-    engine, heard, ticket = begin(world, require_verified=True, examination=examined)
+    world, names = World(2), {"examination": examined, "critic": "server:http://h"}
+    engine, heard, ticket = begin(world, require_verified=True, **names)
     world.fails["plan"] = "server gone"
     engine.command("replan")
     until(lambda: heard.goals[-1].reason == "holding")
