@@ -114,6 +114,8 @@ class TokenReply:
     text: str
     tokens: tuple[Token, ...] = ()
     usage: Usage | None = field(default=None, compare=False)
+    thoughts: str = field(default="", compare=False)
+    """What the model thought before it, where the back end tells that apart."""
 
 
 def token_reply(text: str, tokens: Sequence[Token]) -> TokenReply:
@@ -310,7 +312,8 @@ def ask[T](
 
 
 def _read[T](question: Question[T], reply: TokenReply) -> T | Problem:
-    answer = question.read(reply.text)
+    is_told = reply.thoughts.strip() and "think>" not in reply.text + reply.thoughts
+    answer = question.read(f"<think>{reply.thoughts[-_ECHO:]}</think>{reply.text}" if is_told else reply.text)
     if question.with_probability is None or isinstance(answer, Problem):
         return answer
     return question.with_probability(answer, reply)

@@ -219,6 +219,7 @@ class _Message(BaseModel):
     reasoning_content: Any = None
     tool_calls: Any = None
     function_call: Any = None
+    error: Any = None
 
     def parts(self, *kinds: str) -> str:
         """Join the texts of a content in typed parts."""
@@ -269,6 +270,7 @@ class _Completion(BaseModel):
     choices: list[_Choice] = Field(min_length=1)
     usage: _Usage | None = None
     error: Any = None
+    errors: Any = None
 
 
 def message_json(message: Message, *, jpeg_quality: int | None = None) -> dict[str, Any]:
@@ -296,7 +298,7 @@ def parse_completion(body: bytes, max_tokens: int | None = None) -> TokenReply |
         message = http.error_text(body) if b'"error"' in body else repr(body[:200].decode(errors="replace"))
         raise ValueError(f"not a chat completion: {message}") from None
     choice, usage = completion.choices[0], completion.usage or _Usage()
-    if error := completion.error or choice.error:
+    if error := completion.error or completion.errors or choice.error or choice.message.error:
         raise ValueError(f"an error came with it: {http.error_text(json.dumps({'error': error}).encode())}")
     counted = Usage(usage.prompt_tokens or 0, usage.completion_tokens or 0)
     if len({(c.message.text, c.finish_reason) for c in completion.choices}) > 1:
@@ -331,7 +333,9 @@ def _reply_of(choice: _Choice, reason: str) -> TokenReply | NoReply:
         )
     if not text:
         raise ValueError(f"the model said nothing: {refusal or reason}")
-    return token_reply(text, _tokens(choice.logprobs))
+    thoughts = message.reasoning_content or message.reasoning
+    told = thoughts if isinstance(thoughts, str) else ""
+    return replace(token_reply(text, _tokens(choice.logprobs)), thoughts=told)
 
 
 def _tokens(logprobs: object) -> list[Token]:

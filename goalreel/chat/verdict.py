@@ -33,10 +33,15 @@ _FILLERS = re.compile(
     r"|\bas (?:asked|can be seen|instructed|requested|shown)\b"
 )
 _THOUGHT_NO = re.compile(
-    r"\b(?:answer|conclusion|decision|so|success|verdict)\W+(?:(?:be|is|it|must|should|that|the|this)\W+)*"
-    r"(?:failed|failure|fails?|false|no|rejected|reject|unsuccessful)\W*\Z"
+    r"(?:(?:\b|_)(?:answer|conclusion|decision|so|success|verdict)\W+"
+    r"(?:(?:be|has|i|is|it|must|say|should|that|the|this|will|would)\W+)*"
+    r"(?:failed|failure|fails?|false|no|rejected|reject|unsuccessful)\W*(?:refine_prompt\b[^}]*\}?\W*)?"
+    r"|\A\W*(?:false|no|reject(?:ed)?)\W*"
+    r"|\bi (?:have to |must |will |would )?reject(?: (?:it|(?:the|this) \w+))?\W*"
+    r"|\bi (?:am unable to|can ?not|can['’]t) see (?:(?:any|either|first|second|the) )+(?:image|picture)s?"
+    r"\W*)\Z"
 )
-"""The end of thoughts that reject."""
+"""The end of thoughts that reject, or see nothing."""
 _PLAIN = frozenset(
     _WORD.findall("""
     a after all an analysis and answer are arm asked assessment assistant at based been before below both
@@ -228,7 +233,11 @@ PUBLISHED_FORMAT = VerdictFormat(verdict_schema, verdict_example, parse_verdict,
 
 OBSERVED_EXAMPLE = '{"holds": "yes, no or cannot tell", "reason": "what shows it, or what hides it"}'
 _NO_REASON = re.compile(
-    r"\W*(?:no\s*[.,:;!]|not\b|(?:i\s+)?(?:can ?not|can['’]t|could ?n[o'’]t|unable|unsure))"
+    r"no\s*(?:[.,:;!]|\Z)|not\b|(?:i\s+)?(?:can ?not|can['’]t|could ?n[o'’]t|unable|unsure)"
+    r"|(?:fail(?:ed|s)?|false|incorrect|reject(?:ed)?|un(?:clear|certain)|wrong)\b"
+    r"|i(?: a|['’])m not (?:sure|certain)|it(?: i|['’])s (?:hard|impossible) to (?:say|see|tell)"
+    r"|(?:it|that|the state|this) (?:does|has|is) ?n(?:o|['’])t (?:been )?(?:hold|met|reached|true|visible)\b"
+    r"|(?:none|neither) of the (?:frame|image|picture)s show"
 )
 _OPENINGS = {"yes": "", "no": "The state does not hold: ", "cannot tell": "Cannot see: "}
 
@@ -252,7 +261,8 @@ def parse_observation(reply: str, prompt: str | None = None) -> Verdict | Proble
         return answer
     observation, parsed = answer
     success = observation.holds == "yes"
-    if success and _NO_REASON.match(observation.reason.casefold()):
+    reason = observation.reason.casefold().lstrip("-—: .,*")
+    if success and (_NO_REASON.match(reason) or _THOUGHT_NO.search(reason)):
         return Problem("it says yes, and its reason says no")
     reasoning = f"{_OPENINGS[observation.holds]}{observation.reason.strip()}"
     return _doubt(success, parsed, prompt) or Verdict(success=success, reasoning=reasoning)

@@ -271,6 +271,7 @@ def test_a_bad_address_or_a_missing_key(monkeypatch, url, words):
 VERDICT = '{"previous_step_success": true, "refine_prompt": null}'
 DRAFT = {"role": "assistant", "content": VERDICT}
 TEXT, NO = {"type": "text", "text": VERDICT}, {"type": "refusal", "refusal": "No."}
+LOST = {"error": {"code": "x", "message": "lost half"}}
 THOUGHTS = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 BODY = said(VERDICT).body
@@ -307,8 +308,8 @@ def completion(choice: dict, **more) -> Reply:
         (completion({"message": DRAFT | {"function_call": CALL}}), "called a tool", False),
         (completion({"message": DRAFT | {"refusal": "I\nwon't"}}), "the model refused: I won't", True),
         (completion({"message": {"content": [TEXT, NO]}}), "refused: No.", True),
-        (completion({"error": {"code": "x", "message": "lost half"}}), "lost half", False),
-        (completion({}, error={"message": "lost half"}), "lost half", False),
+        *((completion(c), "lost half", False) for c in (LOST, {"message": DRAFT | LOST})),
+        *((completion({}, **{key: LOST["error"]}), "lost half", False) for key in ("error", "errors")),
         (completion({}, choices=[{"message": DRAFT}, {"message": {"content": "no"}}]), "2 replies", False),
         (completion({"finish_reason": None}, usage={"completion_tokens": 100}), "length limit", False),
         (said("  \n"), "the model said nothing: stop", False),

@@ -90,7 +90,7 @@ def test_honest_replies_are_read(reply):
     assert parse_verdict(reply, MOVE).success
 
 
-@pytest.mark.parametrize("reason", ["No. It lies elsewhere.", "I can't see it", "not at the right"])
+@pytest.mark.parametrize("reason", FRAMES["reasons that say no"])
 def test_a_yes_whose_reason_says_no_is_no_answer(reason):
     assert isinstance(parse_observation(json.dumps({"holds": "yes", "reason": reason})), Problem)
 

@@ -242,8 +242,7 @@ def candidate() -> Candidate:
 )
 def test_three_answers(holds, success, words):
     with ChatServer(lambda request: said(answer(holds))) as server:
-        critic = build_critic(f"openai:m@{server.url}", dialect=ObservedDialect())
-        verdict = critic.judge([candidate()])[0]
+        (verdict,) = build_critic(f"openai:m@{server.url}", dialect=ObservedDialect()).judge([candidate()])
     assert (verdict.success, verdict.refined_prompt) == (success, None)
     assert verdict.reasoning.startswith(words)
     asked = json.dumps(server.requests[0].json)
@@ -253,10 +252,11 @@ def test_three_answers(holds, success, words):
 
 
 def test_anything_else_is_asked_again_and_never_accepted():
-    with ChatServer(lambda request: said(answer("perhaps"))) as server:
-        verdict = build_critic(f"openai:m@{server.url}", dialect=ObservedDialect()).judge([candidate()])[0]
-    assert isinstance(verdict, Failure)
-    assert len(server.requests) == 3
+    thought = {"content": answer("yes").partition("</think>")[2], "reasoning": "So the answer is no."}
+    for reply in (said(answer("perhaps")), said(None, message=thought)):
+        with ChatServer(lambda _, reply=reply: reply) as server:
+            (no,) = build_critic(f"openai:m@{server.url}", dialect=ObservedDialect()).judge([candidate()])
+        assert (type(no), len(server.requests)) == (Failure, 3)
 
 
 def test_hindsight_tries_the_next_frame_and_ends_rejected_with_the_reason(video_dataset, tmp_path):
