@@ -8,17 +8,19 @@ from goalreel.planners.kinematic.clauses import Clause, read
 from goalreel.planners.kinematic.words import COLOURS, RELATION_PATTERN, singular, words
 from goalreel.types import DoneStep, Step
 
-_ARTICLE = re.compile(r"^(?:the|an?) ")
+_ARTICLE = re.compile(r"^(?:the|an?) (?:(?:bit|pair|piece|slice)s? of )?")
 _THING = re.compile(r"(?:the|an?) ((?:[\w-]+ ){0,2}[\w-]+)")
 _NO_THING = (
-    r"(?!(?:and|at|by|for|from|in|into|is|of|off|on|onto|or|out|so|that|then|to|until|up|with"
+    r"(?!(?:and|at|away|back|by|for|from|in|into|is|of|off|on|onto|or|out|so|that|then|to|until|up|with"
     r"|de|el|il|la|le|lo|un)\b)"  # "a la derecha" is no English
 )
 _PHRASE = re.compile(rf"(?i)\b(?:the|an?|my|your) ({_NO_THING}[\w-]+(?: {_NO_THING}[\w-]+){{0,2}})")
 """A thing in a clause that no rule understands."""
+_NOT_ASKED = re.compile(r"(?i)\s+(?:but not|except|instead of|rather than|without)\b[^,.;]*")
 _SOURCES = ("off", "out of", "away from", "from")
 _NAMELESS = COLOURS | words(
-    "gripper thing things object objects item items one ones other others rest robot hand"
+    "gripper thing things object objects item items one ones other others rest robot hand place places "
+    "position positions spot"
 )
 
 
@@ -42,11 +44,16 @@ def asked(instruction: str, steps: Sequence[Step], done: Sequence[DoneStep] = ()
     Asked(words='open the red box', steps=(), missing=('red box',))
     >>> asked("bake a cake and call my mother", [mug])[0].missing
     ('cake', 'mother')
+    >>> bits = [Step(name=t, instruction=t, prompt=t) for t in ("bits in toolbox", "a nut on the green one")]
+    >>> unmentioned("put the bits in the tool box without the saw and the nut on the green nut", bits)
+    ()
+    >>> unmentioned("put the mug between the cup and the plate", [mug])
+    ('cup', 'plate')
     """
     said = [f"{step.name}. {step.instruction}".casefold() for step in steps]
     every = [*said, *(step.instruction.casefold() for step in done)]
     found: list[Asked] = []
-    for clause in read(instruction):
+    for clause in read(_NOT_ASKED.sub("", instruction)):
         loosely = not clause.understood
         things = _phrases(clause) if loosely else _things(clause)
         if things and not clause.several:
@@ -73,16 +80,22 @@ def _things(clause: Clause) -> list[str]:
     """
     parts = RELATION_PATTERN.split(clause.state)
     places = zip(parts[1::2], parts[2::2], strict=True)
-    others = [_THING.fullmatch(place.strip()) for relation, place in places if relation not in _SOURCES]
+    named = (part for relation, place in places if relation not in _SOURCES for part in place.split(" and "))
+    others = [_THING.fullmatch(part.strip()) for part in named]
     things = [_ARTICLE.sub("", clause.object), *(match[1] for match in others if match)]
     return [thing for thing in things if thing and thing.split()[-1] not in _NAMELESS]
 
 
 def _mentions(text: str, thing: str, loosely: bool) -> bool:
-    """Tell whether a text names a thing, and in no other colour; `loosely`, by any of its words."""
+    """Tell whether a text names a thing, and in no other colour; `loosely`, by any of its words.
+
+    It may write "toolbox" for "tool box", and "the green one".
+    """
     if loosely:
-        return any(_mentions(text, word, False) for word in thing.split() if word not in COLOURS)
+        return any(_mentions(text, word, False) for word in (thing, *thing.split()) if word not in COLOURS)
     *marks, noun = thing.casefold().partition(" of ")[0].split()
-    pattern = rf"(?:([\w-]+) )?\b{re.escape(singular(noun))}(?:e?s)?\b"
-    others = COLOURS.difference(marks) if COLOURS.intersection(marks) else ()
-    return any(match[1] not in others for match in re.finditer(pattern, text))
+    noun, own = singular(noun), COLOURS.intersection(marks)
+    names = "|".join("[ -]?".join(map(re.escape, name)) for name in ("".join((*marks, noun)), noun))
+    others = COLOURS.difference(marks) if own else ()
+    found = re.finditer(rf"(?:([\w-]+) )?\b(?:{names})(?:e?s)?\b", text)
+    return any(match[1] not in others for match in found) or any(f"{mark} one" in text for mark in own)
