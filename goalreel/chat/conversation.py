@@ -115,7 +115,7 @@ class TokenReply:
     tokens: tuple[Token, ...] = ()
     usage: Usage | None = field(default=None, compare=False)
     thoughts: str = field(default="", compare=False)
-    """What the model thought before it, where the back end tells that apart."""
+    """Thoughts of the model before it, where the back end tells them apart."""
 
 
 def token_reply(text: str, tokens: Sequence[Token]) -> TokenReply:
