@@ -285,11 +285,13 @@ class Board:
             return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
         if claims.looks and claims.looks.doubts:
             return f"its picture is in doubt: {'; '.join(claims.looks.doubts)}"
-        why = self.examination.open if self.examination else "nobody has examined it (examination)"
-        # What was drawn here this node's critic judged, whose published name has its address besides.
-        if verifies(claims.looks, self.examination) or (panel.looks is None and not why):
+        examined, is_own = self.examination, panel.looks is None
+        # Its published name has its address besides, so that of the examination differs.
+        if verifies(claims.looks, examined) or (is_own and examined is not None and examined.passed):
             return ""
-        why = why or f"examined was {self.examination.critic}"
+        why = "nobody has examined it (examination)"
+        if examined is not None:
+            why = examined.open or f"{examined.shown} was examined, and no other"
         return f"the critic that accepted its picture has not passed: {why}"
 
     @property
