@@ -285,13 +285,12 @@ class Board:
             return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
         if claims.looks and claims.looks.doubts:
             return f"its picture is in doubt: {'; '.join(claims.looks.doubts)}"
-        examined, is_own = self.examination, panel.looks is None
-        # Its published name has its address besides, so that of the examination differs.
-        if verifies(claims.looks, examined) or (is_own and examined is not None and examined.passed):
+        examined = self.examination
+        # The published name of this node's critic has its address besides: the examination's differs.
+        if verifies(claims.looks, examined) or (panel.looks is None and examined and examined.passed):
             return ""
-        why = "nobody has examined it (examination)"
-        if examined is not None:
-            why = examined.open or f"{examined.shown} was examined, and no other"
+        others = f"{examined.shown} was examined, and no other" if examined else ""
+        why = (examined and examined.open) or others or "nobody has examined it (examination)"
         return f"the critic that accepted its picture has not passed: {why}"
 
     @property

@@ -269,9 +269,8 @@ def test_a_bad_address_or_a_missing_key(monkeypatch, url, words):
 # What is an answer.
 
 VERDICT = '{"previous_step_success": true, "refine_prompt": null}'
-DRAFT = {"role": "assistant", "content": VERDICT}
+DRAFT, LOST = {"role": "assistant", "content": VERDICT}, {"error": {"code": "x", "message": "lost half"}}
 TEXT, NO = {"type": "text", "text": VERDICT}, {"type": "refusal", "refusal": "No."}
-LOST = {"error": {"code": "x", "message": "lost half"}}
 THOUGHTS = {"type": "thinking", "thinking": [{"type": "text", "text": "hm"}]}
 CALL = {"id": "1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 BODY = said(VERDICT).body
