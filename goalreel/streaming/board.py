@@ -14,7 +14,6 @@ from uuid import UUID
 from goalreel.claims import OPERATOR, PERSON, UNKNOWN, Claim, Claims
 from goalreel.critics.examination import Examination, verifies
 from goalreel.image import Image
-from goalreel.planners.kinematic.naming import unmentioned
 from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_lines, not_mentioned
 
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
@@ -268,6 +267,8 @@ class Board:
     @property
     def missing(self) -> tuple[str, ...]:
         """Things that the task names and no step mentions."""
+        from goalreel.planners.kinematic.naming import unmentioned  # it loads OpenCV
+
         return unmentioned(self.task, [panel.step for panel in self.steps]) if self.steps else ()
 
     def doubt(self, panel: StepPanel) -> str:
