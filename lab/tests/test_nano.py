@@ -140,16 +140,6 @@ def test_words_it_never_learned_end_in_a_storyboard_or_one_line_and_cost_no_othe
 
 
 @pytest.mark.lab
-def test_what_cannot_be_completed_is_drawn_again(frame, tmp_path):
-    command = ("plan", frame, "put the orange block in the red bowl", "--num-draws", 2, "--out", tmp_path)
-    assert "of 2: a critic that picks also picks its own mistakes" in goalreel(*command)
-    board = load_storyboard(tmp_path)
-    assert (board.drawn, board.complete, board.task.seed == 0) == (2, False, board.kept == 1)
-    assert results(*command)["drawn"] == 2
-    assert load_storyboard(tmp_path) == board
-
-
-@pytest.mark.lab
 def test_the_bench_gives_the_issue_s_numbers(tmp_path):
     """On two episodes of one sub-goal."""
     words = ("eval", "tabletop", "--preset", "nano", "--episodes", 2, "--first", 11)

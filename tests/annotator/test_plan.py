@@ -90,6 +90,9 @@ def test_a_folder_keeps_the_storyboard_of_its_task_and_no_picture_of_another(tmp
     assert "is kept" in caplog.text
     assert files() == before
     assert plan(seed=1) != made  # the same task once more
+    drawn = plan(seed=1, model=(refuser := Steady(2, 0)), num_draws=2)
+    assert (drawn.drawn, drawn.kept, refuser.asked["plan"]) == (2, 1, 2)
+    assert "Kept 1 of 2" in (tmp_path / "index.html").read_text()
     (tmp_path / "storyboards").mkdir()
     with pytest.raises(InputError, match="file of prompts"):
         plan()

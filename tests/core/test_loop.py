@@ -7,9 +7,10 @@ from collections.abc import Iterable
 import numpy as np
 import pytest
 
+from goalreel import storyboard
 from goalreel.drivers import advance, run
 from goalreel.image import Image
-from goalreel.loop import MAX_REFERENCES, attempt_seed, choose_references, is_whole, storyboard
+from goalreel.loop import MAX_REFERENCES, attempt_seed, best_storyboard, choose_references, is_whole
 from goalreel.middleware import AskAdapter, Middleware, ask_models, compose
 from goalreel.types import (
     Answer,
@@ -53,8 +54,8 @@ BROKEN_EDIT = Failure(stage="edit", message="no picture")
 BROKEN_JUDGE = Failure(stage="judge", message="no verdict", reply="???")
 
 
-def drive(answers: Iterable[Answer], **settings) -> tuple[Storyboard, list[Request]]:
-    trajectory = storyboard(TASK, **{"max_attempts": 3, **settings})
+def drive(answers: Iterable[Answer], draws: int = 1, **settings) -> tuple[Storyboard, list[Request]]:
+    trajectory = best_storyboard(TASK, draws, **{"max_attempts": 3, **settings})
     requests: list[Request] = [next(trajectory)]
     try:
         for answer in answers:
@@ -237,6 +238,16 @@ def test_once_all_steps_have_come_off_the_critic_is_asked_about_the_whole_instru
     board, _ = drive([plan(1).model_copy(update={"missing": ("lid", "jar")}), picture(1), YES])
     assert board.end_doubt == "the end is in doubt: no step mentions the lid or the jar"
     assert Storyboard.model_validate_json(board.model_dump_json()) == board
+
+
+def test_a_task_is_drawn_again_until_a_storyboard_is_complete():
+    board, requests = drive([plan(1), picture(1), NO, plan(1), picture(2), YES], draws=3, max_attempts=1)
+    assert (board.drawn, board.kept, board.complete, board.goal_images()) == (2, 2, True, (picture(2),))
+    assert len({request.seed for request in requests if isinstance(request, Task)}) == 2
+    likely = Verdict(success=False, probability=0.2)
+    board, _ = drive([plan(1), picture(1), NO, plan(1), picture(2), likely], draws=2, max_attempts=1)
+    assert (board.drawn, board.kept, board.complete) == (2, 2, False)
+    assert drive([plan(1), picture(1), BROKEN_JUDGE], draws=2, max_attempts=1)[0].drawn == 1
 
 
 @pytest.mark.parametrize(
