@@ -52,7 +52,7 @@ def _server(spec: ModelSpec[HttpOptions]) -> Chat:
 
 @planners.kind("kinematic", "Reads the steps off a recording's motion.", ModelOptions, needs_recording=True)
 def _kinematic(spec: ModelSpec[ModelOptions]) -> Planner:
-    from goalreel.planners.kinematic import KinematicPlanner
+    from goalreel.planners.kinematic.planner import KinematicPlanner
 
     asked = spec.required_recordings
     return KinematicPlanner(

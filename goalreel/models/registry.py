@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from goalreel.chat.conversation import Chat
     from goalreel.claims import DetailName
     from goalreel.planners.examples.carry import Example
-    from goalreel.planners.kinematic import Granularity, Layout
+    from goalreel.planners.kinematic.layout import Layout
     from goalreel.planners.kinematic.robot import Robot
+    from goalreel.terms import Granularity
     from goalreel.types import Critic, Editor, Planner, Recordings
 
 

@@ -14,6 +14,7 @@ from uuid import UUID
 from goalreel.claims import OPERATOR, PERSON, UNKNOWN, Claim, Claims
 from goalreel.critics.examination import Examination, verifies
 from goalreel.image import Image
+from goalreel.planners.kinematic.naming import unmentioned
 from goalreel.types import ROLES, Attempt, Failure, Role, Step, StoryboardStep, failure_lines, not_mentioned
 
 type StepStatus = Literal["pending", "completed", "skipped", "failed", "active"]
@@ -267,8 +268,6 @@ class Board:
     @property
     def missing(self) -> tuple[str, ...]:
         """Things that the task names and no step mentions."""
-        from goalreel.planners.kinematic.naming import unmentioned  # it loads OpenCV
-
         return unmentioned(self.task, [panel.step for panel in self.steps]) if self.steps else ()
 
     def doubt(self, panel: StepPanel) -> str:
@@ -286,12 +285,11 @@ class Board:
             return "it is in words alone" if panel.goal_image is None else "no critic accepted its picture"
         if claims.looks and claims.looks.doubts:
             return f"its picture is in doubt: {'; '.join(claims.looks.doubts)}"
-        examined = self.examination
-        # The published name of this node's critic has its address besides: the examination's differs.
-        if verifies(claims.looks, examined) or (panel.looks is None and examined and examined.passed):
+        if verifies(claims.looks, self.examination):
             return ""
-        others = f"{examined.shown} was examined, and no other" if examined else ""
-        why = (examined and examined.open) or others or "nobody has examined it (examination)"
+        examined, why = self.examination, "nobody has examined it (examination)"
+        if examined is not None:
+            why = examined.open or f"{examined.shown} was examined, and no other"
         return f"the critic that accepted its picture has not passed: {why}"
 
     @property

@@ -23,7 +23,7 @@ sys.path.append(str(Path(__file__).parents[2] / "benchmarks"))
 from common import ROOT, SHARED, argument_parser, parse, report
 
 from goalreel.annotator.statistics import Measurement
-from goalreel.planners.kinematic import Granularity
+from goalreel.terms import Granularity
 from goalreel_lab.real_labels import (
     BoundaryScore,
     LabelledDataset,

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from goalreel.annotator.statistics import Measurement, boundary_counts, share, with_interval
 from goalreel.datasets.source import Source
-from goalreel.planners.kinematic import Granularity, KinematicPlanner
+from goalreel.planners.kinematic.planner import Granularity, KinematicPlanner
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.types import Failure, Plan, Segment, Step, Task
 from goalreel_lab.statistics import best_matches

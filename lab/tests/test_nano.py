@@ -74,8 +74,8 @@ def test_they_load_by_name_in_the_classes_of_the_full_models(model_set):
     assert names == ["hf:nano-planner", "diffusers:nano-editor", "hf:nano-critic"]
     from diffusers import StableDiffusionInstructPix2PixPipeline
 
-    for agent in (model_set.planner, model_set.critic):
-        assert type(agent._chat.model).__name__ == "Qwen3VLForConditionalGeneration"
+    for chat in (model_set.planner._chat, model_set.critic.chat):
+        assert type(chat.model).__name__ == "Qwen3VLForConditionalGeneration"
     assert isinstance(model_set.editor.pipeline, StableDiffusionInstructPix2PixPipeline)
 
 

@@ -36,7 +36,7 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
 from goalreel.models.model_set import class_name
-from goalreel.planners.kinematic import KinematicPlanner
+from goalreel.planners.kinematic.planner import KinematicPlanner
 from goalreel.planners.rows import RowsPlanner
 
 FRONT = "observation.images.front"

@@ -12,7 +12,7 @@ from support.watcher import segments, text_of, watch
 from goalreel.annotator.align import with_details
 from goalreel.claims import FailureDetail
 from goalreel.datasets.records import FOLDER
-from goalreel.planners.kinematic import Layout
+from goalreel.planners.kinematic.layout import Layout
 from goalreel.types import Segment, Step, Storyboard, StoryboardStep, Task
 
 

@@ -20,7 +20,7 @@ from goalreel.drivers import run
 from goalreel.errors import InputError
 from goalreel.image import Image
 from goalreel.models.load import build_critic, load
-from goalreel.planners.kinematic import Layout
+from goalreel.planners.kinematic.layout import Layout
 from goalreel.types import Candidate, Failure, Task, Verdict
 
 REPLIES = DATA / "replies"

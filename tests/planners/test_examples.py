@@ -19,7 +19,7 @@ from goalreel.planners.examples.hand_cues import cues_of
 from goalreel.planners.examples.live import LiveSteps
 from goalreel.planners.examples.planner import ExamplesPlanner
 from goalreel.planners.examples.slots import find_slots, replaced, unsaid
-from goalreel.planners.kinematic import Layout
+from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.planners.watch.planner import likest
 from goalreel.types import Failure, Plan, Segment, Step, Task

@@ -10,7 +10,7 @@ from support.arms import HOME, UP, Motions, names, planned, starts
 from support.places import DATA, SHARED
 
 from goalreel.errors import InputError
-from goalreel.planners.kinematic import KinematicPlanner, Layout
+from goalreel.planners.kinematic.planner import KinematicPlanner, Layout
 from goalreel.types import Plan, Task
 from goalreel_lab.real_labels import boundary_score, cuts_of, kinematic_plans, read_labels
 

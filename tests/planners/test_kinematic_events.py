@@ -7,8 +7,8 @@ from support.places import DATA
 from support.robots import joints, made_by
 
 from goalreel.datasets.source import Source
-from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.clauses import split_handovers
+from goalreel.planners.kinematic.planner import KinematicPlanner
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.types import Task
 

@@ -12,9 +12,9 @@ import pytest
 from support.places import DATA, SHARED
 
 from goalreel.datasets.source import Source
-from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.description import proposals
 from goalreel.planners.kinematic.motion import read_motion
+from goalreel.planners.kinematic.planner import KinematicPlanner
 from goalreel.planners.kinematic.robot import infer_robot
 from goalreel.types import Plan, Task
 from goalreel_lab.real_labels import read_labels

@@ -11,9 +11,9 @@ from support.robots import joints, made_by, pick_and_place
 from goalreel.annotator.questions import find_question
 from goalreel.datasets.source import Source
 from goalreel.errors import InputError
-from goalreel.planners.kinematic import KinematicPlanner
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
 from goalreel.planners.kinematic.motion import read_motion
+from goalreel.planners.kinematic.planner import KinematicPlanner
 from goalreel.planners.kinematic.robot import Robot, find_layout, infer_robot
 from goalreel.planners.kinematic.roles import find_position, named_hands
 from goalreel.planners.kinematic.signals import cycles, unwrap

@@ -19,8 +19,8 @@ from goalreel.datasets.records import FOLDER, Records
 from goalreel.errors import BackendError
 from goalreel.image import Image
 from goalreel.models.load import build_critic
-from goalreel.planners.kinematic import Layout
 from goalreel.planners.kinematic.description import Proposal
+from goalreel.planners.kinematic.layout import Layout
 from goalreel.planners.watch import planner
 from goalreel.planners.watch.planner import WatchPlanner, watch_cost
 from goalreel.planners.watch.reply import moments, parse_watch_reply, snap

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
-from goalreel.planners.kinematic import KinematicPlanner, Layout
+from goalreel.planners.kinematic.planner import KinematicPlanner, Layout
 from goalreel.types import Task
 
 HOME, UP = np.array([0.3, 0.0, 0.3]), np.array([0, 0, 0.15])

@@ -18,7 +18,8 @@ from pydantic import BaseModel
 from goalreel.annotator.statistics import Measurement, boundary_counts, share, with_interval
 from goalreel.datasets.episode import Episode
 from goalreel.datasets.source import Source
-from goalreel.planners.kinematic import Granularity, KinematicPlanner, Layout
+from goalreel.planners.kinematic.layout import Layout
+from goalreel.planners.kinematic.planner import Granularity, KinematicPlanner
 from goalreel.tabletop.truth import TrueEpisode, TrueSegment, read_truth
 from goalreel.types import Failure, Plan, Segment, Task
 from goalreel_lab.statistics import even_split, label_hits, segment_iou

@@ -73,7 +73,7 @@ def segmentation(
     with one_line_errors():
         from goalreel.annotator.statistics import flatten
         from goalreel.cli.console import print_json
-        from goalreel.planners.kinematic import Layout
+        from goalreel.planners.kinematic.layout import Layout
         from goalreel_lab.bench.kinematic import evaluate
 
         report = evaluate(dataset, tolerance, Layout.parse(layout) if layout else None)
