@@ -620,3 +620,8 @@ class Recording(Protocol):
 
 type Recordings = Mapping[str, Recording] | Callable[[str], Recording]
 """Recordings by their id; an unknown id raises KeyError."""
+
+
+def opener(recordings: Recordings) -> Callable[[str], Recording]:
+    """Make a function that opens a recording by its id."""
+    return recordings.__getitem__ if isinstance(recordings, Mapping) else recordings

@@ -1,18 +1,13 @@
 """Read the recordings of tasks; what cannot be read or cut is a Failure."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.planners.kinematic.layout import Unsegmentable
-from goalreel.types import Failure, Recording, Recordings, Task
+from goalreel.types import Failure, Recording, Recordings, Task, opener
 
 THREADS = 2  # recordings read at once: decoding and measuring pictures leave Python's lock to others
-
-
-def opener(recordings: Recordings) -> Callable[[str], Recording]:
-    """Make a function that opens a recording by its id."""
-    return recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
 
 
 def read_each[Made](

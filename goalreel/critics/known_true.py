@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from goalreel.claims import PERSON
 from goalreel.image import Image
-from goalreel.types import Candidate, Edit, Plan, Recordings, Storyboard
+from goalreel.types import Candidate, Edit, Plan, Recordings, Storyboard, opener
 
 type KnownTrue = Callable[[Candidate, Plan | None], Iterable[Candidate]]
 """Gives such candidates for a candidate of the run and the plan of its task, if somebody saw it."""
@@ -36,7 +36,7 @@ def observed(recordings: Recordings, camera: str) -> KnownTrue:
     from goalreel.editors.hindsight import HindsightEditor
 
     frames = HindsightEditor(recordings, camera)
-    open_recording = recordings if callable(recordings) else recordings.__getitem__
+    open_recording = opener(recordings)
 
     def known_true(candidate: Candidate, plan: Plan | None) -> Iterator[Candidate]:
         if plan is None or plan.segments is None or candidate.image.recorded:

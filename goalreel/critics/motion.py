@@ -3,7 +3,7 @@
 It recognises a frame that cannot show what the step claims. A block beside its target is accepted.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import numpy as np
@@ -15,7 +15,7 @@ from goalreel.image import Image
 from goalreel.planners.kinematic import robot, signals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable, check_recording
 from goalreel.planners.kinematic.motion import ArmMotion, read_arms
-from goalreel.types import Candidate, Recording, Recordings, Verdict
+from goalreel.types import Candidate, Recording, Recordings, Verdict, opener
 
 NEAR = 0.05
 """Two places of the arm nearer than this share of the space that it visits are the same."""
@@ -41,7 +41,7 @@ class MotionCritic:
 
     def __init__(self, recordings: Recordings, layout: Layout | None = None) -> None:
         """`recordings` are the episodes by id; they are read in several threads."""
-        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._open = opener(recordings)
         self._layout = layout
         self._pixels = DifferenceCritic()
         self._motion = lru_cache(32)(self._read_motion)

@@ -1,6 +1,6 @@
 """The Editor of the `hindsight` preset: the goal image of a segment is one of its own last frames."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 import cv2
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from goalreel.concurrency import map_threaded
 from goalreel.errors import DatasetError
 from goalreel.image import Image
-from goalreel.types import Edit, Failure, Recordings, Segment
+from goalreel.types import Edit, Failure, Recordings, Segment, opener
 
 CANDIDATES = 6
 """Frames of a segment to choose from, evenly spread."""
@@ -32,7 +32,7 @@ class HindsightEditor:
             camera: the camera of the frames.
             window: seconds before the segment's end to choose from, at least 3 frames; see `Segment.goal`.
         """
-        self._open = recordings.__getitem__ if isinstance(recordings, Mapping) else recordings
+        self._open = opener(recordings)
         self._camera, self._window = camera, window
         self._rank = lru_cache(32)(self._read_ranked)  # for retries
 

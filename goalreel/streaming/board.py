@@ -274,8 +274,8 @@ class Board:
         """Say why a step's goal, which is final, is not verified; empty where it is."""
         if self.planner_failure is not None:
             return failure_lines([self.planner_failure])[0]
-        is_last = panel.index == len(self.steps) - 1
-        return not_mentioned(self.missing) if is_last and self.missing else self._fault(panel)
+        missing = self.missing if panel.index == len(self.steps) - 1 else ()
+        return not_mentioned(missing) if missing else self._fault(panel)
 
     def _fault(self, panel: StepPanel) -> str:
         claims = panel.claims(self.models)

@@ -21,7 +21,7 @@ from goalreel.planners.examples.carry import Example, numbers_of
 from goalreel.planners.examples.slots import words
 from goalreel.planners.kinematic.description import Cue, Proposal, proposals
 from goalreel.planners.kinematic.layout import Layout, Unsegmentable
-from goalreel.planners.recorded import opener, read_each
+from goalreel.planners.recorded import read_each
 from goalreel.planners.watch.reply import (
     CONTACTS,
     TILES,
@@ -32,7 +32,7 @@ from goalreel.planners.watch.reply import (
     snap,
     watch_schema,
 )
-from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task
+from goalreel.types import Failure, Plan, Recording, Recordings, Segment, Step, Task, opener
 
 log = logging.getLogger(__name__)
 BLIND = "the model that watched gives the same steps for frames that stand still"
